@@ -1,5 +1,5 @@
-//! One DTLS connection with one peer, from its handshake to its end. The library does the handshake of RFC 9147 or
-//! RFC 6347, `records` handles records. RFC 8261 adds that a packet is a record, and that a connection ends with its last
+//! One DTLS connection with one peer, from its handshake to its end. `dimpl` does the handshake of RFC 9147 or RFC 6347, and
+//! `records` handles the records. RFC 8261 adds two rules: each packet is one record, and a connection ends with its last
 //! association.
 
 use crate::ends::{Ends, EndsError};
@@ -16,56 +16,58 @@ use dimpl::{Dtls, Output};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// One connection.
+/// A DTLS connection with one peer.
 pub(crate) struct Connection {
-    /// The handshake, while it is under way.
+    /// The state of the handshake; `None` once the handshake is done.
     handshake: Option<Box<Handshake>>,
-    /// Present once the keys are known.
+    /// The record state; `None` until the keys are known.
     records: Option<Records>,
     pub client: bool,
     /// The deadline under which the connection is listed in `Peers::due`.
     pub listed: Option<Instant>,
     usage: Usage,
-    /// The cookie that the client has returned.
+    /// The cookie with which the client has proved its address; `None` for a client that has not returned one, and for our
+    /// own connections to servers.
     pub cookie: Option<Cookie>,
-    /// Bytes received from and sent to a client that has not returned a cookie.
+    /// The limit on the bytes sent to a client that has not returned a cookie.
     pub unproven: Option<Unproven>,
 }
 
-/// The state of a handshake, dropped when it is done.
+/// The state of a handshake, which is dropped when the handshake is done.
 struct Handshake {
     dtls: Dtls,
     /// The name that the server's certificate must have.
     name: String,
-    /// The time at which the library wants to be called.
+    /// The time at which dimpl wants to be called again.
     timer: Option<Instant>,
-    /// The first datagram of the current flight, with which ICMP reports about it are recognized.
+    /// The first datagram of our current flight. An ICMP message is believed only if it quotes this datagram.
     flight: Vec<u8>,
-    /// The random value of the client's hello, which identifies the connection in key logs.
+    /// The random value of the client's hello, under which key logs list the connection.
     random: [u8; 32],
     seen: Seen,
     /// Packets that arrived before the handshake was done.
     early: Vec<Vec<u8>>,
 }
 
-/// How a connection is used.
+/// The use of a connection by associations.
 struct Usage {
-    /// The time at which the connection opened, or last carried a packet.
+    /// The time at which the connection opened or last carried a packet, whichever is later.
     last: Instant,
-    /// The ports of the last packet that was sent, in its byte order: their association is already in `associations`.
+    /// The ports of the last packet sent whose association is in `associations`, in the byte order of the packet. If the
+    /// next packet has the same ports, `associations` need not be searched.
     latest: Option<[u8; 4]>,
-    /// The ports of the associations that are alive on the connection, ours first.
+    /// The ports of the associations that are alive on the connection, our port first.
     associations: BTreeSet<(u16, u16)>,
-    /// Whether there has ever been an association.
+    /// Whether the connection has ever carried an association.
     carried: bool,
 }
 
-/// The result of a call.
+/// The result of handling a datagram or a timeout.
 #[derive(Debug, Default)]
 pub(crate) struct Came {
-    /// Whether the call has completed the handshake.
+    /// Whether the handshake was completed.
     pub opened: bool,
-    /// Why the connection has ended, if it has.
+    /// The reason why the connection has ended; `None` if it has not ended.
     pub ended: Option<CloseReason>,
 }
 
@@ -79,7 +81,7 @@ impl Connection {
     pub fn begin(ends: &Ends, client: bool, name: &str, mtu: usize, now: Instant) -> Result<Self, EndsError> {
         let mut dtls = ends.begin(client, mtu, std_instant(&ends.surroundings, now))?;
         if client {
-            // The library needs one call with the current time before a client begins.
+            // dimpl requires this call with the current time before a client begins.
             let began =
                 ends.surroundings.within(|| dtls.handle_timeout(std_instant(&ends.surroundings, now)));
             began.map_err(|why| EndsError::Library(why.to_string()))?;
@@ -104,8 +106,8 @@ impl Connection {
         })
     }
 
-    /// Begins as a server whose client has returned a cookie. The library is given the client's first hello; its answer
-    /// must equal `asked`, which was sent without keeping state.
+    /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first hello
+    /// `first`. dimpl's answer must equal `asked`, which was sent before without keeping state.
     pub fn enter(
         ends: &Ends,
         mtu: usize,
@@ -124,17 +126,17 @@ impl Connection {
         Ok(this)
     }
 
-    /// Whether packets may be sent on it.
+    /// Whether the handshake is done, so that packets may be sent on the connection.
     pub fn is_open(&self) -> bool {
         self.handshake.is_none()
     }
 
-    /// The first datagram of the current flight.
+    /// Returns the first datagram of our current flight; an empty slice after the handshake.
     pub fn flight(&self) -> &[u8] {
         self.handshake.as_ref().map_or(&[], |handshake| &handshake.flight)
     }
 
-    /// Handles a datagram of the peer, or (with `None`) the passing of time.
+    /// Handles a datagram of the peer, or the timeouts that are due if `datagram` is `None`.
     pub fn receive(
         &mut self,
         ends: &Ends,
@@ -151,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Opens a datagram of the peer after the handshake.
+    /// Decrypts a datagram that arrived after the handshake, and delivers its packets.
     #[inline]
     pub fn open(
         &mut self,
@@ -181,7 +183,7 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // Packets that arrive early are opened by us; only they are withheld from the library.
+        // We decrypt the packets that arrive before the handshake is done. Only these packets are withheld from dimpl.
         let told = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
@@ -207,7 +209,8 @@ impl Connection {
         if came.ended.is_some() {
             return came;
         }
-        // The library has received the handshake records; here they are only marked as received, to detect replays.
+        // dimpl has already processed the handshake records. Here they are only marked as received, so that replays are
+        // detected.
         let early = &mut handshake.early;
         let keep = |packet: &[u8]| {
             if early.len() < MAX_EARLY {
@@ -230,7 +233,7 @@ impl Connection {
         came
     }
 
-    /// Handles the library's output.
+    /// Handles the output of dimpl: datagrams, certificates, timers, and the end of the handshake.
     fn drain(
         &mut self,
         ends: &Ends,
@@ -240,7 +243,7 @@ impl Connection {
     ) -> Came {
         let mut came = Came::default();
         let Some(handshake) = &mut self.handshake else { return came };
-        // A client's messages are not sent if it does not trust the server.
+        // Collect the datagrams first, because a client that does not trust the server's certificate sends none of them.
         let mut held: Vec<Vec<u8>> = Vec::new();
         ends.surroundings.within(|| {
             loop {
@@ -263,11 +266,12 @@ impl Connection {
                     Output::Timeout(at) => {
                         handshake.timer = virtual_instant(&ends.surroundings, at)
                             .filter(|at| *at < now + FOR_EVER)
-                            // The library's clock may be slightly behind; a later time avoids a busy loop.
+                            // dimpl's timer may be due slightly before our clock reaches it. Waiting at least one
+                            // millisecond avoids a busy loop.
                             .map(|at| at.max(now + Duration::from_millis(1)));
                         return;
                     }
-                    // Other output concerns early packets, which were withheld from the library.
+                    // All other output would concern packets, but those were withheld from dimpl.
                     _ => {}
                 }
             }
@@ -289,7 +293,7 @@ impl Connection {
         came
     }
 
-    /// Seals a packet as a record at the end of `out`; there must be room for one more record
+    /// Appends a packet to `out` as an encrypted record. The caller has checked that another record may be sent
     /// ([`overhead`](Self::overhead)).
     #[inline]
     pub fn seal(&mut self, now: Instant, packet: &[u8], out: &mut Vec<u8>) {
@@ -298,12 +302,13 @@ impl Connection {
         debug_assert!(sealed.is_some(), "no room for a record");
     }
 
-    /// The number of bytes that sealing adds to a packet; `None` if no more records may be sealed.
+    /// Returns the number of bytes that encryption adds to a packet; `None` if no more records may be sent on this
+    /// connection.
     pub fn overhead(&self) -> Option<usize> {
         self.records.as_ref().filter(|records| self.is_open() && records.may_seal()).map(|it| it.overhead())
     }
 
-    /// Whether something other than packets has to be sent, which [`receive`](Self::receive) does.
+    /// Whether the keys have to be changed, which a call of [`receive`](Self::receive) without a datagram starts.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.records.as_ref().is_some_and(|records| records.wants_update())
@@ -318,15 +323,16 @@ impl Connection {
         }
     }
 
-    /// Whether it carries an association.
+    /// Whether an association is alive on the connection.
     pub fn is_in_use(&self) -> bool {
         !self.usage.associations.is_empty()
     }
 
-    /// The time at which the connection ends if it is not used until then.
+    /// Returns the time at which the connection ends if no packet is sent or received until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: a SHUTDOWN ACK may be retransmitted and still has to be answered.
+            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association's end, and it still has to be
+            // answered.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,
@@ -334,7 +340,7 @@ impl Connection {
         self.is_open().then(|| self.usage.last + span)
     }
 
-    /// The next time at which the connection has to be checked.
+    /// Returns the next time at which timeouts have to be handled, or at which the connection expires.
     pub fn deadline(&self) -> Option<Instant> {
         let timer = match &self.handshake {
             Some(handshake) => handshake.timer,
@@ -343,8 +349,8 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Whether the listed deadline must be updated. One that has become later is not updated, because each packet
-    /// postpones it; that is noticed when the listed deadline has come.
+    /// Whether the deadline listed in `Peers::due` must be updated now. A deadline that has moved to a later time stays
+    /// listed, because each packet postpones it. `Peers::expire` then lists it anew.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed, self.deadline()) {
@@ -355,7 +361,8 @@ impl Connection {
 }
 
 impl Handshake {
-    /// Runs `work` on the library with this connection's randomness and clock, and records the secrets that it shows.
+    /// Runs `work` on dimpl's connection with the randomness and clock of this connection, and records the secrets that
+    /// dimpl computes.
     fn run<T>(&mut self, ends: &Ends, cookie: Option<Cookie>, work: impl FnOnce(&mut Dtls) -> T) -> T {
         let dtls = &mut self.dtls;
         let inside = || ends.surroundings.within(|| work(dtls));
@@ -372,7 +379,7 @@ impl Handshake {
         done
     }
 
-    /// Records the random value of a client's hello, if the datagram begins with one.
+    /// Records the client's random value, if the datagram begins with a ClientHello.
     fn note_random(&mut self, datagram: &[u8]) {
         if is_client_hello(datagram)
             && let Some(random) = datagram.get(27..).and_then(<[u8]>::first_chunk)
@@ -383,13 +390,13 @@ impl Handshake {
 }
 
 impl Usage {
-    /// Records which associations are alive on the connection, from an SCTP packet that is sent or received.
+    /// Records which associations are alive on the connection. `packet` is an SCTP packet that was sent or received.
     #[inline]
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;
         let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
         let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
-        // An answered INIT leaves no state.
+        // An INIT ACK does not count as an association, because its sender keeps no state.
         let begins = sent && !ends && *kind != INIT_ACK && self.latest != Some(ports);
         if ends || begins {
             self.note_association(ports, ends, sent);
@@ -402,7 +409,7 @@ impl Usage {
         let ports = if sent { (source, target) } else { (target, source) };
         self.latest = None;
         if ends {
-            // ABORT and SHUTDOWN COMPLETE are the first chunks of their packets (RFC 9260 §6.10) and end the association.
+            // ABORT and SHUTDOWN COMPLETE end the association. They are the first chunks of their packets (RFC 9260 §6.10).
             self.associations.remove(&ports);
         } else {
             self.carried = true;
@@ -412,23 +419,24 @@ impl Usage {
     }
 }
 
-/// Chunk types (RFC 9260 §3.2).
+/// The SCTP chunk types that begin or end an association (RFC 9260 §3.2).
 const INIT_ACK: u8 = 2;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// How long a connection remains after its last association, to answer retransmissions of the peer.
+/// The time for which a connection remains after its last association, so that retransmissions of the peer are answered.
 const LINGER: Duration = Duration::from_secs(3);
-/// How long a connection may wait for its first association.
+/// The time that a connection may wait for its first association.
 const UNUSED: Duration = Duration::from_secs(10);
-/// How long an association may be silent in both directions: several heartbeat intervals (RFC 9260 §8.3).
+/// The time that a connection with an association may be silent in both directions, which is several heartbeat intervals
+/// (RFC 9260 §8.3).
 const IDLE: Duration = Duration::from_secs(15 * 60);
-/// A timeout later than this is none: the library sets it ten years ahead.
+/// A timeout further away than this counts as no timeout. dimpl sets a timeout of ten years if it needs none.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// The maximum number of early packets that are kept during the handshake; further ones are lost and retransmitted.
+/// The maximum number of packets kept during the handshake. Further packets are dropped, and SCTP retransmits them.
 const MAX_EARLY: usize = 16;
 
-/// Converts a library error to a close reason with a message for people.
+/// Converts an error of dimpl to a close reason with a message for people.
 fn fault(error: &dimpl::Error) -> CloseReason {
     match error {
         dimpl::Error::Timeout(_) => Ended::Silent.into(),
@@ -436,7 +444,7 @@ fn fault(error: &dimpl::Error) -> CloseReason {
     }
 }
 
-/// The library's instant for the time `now`.
+/// Converts the time `now` to an instant of dimpl.
 fn std_instant(surroundings: &Surroundings, now: Instant) -> std::time::Instant {
     beginning(surroundings) + Duration::from_nanos(now.as_nanos())
 }
@@ -447,7 +455,7 @@ fn virtual_instant(surroundings: &Surroundings, at: std::time::Instant) -> Optio
 }
 
 fn beginning(surroundings: &Surroundings) -> std::time::Instant {
-    /// The origin of the clock in a real world: the library only compares instants.
+    /// The origin of dimpl's instants on a real network. Any origin will do, because dimpl only compares instants.
     #[expect(
         clippy::disallowed_methods,
         reason = "the library counts from somewhere; its timers run by the world's clock"

@@ -1,6 +1,6 @@
-//! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order
-//! of the hello's extensions. It ends with a code over both, the addresses and the hello, made with a secret of this
-//! socket.
+//! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of the
+//! hello's extensions. It ends with an authentication code over the time, the order, the addresses and the hello. The key of
+//! this code is a secret of the socket.
 
 use crate::hello::{ORDER, Order};
 use crate::secrets::Cookie;
@@ -9,7 +9,7 @@ use anabranch_base::time::Duration;
 use ring::hmac;
 use std::net::{IpAddr, SocketAddr};
 
-/// The key with which cookies are made.
+/// The key of the authentication code in cookies.
 #[derive(Debug)]
 pub(crate) struct Secret(hmac::Key);
 
@@ -19,22 +19,22 @@ impl Secret {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// Makes the cookie for a hello of this peer at this time.
+    /// Makes the cookie for a hello that arrives at `now`. `place` is our address, and the peer's address and port.
     pub fn make(&self, now: Instant, place: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
         self.at(span(now), place, order, hello)
     }
 
-    /// Whether the cookie was made here recently, for this peer and this hello.
+    /// Whether this socket has made the cookie recently, for the same addresses and the same hello.
     pub fn is_good(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8], cookie: &Cookie) -> bool {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
         let made = u32::from_be_bytes([a, b, c, d]);
-        // A cookie made at the end of a time span may be checked in the next one.
+        // A cookie that was made at the end of one time span may be checked in the next time span.
         if now.wrapping_sub(made) > 1 {
             return false;
         }
         let right = self.at(made, place, order(cookie), hello);
-        // Compare in constant time, so that nobody can find a code byte by byte.
+        // Compare in constant time, so that an attacker cannot find the authentication code byte by byte.
         right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
@@ -59,22 +59,22 @@ impl Secret {
     }
 }
 
-/// Returns the order of the first hello's extensions.
+/// Returns the order of the first hello's extensions, which the cookie contains.
 pub(crate) fn order(cookie: &Cookie) -> Order {
     let mut order = [0; ORDER];
     order.copy_from_slice(&cookie[4..CODE]);
     order
 }
 
-/// The offset of the code, which has twenty bytes.
+/// The offset of the authentication code in a cookie. The code has twenty bytes.
 const CODE: usize = 4 + ORDER;
 
-/// The number of the time span that contains `now`.
+/// Returns the number of the time span that contains `now`.
 fn span(now: Instant) -> u32 {
     (now.as_nanos() / SPAN.as_nanos() as u64) as u32
 }
 
-/// The length of a time span. A cookie is valid for one to two spans, which is as long as a client tries.
+/// The length of a time span. A cookie is valid for one to two spans, which is as long as a client keeps trying.
 const SPAN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

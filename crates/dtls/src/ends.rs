@@ -1,4 +1,4 @@
-//! The settings of both roles of a host: certificates, trust and versions.
+//! The settings of a host as a DTLS client and as a DTLS server: certificates, trust and versions.
 
 use crate::hello::Spoken;
 use crate::{provider, simulation};
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The protocol versions that an endpoint speaks.
+/// The DTLS versions that an endpoint supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Version {
-    /// DTLS 1.3, and 1.2 with peers that support no other.
+    /// DTLS 1.3, and DTLS 1.2 with peers that do not support 1.3.
     #[default]
     From12,
     /// DTLS 1.2 only (RFC 6347).
@@ -25,59 +25,60 @@ pub enum Version {
 }
 
 impl Version {
-    /// The maximum number of bytes that a record adds to a packet.
+    /// Returns the maximum number of bytes that a record adds to a packet.
     #[must_use]
     pub const fn overhead(self) -> u32 {
         match self {
-            // RFC 9147 §4: a header of five bytes in the form sent here; RFC 8446 §5.2: the content type; AES-GCM's tag.
+            // RFC 9147 §4: a header of five bytes in the form sent here. RFC 8446 §5.2: one byte for the content type. The
+            // tag of AES-GCM has 16 bytes.
             Self::Only13 => 5 + 1 + 16,
-            // RFC 6347 §4.1: a header of thirteen; RFC 5288 §3: the explicit nonce; the tag.
+            // RFC 6347 §4.1: a header of 13 bytes. RFC 5288 §3: an explicit nonce of 8 bytes. The tag has 16 bytes.
             Self::Only12 | Self::From12 => 13 + 8 + 16,
         }
     }
 }
 
-/// The settings of a host's DTLS.
+/// The DTLS settings of a host.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// The protocol versions.
+    /// The DTLS versions that the host supports.
     pub version: Version,
-    /// Certificate and key for the server role. `None`: it accepts no clients.
+    /// The certificate and key that the host shows as a server. With `None` it accepts no clients.
     pub identity: Option<Identity>,
-    /// The certificates trusted in the client role. `None`: it connects to no servers.
+    /// The certificates that the host trusts as a client. With `None` it connects to no servers.
     pub trust: Option<Trust>,
-    /// Receives the secrets of connections, for packet decoders.
+    /// Receives the secrets of all connections, so that packet decoders can decrypt them.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
-/// Why a host cannot use DTLS with its settings.
+/// The reason why a host cannot use DTLS with its settings.
 #[derive(Debug, thiserror::Error)]
 pub enum EndsError {
-    /// The certificate or key cannot be used.
+    /// The host's own certificate or key cannot be used.
     #[error("DTLS needs a certificate and a key of ECDSA P-256 here, and {0}")]
     Identity(String),
     /// The trusted certificates cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// The library reported an error.
+    /// dimpl reported an error.
     #[error("DTLS: {0}")]
     Library(String),
 }
 
-/// The settings of both roles of a host, from which connections are created.
+/// The settings of a host as a client and as a server, from which DTLS connections are created.
 pub struct Ends {
     pub(crate) version: Version,
     pub(crate) surroundings: Surroundings,
     identity: Option<DtlsCertificate>,
-    /// The library requires a certificate for the client, too; it is never sent.
+    /// The client certificate that dimpl requires. It is never sent.
     client: DtlsCertificate,
     judge: Option<Judge>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
-    /// The number of records after which a key is changed.
+    /// The number of records after which a DTLS 1.3 key is changed.
     pub(crate) update_after: u64,
-    /// The parameters that the first answer to a hello shows.
+    /// The server's parameters that its answer to a first hello contains.
     pub(crate) spoken: Spoken,
-    /// The library's configuration for each datagram size; on a real network only.
+    /// The configuration of dimpl for each datagram size. It is used only on a real network.
     configs: RefCell<BTreeMap<usize, Arc<Config>>>,
 }
 
@@ -88,10 +89,10 @@ impl fmt::Debug for Ends {
 }
 
 impl Ends {
-    /// Creates the ends with these settings and this source of randomness and time.
+    /// Prepares the settings for both roles of a host. `surroundings` is the source of randomness and time.
     ///
     /// # Errors
-    /// [`EndsError`], with a one-line message.
+    /// [`EndsError`], whose message has one line.
     pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Self, EndsError> {
         let provider = provider::real();
         let identity = settings.identity.as_ref().map(|identity| usable(identity, &provider)).transpose()?;
@@ -102,7 +103,7 @@ impl Ends {
                 match surroundings {
                     Surroundings::Real => usable(&Identity::self_signed(&[]).map_err(wrong)?, &provider)?,
                     Surroundings::Simulated(_) => {
-                        // The certificate is the same in every run.
+                        // The certificate is the same in every simulation, so it is created once per process.
                         static CLIENT: OnceLock<DtlsCertificate> = OnceLock::new();
                         match CLIENT.get() {
                             Some(client) => client.clone(),
@@ -139,14 +140,15 @@ impl Ends {
         Ok(ends)
     }
 
-    /// Changes DTLS 1.3 keys after this number of records, if that is earlier than the cipher requires (RFC 9147 §4.5.3).
+    /// Changes DTLS 1.3 keys after this number of records. The number has an effect only below the limit of the cipher
+    /// (RFC 9147 §4.5.3).
     #[must_use]
     pub fn update_keys_after(mut self, records: u64) -> Self {
         self.update_after = records.max(1);
         self
     }
 
-    /// Draws secret bytes.
+    /// Draws 32 secret random bytes.
     pub(crate) fn secret(&self) -> Result<[u8; 32], EndsError> {
         let mut bytes = [0; 32];
         let drawn = match &self.surroundings {
@@ -158,17 +160,17 @@ impl Ends {
         drawn.then_some(bytes).ok_or_else(|| EndsError::Library("there is no randomness".to_owned()))
     }
 
-    /// Whether the host accepts clients.
+    /// Whether the host accepts DTLS clients.
     pub(crate) fn accepts(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// Whether the host connects to servers.
+    /// Whether the host connects to DTLS servers.
     pub(crate) fn opens(&self) -> bool {
         self.judge.is_some()
     }
 
-    /// Verifies a server's certificate.
+    /// Verifies the certificate of a server that must have the name `name`.
     pub(crate) fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
         match &self.judge {
             Some(judge) => judge.judge(certificate, name),
@@ -176,7 +178,7 @@ impl Ends {
         }
     }
 
-    /// Creates a connection of the library as a client or a server, with datagrams of at most `mtu` bytes.
+    /// Creates a connection of dimpl as a client or a server, whose handshake datagrams have at most `mtu` bytes.
     pub(crate) fn begin(&self, client: bool, mtu: usize, now: std::time::Instant) -> Result<Dtls, EndsError> {
         let config = self.config(mtu)?;
         let own = if client { &self.client } else { self.identity.as_ref().unwrap_or(&self.client) };
@@ -191,15 +193,15 @@ impl Ends {
         })
     }
 
-    /// Returns the configuration of a connection. In virtual time each connection has its own, because non-secret
-    /// randomness (for hellos and timers) comes from a seed in the configuration.
+    /// Returns dimpl's configuration for a connection. In a simulation each connection has its own configuration, which
+    /// contains a seed. Randomness that need not be secret, for example for hellos and timers, comes from this seed.
     fn config(&self, mtu: usize) -> Result<Arc<Config>, EndsError> {
         if let Some(config) = self.configs.borrow().get(&mtu) {
             return Ok(config.clone());
         }
         let config = Config::builder()
             .mtu(mtu)
-            // Clients verify every server certificate; servers request none from clients.
+            // Servers do not request certificates from clients. Clients verify every server's certificate in any case.
             .require_client_certificate(false)
             .use_server_cookie(true)
             .flight_start_rto(Duration::from_secs(1))
@@ -230,12 +232,12 @@ impl Ends {
     }
 }
 
-/// Returns the certificate and key of an identity, if they are of a supported kind.
+/// Returns the certificate and key of an identity in the form that dimpl takes, if their kinds are supported.
 fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertificate, EndsError> {
     let wrong = |what: &str| EndsError::Identity(what.to_owned());
     let own = identity.chain.first().ok_or_else(|| wrong("there is no certificate"))?;
     let key = identity.key.secret_der();
-    // RFC 8422 §2.2: signatures are made with the certificate's key.
+    // RFC 8422 §2.2: the server signs with the key of its certificate, so the certificate must be for a supported curve.
     dimpl::crypto::cert_named_group(own)
         .map_err(|_| wrong("the certificate is of another kind (RSA, Ed25519)"))?;
     let loaded = provider.key_provider.load_private_key(key);

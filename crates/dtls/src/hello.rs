@@ -1,60 +1,61 @@
-//! Parses a ClientHello without keeping state, and builds the answer that asks for a cookie: HelloVerifyRequest (RFC 6347
-//! §4.2.1) or HelloRetryRequest (RFC 9147 §5.1, RFC 8446 §4.1.4), with the same bytes as the library's.
+//! Parses a ClientHello without keeping state, and builds the answer that asks for a cookie: HelloVerifyRequest
+//! (RFC 6347 §4.2.1) or HelloRetryRequest (RFC 9147 §5.1, RFC 8446 §4.1.4). The answer has the same bytes as dimpl's.
 //!
-//! No state is kept for a hello. The returned cookie proves when it was made, and that it was made for this address and
-//! this hello. The library must first process the hello without the cookie, which is reconstructed from the second hello
-//! by removing its cookie.
+//! The server keeps no state for the first hello. The cookie in the second hello proves when it was made, and for which
+//! address and hello. dimpl must process the first hello before the second one, so the first hello is reconstructed by
+//! removing the cookie from the second one.
 
 use dimpl::crypto::{Dtls13CipherSuite, NamedGroup};
 
-/// The protocol parameters of a server that its first answer shows.
+/// The parameters of a server that determine its answer to a first hello.
 #[derive(Debug)]
 pub(crate) struct Spoken {
-    /// Whether it speaks DTLS 1.2, and 1.3.
+    /// Whether the server supports DTLS 1.2, and whether it supports DTLS 1.3.
     pub versions: [bool; 2],
-    /// The cipher suites of DTLS 1.3.
+    /// The cipher suites for DTLS 1.3.
     pub suites: Vec<Dtls13CipherSuite>,
     pub groups: Vec<NamedGroup>,
 }
 
-/// A hello that is complete in one datagram, alone.
+/// A ClientHello that is complete in one datagram, with no other message in the datagram.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello<'a> {
     datagram: &'a [u8],
-    /// The message body, without the headers.
+    /// The body of the message, without the record header and the message header.
     body: &'a [u8],
-    /// The message number: 0 without a cookie, 1 with one.
+    /// The message number: 0 for a first hello, 1 for a hello with a cookie.
     number: u16,
-    /// The range of the DTLS 1.2 cookie in `body`, after its length.
+    /// The range of the DTLS 1.2 cookie in `body`, without the byte for its length.
     legacy: (usize, usize),
     suites: &'a [u8],
-    /// The offset of the extensions in `body`, after their length.
+    /// The offset of the first extension in `body`, behind the length of all extensions.
     extensions: usize,
-    /// The range of the DTLS 1.3 cookie extension in `body`, with its headers.
+    /// The range of the DTLS 1.3 cookie extension in `body`, including the extension's header.
     cookie: Option<(usize, usize)>,
     versions: &'a [u8],
     shares: &'a [u8],
 }
 
-/// How to answer a hello; the flag is true for DTLS 1.3.
+/// The answer that a hello needs. The flag is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It has no cookie: ask for one.
+    /// The hello has no cookie, so the server asks for one.
     Ask(bool),
-    /// It has this cookie, which has to be checked.
+    /// The hello has this cookie, which has to be checked.
     Look(bool, [u8; 32]),
-    /// It needs another key share, which cannot be negotiated without state.
+    /// The hello has no key share that the server supports. The server cannot ask for another one without keeping state.
     More,
-    /// The two ends share no version or cipher suite.
+    /// The two ends have no version or cipher suite in common.
     Nothing,
 }
 
 impl<'a> Hello<'a> {
-    /// Parses a hello; `None` if the datagram is not a complete ClientHello.
+    /// Parses a ClientHello. Returns `None` if the datagram is not one complete ClientHello.
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let (head, body) = datagram.split_first_chunk::<HEADERS>()?;
         let (record, length) = (be(&head[11..13]), be(&head[14..17]));
-        // A handshake record of epoch 0 that fills the datagram, with an unfragmented ClientHello that fills the record.
+        // Require a handshake record of epoch 0 that fills the datagram, and an unfragmented ClientHello that fills the
+        // record.
         let whole = head[0] == 22
             && head[1] == 0xfe
             && head[3..5] == [0, 0]
@@ -66,7 +67,7 @@ impl<'a> Hello<'a> {
         if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
             return None;
         }
-        // Skip the version and the random value.
+        // Skip the version (2 bytes) and the random value (32 bytes).
         let mut at = 34;
         vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
         let legacy = vector(body, &mut at, 1)?;
@@ -107,9 +108,10 @@ impl<'a> Hello<'a> {
         Some(hello)
     }
 
-    /// Decides how a server with these parameters answers.
+    /// Decides which answer of a server with these parameters the hello needs.
     pub fn answer(&self, spoken: &Spoken) -> Answer {
-        // RFC 8446 §4.2.1: a client that lists versions supports only those; otherwise it supports that of its hello.
+        // RFC 8446 §4.2.1: a client that lists versions supports only those. A client that lists none supports the version
+        // of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
         if !(has([0xfe, 0xfc]) && spoken.versions[1]) {
             let older = spoken.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
@@ -119,7 +121,7 @@ impl<'a> Hello<'a> {
             return Answer::Nothing;
         }
         let given = match self.cookie {
-            // Skip the extension header, and the cookie's length.
+            // Skip the header of the extension (4 bytes) and the length of the cookie (2 bytes).
             Some((begins, ends)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(ends)..ends]) {
                 Ok(cookie) if self.number == 1 => Some(cookie),
                 _ => return Answer::Nothing,
@@ -137,12 +139,12 @@ impl<'a> Hello<'a> {
         match <[u8; 32]>::try_from(cookie) {
             _ if cookie.is_empty() => Answer::Ask(false),
             Ok(cookie) if self.number == 1 => Answer::Look(false, cookie),
-            // RFC 6347 §4.2.1: an invalid cookie is treated as none.
+            // RFC 6347 §4.2.1: a malformed cookie is treated like a missing one.
             _ => Answer::Ask(false),
         }
     }
 
-    /// Returns the first of its cipher suites that the server speaks, as the library selects it.
+    /// Returns the first of the client's cipher suites that the server supports, which is the one that dimpl selects.
     fn suite(&self, spoken: &Spoken) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
         let known =
@@ -165,7 +167,8 @@ impl<'a> Hello<'a> {
         false
     }
 
-    /// Returns its extensions except the cookie, each with its type and including its header, sorted by type.
+    /// Returns the extensions of the hello except the cookie, sorted by type. Each entry has the type and the bytes
+    /// including the header.
     fn sorted(&self) -> Vec<(usize, &'a [u8])> {
         let (mut at, mut all) = (self.extensions, Vec::new());
         while let Some(kind) = self.body.get(at..at + 2).map(be) {
@@ -182,8 +185,8 @@ impl<'a> Hello<'a> {
         all
     }
 
-    /// Returns the order of its extensions: for each one in turn, its index when sorted by type. Clients may reorder them
-    /// in the next hello, as wolfSSL does. `None` if there are too many.
+    /// Returns the order of the hello's extensions: for each extension in turn, its index in the list sorted by type.
+    /// Clients may reorder extensions in the second hello, as wolfSSL does. Returns `None` if there are too many extensions.
     pub fn order(&self) -> Option<Order> {
         let sorted = self.sorted();
         if sorted.len() > 2 * ORDER {
@@ -201,10 +204,10 @@ impl<'a> Hello<'a> {
         Some(order)
     }
 
-    /// Returns the bytes for which a cookie is valid. RFC 6347 §4.2.1: the part of the hello that a client does not
-    /// change. In DTLS 1.3, both hellos are signed, so it is all of the first hello. `order` is the order of its
-    /// extensions. With `padded`, the client has shortened its padding (RFC 7685) by the size of the cookie (RFC 8446
-    /// §4.1.2), to keep the length equal.
+    /// Returns the bytes for which a cookie is valid. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of the hello that a
+    /// client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are signed. `order` is the
+    /// order of the first hello's extensions. If `padded`, the client has shortened its padding (RFC 7685) in the second
+    /// hello by the size of the cookie, so that both have the same length (RFC 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -212,7 +215,7 @@ impl<'a> Hello<'a> {
         }
     }
 
-    /// Returns the body as it was without the cookie.
+    /// Returns the body of the first hello, which is this hello without the cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
             let (begins, ends) = self.legacy;
@@ -239,13 +242,14 @@ impl<'a> Hello<'a> {
         [head, &length, &extensions].concat()
     }
 
-    /// Returns the datagram with the client's first hello, if this one has a cookie.
+    /// Returns the datagram with the client's first hello, if this hello has a cookie.
     pub fn first(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         let body = self.without_cookie(newer, order, padded);
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
-    /// Returns this hello with a record number of at least 1, because the reconstructed first hello has number 0.
+    /// Returns the datagram with this hello and a record number of at least 1, because the reconstructed first hello has the
+    /// number 0.
     pub fn second(&self) -> Vec<u8> {
         let mut datagram = self.datagram.to_vec();
         if datagram[5..11] == [0; 6] {
@@ -254,7 +258,7 @@ impl<'a> Hello<'a> {
         datagram
     }
 
-    /// Builds the datagram that asks for a cookie.
+    /// Builds the datagram with the answer that asks for this cookie. Returns `None` if there is no common cipher suite.
     pub fn ask(&self, newer: bool, spoken: &Spoken, cookie: &[u8; 32]) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(96);
         if newer {
@@ -262,10 +266,10 @@ impl<'a> Hello<'a> {
             body.extend(RETRY);
             body.push(0);
             body.extend(self.suite(spoken)?);
-            // No compression; then the extensions: version and cookie.
+            // No compression, then the extensions: supported_versions (43) with DTLS 1.3, and cookie (44).
             body.extend([0, 0, 6 + 38, 0, 43, 0, 2, 0xfe, 0xfc, 0, 44, 0, 34, 0, 32]);
         } else {
-            // RFC 6347 §4.2.1: this field has the version of DTLS 1.0.
+            // RFC 6347 §4.2.1: this field contains the version of DTLS 1.0.
             body.extend([0xfe, 0xff, 32]);
         }
         body.extend(cookie);
@@ -273,7 +277,7 @@ impl<'a> Hello<'a> {
     }
 }
 
-/// Builds a record with number 0 that holds this whole handshake message.
+/// Builds a record with the number 0 that contains one whole handshake message.
 fn message(version: &[u8], kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap_or_default().to_be_bytes();
     let record = u16::try_from(body.len() + MESSAGE).unwrap_or_default().to_be_bytes();
@@ -291,7 +295,7 @@ fn message(version: &[u8], kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
     all
 }
 
-/// Reads a vector (RFC 8446 §3.4) with a length of `width` bytes, and moves `at` behind it.
+/// Reads a vector (RFC 8446 §3.4) whose length field has `width` bytes. Moves `at` to the first byte after the vector.
 fn vector<'a>(bytes: &'a [u8], at: &mut usize, width: usize) -> Option<&'a [u8]> {
     let length = be(bytes.get(*at..*at + width)?);
     let begins = *at + width;
@@ -304,15 +308,15 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of extensions: for each one, four bits with its index when sorted by type.
+/// The order of a hello's extensions: four bits for each extension in turn, with its index in the list sorted by type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 
-/// Extension types (RFC 7685 §3, RFC 8446 §4.2).
+/// Extension types (RFC 7685 §3, RFC 8446 §4.2): padding and cookie.
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// The size of a message header (RFC 6347 §4.2.2), and of a record header together with it.
+/// The size of a message header (RFC 6347 §4.2.2), and of a record header and a message header together.
 const MESSAGE: usize = 12;
 const HEADERS: usize = 13 + MESSAGE;
 
@@ -322,13 +326,13 @@ pub(crate) const RETRY: [u8; 32] = [
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Whether a datagram begins with an unencrypted ClientHello, or with its first fragment (RFC 6347 §4.2.2).
+/// Whether a datagram begins with an unencrypted ClientHello or with the first fragment of one (RFC 6347 §4.2.2).
 pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     /// The size of a record header and a message header.
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // A handshake record of any DTLS version and epoch 0, with a ClientHello from its first byte.
+    // Require a handshake record of any DTLS version in epoch 0 that begins with the first byte of a ClientHello.
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]
@@ -345,7 +349,7 @@ mod tests {
     use anabranch_base::Instant;
     use anabranch_tls::{Surroundings, Trust};
 
-    /// Returns the first datagram of our client.
+    /// Returns the first datagram that our client sends.
     fn said(version: Version) -> Vec<u8> {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
         let ends = Ends::new(settings, Surroundings::Real).expect("ends");
@@ -408,7 +412,7 @@ mod tests {
         assert!(matches!(none, Answer::Nothing), "{none:?}");
     }
 
-    /// A hello with a cookie becomes the first hello again when the cookie is removed.
+    /// Removing the cookie from a second hello gives the first hello again.
     #[test]
     fn the_first_hello_is_in_the_second() {
         let with = |first: &[u8], cut: (usize, usize), put: &[u8], lengths: &[usize]| {
@@ -433,7 +437,7 @@ mod tests {
         let new = said(Version::Only13);
         let hello = Hello::read(&new).expect("a hello");
         let order = hello.order().expect("not too many");
-        // Between two other extensions, or after the last one.
+        // The cookie is the first extension, or the last one.
         for at in [HEADERS + hello.extensions, new.len()] {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
             let all = HEADERS + hello.extensions - 2;
@@ -443,7 +447,7 @@ mod tests {
             assert!(matches!(answer, Answer::Look(true, cookie) if cookie == [9; 32]), "{answer:?}");
             assert_eq!(hello.first(true, &order, false), new);
         }
-        // wolfSSL puts the versions and the cookie before all others.
+        // Clients may reorder the extensions, as wolfSSL does. Here the cookie and the first extension come last.
         let first = HEADERS + hello.extensions;
         let length = 4 + be(&new[first + 2..first + 4]);
         let cookie = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
@@ -454,7 +458,7 @@ mod tests {
             turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
         }
         assert_eq!(Hello::read(&turned).expect("a hello").first(true, &order, false), new);
-        // Our own client pads its hello, and makes room for the cookie by shortening the padding.
+        // Our client pads its first hello, and shortens the padding of the second hello by the size of the cookie.
         let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
         let (opens, closes) = (new.len() - last, new.len());
         let mut shorter = new.clone();

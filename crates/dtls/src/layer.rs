@@ -1,7 +1,8 @@
-//! The layer around a socket, between the engine's packets and the network's datagrams. [`Peers`] does the work between.
+//! The layer between the engine's packets and the network's datagrams. It wraps a socket, and [`Peers`] does the conversion.
 //!
-//! A batch of packets is sealed into one batch of datagrams. Received datagrams are opened in place, one after the other,
-//! and passed on as packets while these fit into one batch. The rest of a received batch is opened at the next poll.
+//! A batch of packets becomes one batch of encrypted datagrams. Received datagrams are decrypted in place, one after the
+//! other, and their packets are delivered while they fit into one batch. The rest of a received batch is decrypted at the
+//! next poll.
 
 use crate::ends::Ends;
 use crate::peers::{Peers, Sent, Shared};
@@ -16,7 +17,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// DTLS for a host. It is a layer for one transport.
+/// The DTLS layer of a host, which serves one transport.
 pub struct DtlsLayer<W> {
     world: W,
     ends: Rc<Ends>,
@@ -30,13 +31,13 @@ impl<W> fmt::Debug for DtlsLayer<W> {
 }
 
 impl<W: World> DtlsLayer<W> {
-    /// Creates the layer for a host with these settings. `name` is the certificate name that every server must have.
+    /// Creates the layer of a host with these settings. `name` is the name that the certificate of every server must have.
     pub fn new(world: W, ends: Ends, name: Option<&str>) -> Self {
         let shared = Shared { name: name.map(str::to_owned), ..Shared::default() };
         Self { world, ends: Rc::new(ends), shared: Rc::new(RefCell::new(shared)) }
     }
 
-    /// Sets the certificate name of the server at this address and UDP port.
+    /// Sets the name that the certificate of the server at this address and UDP port must have.
     pub fn expect(&self, server: SocketAddr, name: &str) {
         self.shared.borrow_mut().names.insert(server, name.to_owned());
     }
@@ -62,27 +63,28 @@ impl<W: World> Layer for DtlsLayer<W> {
     }
 }
 
-/// A socket with DTLS over it.
+/// A socket whose datagrams are encrypted with DTLS.
 struct Socket<W: World> {
     world: W,
     ends: Rc<Ends>,
     below: Box<dyn Datagrams>,
     peers: RefCell<Peers>,
-    /// Received datagrams, and the index of the next one to open.
+    /// The received datagrams, and the index of the next datagram to decrypt.
     came: RefCell<(RecvBatch, usize)>,
-    /// The timer, and the time it is set to.
+    /// The timer, and the time for which it is set.
     timer: RefCell<(W::Timer, Option<Instant>)>,
 }
 
 impl<W: World> Socket<W> {
-    /// The largest handshake datagram from this address: the MTU of its interface, but at most that of usual interfaces.
-    /// The library pads its hello to this size, and few programs accept the 64 KiB of a loopback interface.
+    /// Returns the maximum size of handshake datagrams from this local address. It follows from the MTU of the interface,
+    /// but at most 1,500 bytes count. dimpl pads its hello to this size, and few programs accept a hello of 64 KiB, which a
+    /// loopback interface would allow.
     fn datagram(&self, source: IpAddr) -> usize {
         let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
         self.below.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
-    /// Makes the timer wake us at `due`. Returns true if that time has already come.
+    /// Sets the timer to wake the task at `due`. Returns true if that time has already passed.
     fn watch(&self, cx: &mut Context<'_>, due: Option<Instant>) -> bool {
         let (timer, set) = &mut *self.timer.borrow_mut();
         if *set != due {
@@ -103,7 +105,7 @@ impl<W: World> Datagrams for Socket<W> {
             return Poll::Ready(Ok(()));
         }
         let peers = &mut *self.peers.borrow_mut();
-        // An error belongs to earlier datagrams, which are lost.
+        // An error here belongs to earlier datagrams, which are lost.
         if peers.outbox.poll_flush(cx, &*self.below).is_pending() {
             return Poll::Pending;
         }
@@ -113,11 +115,11 @@ impl<W: World> Datagrams for Socket<W> {
         match (sent, flushed) {
             (Sent::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
             (Sent::Sealed, Poll::Ready(Err(error))) => {
-                // Report packets that cannot be sent at all to the engine.
+                // Report the error for these packets to the engine, for example that they are too large.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
-            // Datagrams that still wait are sent at the next poll.
+            // Datagrams that still wait in the outbox are sent at the next poll.
             _ => {}
         }
         batch.clear();
@@ -135,7 +137,7 @@ impl<W: World> Datagrams for Socket<W> {
                 let mtu = self.datagram(came.target.ip());
                 peers.take_in(now, (came, next), batch, mtu);
             }
-            // An error belongs to one datagram, which is lost.
+            // An error here belongs to one datagram, which is lost.
             let _ = peers.outbox.poll_flush(cx, &*self.below);
             if !batch.is_empty() {
                 return Poll::Ready(Ok(()));
@@ -185,7 +187,7 @@ impl<W: World> Datagrams for Socket<W> {
     }
 
     fn mtu(&self, source: IpAddr) -> u32 {
-        // RFC 8446 §5.1, RFC 5246 §6.2.1: a record holds up to 2^14 bytes.
+        // RFC 8446 §5.1, RFC 5246 §6.2.1: a record contains at most 2^14 bytes.
         self.below.mtu(source).saturating_sub(self.ends.version.overhead()).min(1 << 14)
     }
 
@@ -198,7 +200,7 @@ impl<W: World> Datagrams for Socket<W> {
     }
 }
 
-/// The MTU of most interfaces.
+/// The MTU in bytes that most interfaces have.
 const USUAL_MTU: u32 = 1_500;
-/// The minimum size of handshake datagrams, even if the interface has a smaller MTU.
+/// The smallest maximum size of handshake datagrams in bytes, which applies even if the interface has a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

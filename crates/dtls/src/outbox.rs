@@ -1,4 +1,5 @@
-//! Outgoing datagrams: sent in order, in batches if they fit together, with a limit on how many wait.
+//! The queue of outgoing datagrams. Datagrams are sent in order, in batches if they fit together, and the number of waiting
+//! datagrams is limited.
 
 use anabranch_base::{Ecn, SendBatch};
 use anabranch_world::Datagrams;
@@ -7,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// The attributes of a datagram besides its bytes.
+/// The attributes that a datagram is sent with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Label {
     pub source: SocketAddr,
@@ -15,17 +16,17 @@ pub(crate) struct Label {
     pub ecn: Ecn,
     pub may_fragment: bool,
     pub lane: u32,
-    /// See [`SendBatch::first_tag`].
+    /// The tag of the packet in the datagram; see [`SendBatch::first_tag`].
     pub tag: u64,
 }
 
 impl Label {
-    /// The label of a datagram that the layer itself creates.
+    /// Returns the attributes of a datagram that the layer itself creates.
     pub fn own(source: SocketAddr, target: SocketAddr) -> Self {
         Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
     }
 
-    /// The label of the first packet of a batch.
+    /// Returns the attributes of the first packet of a batch.
     pub fn of(batch: &SendBatch) -> Self {
         Self {
             source: batch.source,
@@ -38,7 +39,7 @@ impl Label {
     }
 }
 
-/// Datagrams that have not been sent.
+/// The datagrams that have not been sent yet.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     batch: SendBatch,
@@ -50,7 +51,7 @@ impl Outbox {
         Self { batch: SendBatch::new(max_segments), rest: VecDeque::new() }
     }
 
-    /// Queues a datagram; if too many wait, it is dropped, as in any network.
+    /// Queues a datagram. If too many datagrams wait, it is dropped.
     pub fn push(&mut self, label: Label, bytes: &[u8]) {
         if !bytes.is_empty() && self.rest.len() < MAX_WAITING {
             self.push_with(label, bytes.len(), |out| out.extend_from_slice(bytes));
@@ -69,7 +70,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a datagram can be added to the batch, whose label is that of its first datagram.
+    /// Whether a datagram can be added to the current batch. An empty batch takes over the attributes of the datagram.
     #[inline]
     fn fits(&mut self, label: Label, size: usize) -> bool {
         let batch = &mut self.batch;
@@ -82,8 +83,7 @@ impl Outbox {
         Label { tag, ..Label::of(batch) } == label && batch.has_room() && size <= batch.stride()
     }
 
-    /// Sends the queued datagrams. After an error the current batch is lost, and the rest remains
-    /// queued.
+    /// Sends the queued datagrams. If sending fails, the current batch is lost, and the other datagrams stay queued.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, below: &dyn Datagrams) -> Poll<io::Result<()>> {
         loop {
             while let Some((label, bytes)) = self.rest.pop_front() {

@@ -1,10 +1,10 @@
-//! The two ends of an experiment, with matching certificates.
+//! The DTLS client and server of an experiment, with matching certificates.
 
 use crate::{Ends, EndsError, Settings, Version};
 use anabranch_tls::{CertificateDer, Identity, KeyLog, Secrets, Surroundings, Trust};
 use std::sync::Arc;
 
-/// Two ends with matching certificates.
+/// A DTLS client and a DTLS server with matching certificates.
 #[derive(Clone, Debug)]
 pub struct Pair {
     version: Version,
@@ -14,10 +14,10 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// The server's name.
+    /// The server's name in its certificate.
     pub const NAME: &'static str = "server.test";
 
-    /// Creates a pair whose server shows a certificate of `bytes` bytes.
+    /// Creates a pair. The server's certificate is padded to `bytes` bytes, unless it is longer without padding.
     ///
     /// # Errors
     /// One line that says why the certificate could not be created.
@@ -26,7 +26,7 @@ impl Pair {
         Ok(Self { version, identity: made.0, root: made.1, secrets: Arc::default() })
     }
 
-    /// The protocol version and algorithms, as text.
+    /// Returns the protocol version and algorithms of a connection, as text.
     #[must_use]
     pub const fn spoken(version: Version) -> &'static str {
         match version {
@@ -35,17 +35,17 @@ impl Pair {
         }
     }
 
-    /// Returns the secrets of all connections that the client has begun so far, one per line, in the format that decoders
-    /// read (NSS key log).
+    /// Returns the secrets of all connections that the client has begun so far, one per line. The format is the NSS key log,
+    /// which packet decoders read.
     #[must_use]
     pub fn secrets(&self) -> String {
         self.secrets.text()
     }
 
-    /// Creates one end: a server, or a client.
+    /// Creates the server if `server` is true, else the client.
     ///
     /// # Errors
-    /// [`EndsError`].
+    /// [`EndsError`], if the settings cannot be used.
     pub fn end(&self, server: bool, surroundings: Surroundings) -> Result<Ends, EndsError> {
         let settings = Settings {
             version: self.version,

@@ -1,8 +1,9 @@
-//! The peers of a socket: assigns datagrams to connections, decides what may be sent, and keeps deadlines.
+//! The peers of a socket. Assigns datagrams to connections, decides what may be sent, and keeps the deadlines of all
+//! connections.
 //!
-//! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between them
-//! share it and are distinguished by SCTP's own ports. The side that begins an association is the DTLS client: its INIT
-//! starts the handshake and is not sent before the handshake is done.
+//! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between these
+//! ends share the connection, and SCTP's own port numbers distinguish them. The side that begins an association is the DTLS
+//! client. Its INIT starts the handshake, and is sent when the handshake is done.
 mod entrance;
 mod proof;
 
@@ -21,18 +22,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// The state that the host and its socket share.
+/// The state that a host's layer shares with its socket.
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// The certificate names of servers, by address; servers without an entry need one for their address.
+    /// The names that the certificates of servers must have, by server address.
     pub names: BTreeMap<SocketAddr, String>,
-    /// The certificate name of all other servers.
+    /// The name that the certificates of all other servers must have; `None` if they must be for the server's IP address.
     pub name: Option<String>,
-    /// Why peers were lost.
+    /// The reasons why peers were lost, by address.
     pub faults: BTreeMap<SocketAddr, CloseReason>,
 }
 
-/// Our address, and the peer's address and port.
+/// Identifies a connection: our address, and the peer's address and port.
 pub(crate) type Key = (IpAddr, SocketAddr);
 
 pub(crate) struct Peers {
@@ -40,22 +41,22 @@ pub(crate) struct Peers {
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// A client's connections from the start, and a server's connections after their handshakes.
+    /// The connections as a client, and the connections as a server after the handshake.
     open: BTreeMap<Key, Connection>,
-    /// A server's connections during their handshakes, each with its number.
+    /// The connections as a server during the handshake, each with its sequence number.
     half_open: BTreeMap<Key, (u64, Connection)>,
-    /// The same by number: those without a cookie, and those with one.
+    /// The keys of `half_open` by sequence number: first the handshakes without a cookie, then those with one.
     order: [BTreeMap<u64, Key>; 2],
     begun: u64,
-    /// The secret that makes cookies; without it, no clients are accepted.
+    /// The secret with which cookies are made. Without it, no clients are accepted.
     secret: Option<Secret>,
-    /// The deadline of each connection; the flag is true for half-open ones.
+    /// The deadlines of all connections. The flag is true for connections in `half_open`.
     due: BTreeSet<(Instant, bool, Key)>,
     pub outbox: Outbox,
-    /// Packets that wait for the engine.
+    /// Decrypted packets that wait for delivery to the engine.
     inbound: VecDeque<Inbound>,
     changes: VecDeque<(SocketAddr, PeerState)>,
-    /// The buffer for the library's output.
+    /// The buffer for the output of dimpl.
     buffer: Vec<u8>,
 }
 
@@ -87,12 +88,13 @@ impl Peers {
         }
     }
 
-    /// Seals the packets of a batch.
+    /// Encrypts the packets of a batch and queues them in the outbox. An INIT to a peer without a connection begins a
+    /// handshake.
     pub fn send(&mut self, now: Instant, batch: &SendBatch, mtu: usize) -> Sent {
         let key = (batch.source.ip(), batch.target);
         let Some(connection) = self.open.get_mut(&key) else {
             let first = batch.segments().next().unwrap_or_default();
-            // RFC 9260 §8.5.1 A: an INIT has the tag 0 and is alone in its packet.
+            // RFC 9260 §8.5.1 A: a packet with an INIT has the verification tag 0, and the INIT is its only chunk.
             let begins = first.get(4..8) == Some(&[0; 4]) && first.get(12) == Some(&INIT);
             if begins && self.ends.opens() {
                 self.begin(now, (batch.source, batch.target), mtu);
@@ -124,7 +126,7 @@ impl Peers {
         Sent::Sealed
     }
 
-    /// Opens datagrams, beginning with the next one, while their packets fit into one batch.
+    /// Decrypts datagrams from `next` on, while their packets fit into one batch.
     pub fn take_in(
         &mut self,
         now: Instant,
@@ -178,7 +180,8 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // Any other datagram is handled below, after the batch has been delivered.
+            // A datagram that does not belong to an open connection is handled below, but only when no decrypted packets
+            // wait.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
@@ -190,7 +193,7 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake as a client.
+    /// Begins a handshake with a server.
     fn begin(&mut self, now: Instant, (source, target): (SocketAddr, SocketAddr), mtu: usize) {
         let key = (source.ip(), target);
         let name = {
@@ -233,7 +236,8 @@ impl Peers {
         } else if serves && is_client_hello(datagram) {
             self.admit(now, key, mtu);
         }
-        // If both connections exist, the one that does not recognize the datagram ignores it.
+        // If an old and a new connection with the peer exist, both get the datagram. The one that does not recognize it
+        // ignores it.
         if self.half_open.contains_key(&key) {
             let mut copy = datagram.to_vec();
             self.call(now, true, (target, source), Some(&mut copy), mark);
@@ -243,7 +247,7 @@ impl Peers {
         }
     }
 
-    /// Hands a datagram to a connection, or lets it handle its timeouts.
+    /// Passes a datagram to a connection, or makes the connection handle its timeouts if `datagram` is `None`.
     pub fn call(
         &mut self,
         now: Instant,
@@ -279,7 +283,7 @@ impl Peers {
         self.after(half, key, came);
     }
 
-    /// Applies the result of a call to a connection.
+    /// Acts on the result of a call to a connection: removes an ended connection, or reports a completed handshake.
     fn after(&mut self, half: bool, key: Key, came: Came) {
         if came.ended.is_some() {
             self.remove(half, key);
@@ -290,14 +294,14 @@ impl Peers {
         }
         if came.opened {
             if half && let Some(connection) = self.remove(true, key) {
-                // The peer has left the previous connection, and with it the associations on it.
+                // The peer has replaced the previous connection, so the associations on that connection are lost.
                 if self.remove(false, key).is_some_and(|old| old.is_in_use()) {
                     self.changes.push_back((key.1, PeerState::Lost));
                 }
                 self.make_room();
                 self.open.insert(key, connection);
             } else {
-                // Only a client has packets that wait for the handshake.
+                // Report this only for a client, because only a client's packets wait for the handshake.
                 self.changes.push_back((key.1, PeerState::Ready));
             }
             self.list(false, key);
@@ -306,7 +310,8 @@ impl Peers {
         self.list(half, key);
     }
 
-    /// If there are too many open connections, ends the one that has been unused for the longest time.
+    /// If there are too many open connections, ends the one that has been unused longest. If all are in use, ends the first
+    /// one.
     fn make_room(&mut self) {
         if self.open.len() < MAX_OPEN {
             return;
@@ -320,7 +325,7 @@ impl Peers {
         }
     }
 
-    /// Sends a closure alert on a connection and removes it.
+    /// Sends a closure alert on a connection, and removes the connection.
     fn end(&mut self, key: Key) {
         if let Some(mut connection) = self.remove(false, key) {
             let outbox = &mut self.outbox;
@@ -329,7 +334,7 @@ impl Peers {
         }
     }
 
-    /// Removes a connection and its deadline.
+    /// Removes a connection together with its deadline.
     pub fn remove(&mut self, half: bool, key: Key) -> Option<Connection> {
         let mut connection = match half {
             true => {
@@ -347,7 +352,7 @@ impl Peers {
         Some(connection)
     }
 
-    /// Updates the deadline of a connection in `due`.
+    /// Updates the deadline of a connection in `due`, if needed.
     fn list(&mut self, half: bool, key: Key) {
         let connection = match half {
             true => self.half_open.get_mut(&key).map(|(_, connection)| connection),
@@ -388,8 +393,8 @@ impl Peers {
         }
     }
 
-    /// Handles an ICMP report about a datagram of ours. It is believed only if it quotes a handshake datagram of ours,
-    /// whose random bytes are unknown to anybody off the path.
+    /// Handles an ICMP message about a datagram of ours. It is believed only if it quotes one of our handshake datagrams,
+    /// because an attacker off the path cannot know the random bytes of that datagram.
     pub fn unreachable(&mut self, (local, peer): (IpAddr, IpAddr), quoted: &[u8]) {
         let is_quoted = |connection: &Connection| {
             let flight = connection.flight();
@@ -410,7 +415,7 @@ impl Peers {
         }
     }
 
-    /// Records that a peer is lost, and why.
+    /// Records that a peer is lost, with the reason.
     fn lose(&mut self, peer: SocketAddr, reason: CloseReason) {
         let faults = &mut self.shared.borrow_mut().faults;
         if faults.len() >= MAX_FAULTS {
@@ -420,7 +425,7 @@ impl Peers {
         self.changes.push_back((peer, PeerState::Lost));
     }
 
-    /// Delivers waiting packets to the engine, as many as fit into one batch. Returns false if there are none.
+    /// Moves packets that wait for the engine into `batch`, as many as fit. Returns false if no packets wait.
     pub fn deliver(&mut self, batch: &mut RecvBatch) -> bool {
         let Some(first) = self.inbound.pop_front() else { return false };
         (batch.source, batch.target, batch.ecn) = (first.source, first.target, first.ecn);
@@ -439,38 +444,38 @@ impl Peers {
         true
     }
 
-    /// Whether packets wait for the engine.
+    /// Whether decrypted packets wait for delivery to the engine.
     pub fn has_more(&self) -> bool {
         !self.inbound.is_empty()
     }
 
-    /// The next deadline.
+    /// Returns the earliest deadline of all connections.
     pub fn due(&self) -> Option<Instant> {
         self.due.first().map(|(at, ..)| *at)
     }
 
-    /// Takes the next change of a peer's state.
+    /// Removes and returns the next change of a peer's state.
     pub fn take_change(&mut self) -> Option<(SocketAddr, PeerState)> {
         self.changes.pop_front()
     }
 }
 
-/// The result of sending packets.
+/// The result of sending a batch of packets.
 pub(crate) enum Sent {
-    /// They were sealed.
+    /// The packets were encrypted and queued.
     Sealed,
-    /// They have to wait for a handshake.
+    /// The packets have to wait until a handshake is done.
     Waits,
-    /// There is no connection to the peer, and none begins.
+    /// No connection to the peer exists, and the packets do not begin one.
     Nowhere,
 }
 
-/// Whether the first byte of a datagram is possible in DTLS (RFC 7983 §7; RFC 9147 §4.1).
+/// Whether a datagram begins with a byte that DTLS uses (RFC 7983 §7; RFC 9147 §4.1).
 fn is_dtls(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(20..=63))
 }
 
-/// Whether a datagram begins with an encrypted record of a data epoch: RFC 9147 §4, or RFC 6347 §4.1.
+/// Whether a datagram begins with an encrypted record: RFC 9147 §4, or RFC 6347 §4.1 with an epoch other than 0.
 #[inline]
 fn is_sealed(datagram: &[u8]) -> bool {
     match datagram {
@@ -480,19 +485,20 @@ fn is_sealed(datagram: &[u8]) -> bool {
     }
 }
 
-/// The first byte of an INIT chunk (RFC 9260 §3.2).
+/// The type of an INIT chunk, which is its first byte (RFC 9260 §3.2).
 const INIT: u8 = 1;
 
 /// The maximum number of open connections.
 const MAX_OPEN: usize = 65_536;
-/// The maximum number of packets that wait for the engine.
+/// The maximum number of packets that wait for delivery to the engine. Further packets are dropped.
 const MAX_INBOUND: usize = 4_096;
-/// The maximum number of lost peers whose reasons are kept.
+/// The maximum number of lost peers for which the reason is kept.
 const MAX_FAULTS: usize = 64;
-/// The number of bytes that an ICMP report must quote: the headers of a hello, and its random bytes.
+/// The number of bytes that an ICMP message must quote: the two headers, the version and the random value of a hello.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
-/// The size of the library's output buffer. The library needs room for a certificate as large as all datagrams that it
-/// keeps of one handshake (30, RFC 768's 64 KiB each), and panics otherwise. Memory that is never written costs nothing.
+/// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. The largest possible certificate
+/// fills all 30 datagrams that dimpl keeps of one handshake, each of 64 KiB (RFC 768). Buffer memory that is never written
+/// costs nothing.
 pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
 /// RFC 8446 §5.1, RFC 5246 §6.2.1: the maximum payload of a record in bytes.
 const MAX_PACKET: usize = 1 << 14;

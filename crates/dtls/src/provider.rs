@@ -1,7 +1,7 @@
-//! The cryptographic provider for the library: ring's ciphers and signature verification, and on a real network ring's
-//! key exchange and signatures. The rest is the library's own.
+//! The cryptographic provider for dimpl. Ciphers and signature verification are ring's. On a real network, the key exchange
+//! and signatures are ring's, too. Everything else is dimpl's own.
 //!
-//! Values that the library does not expose can be observed here and in [`crate::secrets`].
+//! dimpl does not expose its secrets and ciphers, so they are observed here and in [`crate::secrets`].
 
 use crate::secrets::{self, Hmac};
 use anabranch_tls::CertificateDer;
@@ -17,12 +17,12 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use webpki::EndEntityCert;
 
-/// The provider for a real network.
+/// Returns the provider for a real network.
 pub(crate) fn real() -> CryptoProvider {
     CryptoProvider { kx_groups: GROUPS, key_provider: &Keys, ..common() }
 }
 
-/// The part of the provider that real and virtual worlds share.
+/// Returns the part of the provider that real networks and simulations share.
 pub(crate) fn common() -> CryptoProvider {
     CryptoProvider {
         hmac_provider: &Hmac,
@@ -64,9 +64,11 @@ const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
 #[derive(Clone, Copy)]
 pub(crate) struct Aead {
     pub algorithm: &'static aead::Algorithm,
-    /// The algorithm that encrypts record numbers in DTLS 1.3 (RFC 9147 §4.2.3); the same as for QUIC's packet numbers.
+    /// The algorithm that encrypts record numbers in DTLS 1.3 (RFC 9147 §4.2.3). It is the same as for packet numbers in
+    /// QUIC.
     pub numbers: &'static aead::quic::Algorithm,
-    /// The number of explicit nonce bytes in each DTLS 1.2 record (RFC 5288 §3; RFC 7905 §2: none).
+    /// The number of bytes of the explicit nonce in each DTLS 1.2 record (RFC 5288 §3). RFC 7905 §2: ChaCha20-Poly1305 has
+    /// none.
     pub explicit: usize,
 }
 
@@ -175,8 +177,8 @@ impl SupportedDtls13CipherSuite for Suite13 {
         self.2.key(key)
     }
 
-    /// RFC 9147 §4.2.3. Uses the library's own implementation: ring returns fewer bytes than the library's self-test
-    /// checks.
+    /// RFC 9147 §4.2.3: returns the mask for a record number. It is computed by dimpl's own implementation, because ring
+    /// returns fewer bytes than dimpl's self-test checks.
     fn encrypt_sn(&self, key: &[u8], sample: &[u8; 16]) -> [u8; 16] {
         let theirs = rust_crypto::default_provider().dtls13_cipher_suites;
         let same = theirs.iter().find(|suite| suite.suite() == self.0);
@@ -184,7 +186,7 @@ impl SupportedDtls13CipherSuite for Suite13 {
     }
 }
 
-/// A key exchange group.
+/// A key exchange group, implemented by ring.
 #[derive(Debug)]
 struct Group(NamedGroup, &'static agreement::Algorithm);
 
@@ -228,7 +230,7 @@ impl ActiveKeyExchange for Exchange {
     }
 }
 
-/// Verifies signatures with ring, which is ten times as fast as the library.
+/// Verifies signatures with ring, which is ten times as fast as dimpl's own verifier.
 #[derive(Debug)]
 pub(crate) struct Verifier;
 
@@ -253,7 +255,7 @@ impl SignatureVerifier for Verifier {
             _ => return slowly(),
         };
         let der = CertificateDer::from(certificate);
-        // The library decides about unusual certificates.
+        // Leave certificates that webpki does not parse to dimpl's verifier.
         let Ok(certificate) = EndEntityCert::try_from(&der) else { return slowly() };
         for algorithm in algorithms {
             match certificate.verify_signature(algorithm, data, signature) {
@@ -261,7 +263,7 @@ impl SignatureVerifier for Verifier {
                 Err(webpki::Error::InvalidSignatureForPublicKey) => {
                     return Err(failed(CryptoOperation::VerifySignature));
                 }
-                // The key is of another curve.
+                // The key belongs to another curve, so try the next algorithm.
                 Err(_) => {}
             }
         }
@@ -269,7 +271,7 @@ impl SignatureVerifier for Verifier {
     }
 }
 
-/// Loads signature keys.
+/// Loads signature keys: P-256 keys with ring, all others with dimpl.
 #[derive(Debug)]
 struct Keys;
 
@@ -278,22 +280,22 @@ impl KeyProvider for Keys {
         let random = SystemRandom::new();
         match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &random) {
             Ok(fast) => Ok(Box::new(Key { fast, slow: key.to_vec(), random })),
-            // The key is of another curve, or in another format.
+            // The key belongs to another curve, or has another format.
             Err(_) => rust_crypto::default_provider().key_provider.load_private_key(key),
         }
     }
 }
 
-/// A P-256 key.
+/// A P-256 key, with which ring signs.
 struct Key {
     fast: EcdsaKeyPair,
-    /// The encoded key, for hashes that `fast` does not support.
+    /// The encoded key. dimpl signs with it for hashes that `fast` does not support.
     slow: Vec<u8>,
     random: SystemRandom,
 }
 
 impl std::fmt::Debug for Key {
-    /// Omits the key.
+    /// Shows no part of the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Key").finish_non_exhaustive()
     }

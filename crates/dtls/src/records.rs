@@ -1,24 +1,28 @@
-//! The records of a connection once its keys are known: seals and opens them in place, and handles the protocol after the
-//! handshake.
+//! The records of a connection once its keys are known. Encrypts and decrypts records in place, and implements the protocol
+//! after the handshake.
 //!
-//! The library does the handshake and is dropped as soon as that is done. Its own record handling would need kilobytes
-//! per connection and four times the CPU time of the cipher. The keys are derived from secrets observed during the
-//! handshake (`secrets`). From then on this module implements everything in RFC 9147 and RFC 6347 that follows a
-//! handshake. That is: acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and the
-//! limits of the ciphers.
+//! dimpl does the handshake, and its state is dropped when the handshake is done. dimpl's own record handling would need
+//! kilobytes per connection, and four times the CPU time of the cipher. The keys are derived from secrets that are observed
+//! during the handshake (`secrets`). This module implements everything in RFC 9147 and RFC 6347 that follows a handshake:
+//! acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and the limits of the ciphers.
 //!
-//! **A nonce is used once.** A nonce is made from an epoch's key and a record's number. Each number is used once: one
-//! place (`seal`) adds one to the previous number, whatever the record contains. A retransmission is sealed again, with a
-//! number of its own. A new epoch, whose numbers begin at 0, has a new key. The library has sealed records with the same
-//! keys before. So each datagram that the library sends is opened here first ([`Records::adopt`]), and our numbers begin
-//! above all of its. Nothing is sealed here before the library is dropped. DTLS 1.2 records can contain explicit nonces:
-//! the library's are random, and ours begin with two bytes with which none of the library's began.
-//! `records/tests/nonces.rs` checks all datagrams of two ends in long runs.
+//! **No nonce is used twice with one key.** A nonce is made from the key of an epoch and the number of a record.
+//! - Each record number is used once. Only `seal` assigns numbers, and each is the previous one plus one, whatever the
+//!   record contains.
+//! - A retransmission is encrypted again, with a new number.
+//! - A new epoch, whose numbers begin at 0, has a new key.
+//! - dimpl has encrypted records with the same keys during the handshake. Each datagram that dimpl sends is decrypted here
+//!   first ([`Records::adopt`]), so that our numbers begin above dimpl's. This module encrypts nothing before dimpl's state
+//!   is dropped.
+//! - DTLS 1.2 records can contain explicit nonces. dimpl's are random. Ours begin with two bytes with which none of dimpl's
+//!   began.
 //!
-//! - `keys`: one record
-//! - `window`: which records have arrived
-//! - `dtls13`, `dtls12`: a connection's state, by version
-//! - `flight`: retransmissions
+//! The test `records/tests/nonces.rs` checks all datagrams of two ends in long runs.
+//!
+//! - `keys`: encrypts and decrypts one record
+//! - `window`: detects replays
+//! - `dtls13`, `dtls12`: the state of a connection, by version
+//! - `flight`: messages that are retransmitted
 
 mod dtls12;
 mod dtls13;
@@ -38,16 +42,16 @@ pub(crate) enum Records {
     V13(Box<dtls13::Records>),
 }
 
-/// Why a connection has ended.
+/// The reason why a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
     /// The peer has sent a closure alert.
     Closed,
-    /// The peer has sent this other alert.
+    /// The peer has sent an alert other than a closure alert.
     Alert(u8),
     /// The peer has violated the protocol; an alert was sent.
     Broken(&'static str),
-    /// A limit of the cipher for one key has been reached.
+    /// The cipher's limit for one key has been reached.
     UsedUp,
     /// The peer does not answer.
     Silent,
@@ -66,14 +70,14 @@ impl From<Ended> for CloseReason {
 }
 
 impl Records {
-    /// Creates the records from the secrets observed during a handshake; `None` while some are missing. Keys of DTLS 1.3
-    /// are changed after `update_after` records.
+    /// Creates the record state from the secrets observed during a handshake. Returns `None` while some secrets are missing.
+    /// Keys of DTLS 1.3 are changed after `update_after` records.
     pub fn of(seen: &Seen, client: bool, update_after: u64) -> Option<Self> {
         let v13 = dtls13::Records::of(seen, client, update_after).map(|records| Self::V13(Box::new(records)));
         v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))
     }
 
-    /// Takes record numbers and nonces from a datagram that the library sends.
+    /// Takes over the record numbers and nonces of a datagram that dimpl sends.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         match self {
             Self::V12(records) => records.adopt(datagram),
@@ -81,7 +85,7 @@ impl Records {
         }
     }
 
-    /// Called when the handshake is done and the library has been dropped.
+    /// Starts the protocol after the handshake. The caller has dropped dimpl's state.
     pub fn begin(&mut self, now: Instant) {
         match self {
             Self::V12(records) => records.begin(),
@@ -89,8 +93,8 @@ impl Records {
         }
     }
 
-    /// Appends a record with a packet to `out`. Returns `None` if no more records may be sealed; the connection is then
-    /// useless.
+    /// Appends an encrypted record with `packet` to `out`. Returns `None` if no more records may be sent, which makes the
+    /// connection useless.
     #[inline]
     pub fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
@@ -99,7 +103,7 @@ impl Records {
         }
     }
 
-    /// Whether another record may be sealed.
+    /// Whether another record may be sent.
     #[inline]
     pub fn may_seal(&self) -> bool {
         match self {
@@ -108,7 +112,7 @@ impl Records {
         }
     }
 
-    /// Returns the datagram without the data records at its beginning.
+    /// Returns the part of a datagram that follows the application data records at its beginning.
     pub fn without_data<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         let (mut rest, is_v13) = (datagram, matches!(self, Self::V13(_)));
         loop {
@@ -123,7 +127,7 @@ impl Records {
         }
     }
 
-    /// The number of bytes that a record adds to a packet.
+    /// Returns the number of bytes that a record adds to a packet.
     pub fn overhead(&self) -> usize {
         match self {
             Self::V12(records) => records.overhead(),
@@ -131,7 +135,8 @@ impl Records {
         }
     }
 
-    /// Opens a received datagram in place, delivers its packets, and sends answers if needed.
+    /// Decrypts a received datagram in place, delivers its packets, and sends answers if needed. Returns the reason if the
+    /// connection ends.
     #[inline]
     pub fn receive(
         &mut self,
@@ -146,7 +151,7 @@ impl Records {
         }
     }
 
-    /// Sends what is due: retransmissions, and key updates.
+    /// Sends the retransmissions and key updates that are due. Returns the reason if the connection ends.
     pub fn expire(&mut self, now: Instant, send: impl FnMut(&[u8])) -> Option<Ended> {
         match self {
             Self::V12(_) => None,
@@ -154,7 +159,7 @@ impl Records {
         }
     }
 
-    /// The time at which [`expire`](Self::expire) has to be called.
+    /// Returns the time at which [`expire`](Self::expire) has to be called.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         match self {
@@ -163,13 +168,13 @@ impl Records {
         }
     }
 
-    /// Whether the keys have to be changed, which [`expire`](Self::expire) starts.
+    /// Whether the keys have to be changed, which a call of [`expire`](Self::expire) starts.
     #[inline]
     pub fn wants_update(&self) -> bool {
         matches!(self, Self::V13(records) if records.wants_update())
     }
 
-    /// Appends a closure alert (close_notify) to `out`.
+    /// Appends a record with a closure alert (close_notify) to `out`.
     pub fn close(&mut self, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::V12(records) => records.seal(keys::ALERT, &GOODBYE, out),
@@ -178,7 +183,7 @@ impl Records {
     }
 }
 
-/// A warning alert, close_notify (RFC 8446 §6.1, RFC 5246 §7.2.1).
+/// The content of a closure alert: a warning with close_notify (RFC 8446 §6.1, RFC 5246 §7.2.1).
 const GOODBYE: [u8; 2] = [WARNING, CLOSE_NOTIFY];
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
@@ -188,11 +193,11 @@ const ILLEGAL_PARAMETER: u8 = 47;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
-/// RFC 9147 §4.5.3: the number of records with failed authentication after which a key must not be used any more.
+/// RFC 9147 §4.5.3: the number of records that fail authentication after which a key must not be used any more.
 const MAX_FORGED: u64 = 1 << 36;
 
-/// Iterates over the handshake messages of a record: type, number, and body if it is not fragmented (RFC 9147 §5.2,
-/// RFC 6347 §4.2.2). A truncated message ends the iteration.
+/// Iterates over the handshake messages in a record (RFC 9147 §5.2, RFC 6347 §4.2.2). Each item has the type, the message
+/// number, and the body unless the message is a fragment. A truncated message ends the iteration.
 fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)> {
     std::iter::from_fn(move || {
         let head = content.first_chunk::<MESSAGE>()?;
@@ -207,7 +212,7 @@ fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)
     })
 }
 
-/// The size of a handshake message header.
+/// The size of the header of a handshake message in bytes.
 const MESSAGE: usize = 12;
 const CLIENT_HELLO: u8 = 1;
 const HELLO_REQUEST: u8 = 0;

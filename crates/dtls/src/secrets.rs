@@ -1,8 +1,10 @@
-//! Observes the library's HMAC calls: cookies, the secrets of a connection, and the keys derived from them.
+//! Observes dimpl's HMAC calls, in order to learn the secrets of a connection and the keys derived from them, and to replace
+//! cookies.
 //!
-//! The library does not expose these values, but it computes each of them in only one kind of call. The cookie of a hello
-//! (RFC 6347 §4.2.1, RFC 9147 §5.1) is the only call of [`HmacProvider::hmac_sha256`]. The secrets of a connection are
-//! results of [`HmacProvider::hmac`] whose input contains their label (RFC 8446 §7.1, RFC 5246 §6.3, RFC 7627 §4).
+//! dimpl does not expose these values, but it computes each of them in only one kind of call. The cookie of a hello
+//! (RFC 6347 §4.2.1, RFC 9147 §5.1) is the result of the only call of [`HmacProvider::hmac_sha256`]. The secrets of a
+//! connection are results of [`HmacProvider::hmac`] whose input contains the label of the secret (RFC 8446 §7.1,
+//! RFC 5246 §6.3, RFC 7627 §4).
 
 use crate::provider::Aead;
 use dimpl::CryptoError;
@@ -11,22 +13,22 @@ use ring::hmac;
 use std::cell::RefCell;
 use std::fmt;
 
-/// A cookie: the time at which it was made, and the client it was made for.
+/// A cookie, which proves when it was made and for which client.
 pub(crate) type Cookie = [u8; 32];
 
-/// The observed secrets of a handshake.
+/// The secrets observed during a handshake.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// Their labels in the format of NSS's key log, and their bytes.
+    /// The secrets: the label of each in the NSS key log format, and its bytes.
     pub secrets: Vec<(&'static str, Vec<u8>)>,
-    /// The key block of DTLS 1.2, which contains all keys (RFC 5246 §6.3).
+    /// The key block of DTLS 1.2, which contains the keys of both directions (RFC 5246 §6.3).
     pub key_block: Vec<u8>,
-    /// The negotiated cipher.
+    /// The negotiated AEAD cipher.
     pub aead: Option<Aead>,
 }
 
 impl Seen {
-    /// Adds later observations.
+    /// Adds the observations of a later call.
     pub fn add(&mut self, later: Self) {
         self.secrets.extend(later.secrets);
         if !later.key_block.is_empty() {
@@ -35,7 +37,7 @@ impl Seen {
         self.aead = later.aead.or(self.aead);
     }
 
-    /// Returns the secret with this label of the key log, if it is known.
+    /// Returns the secret with this key log label, if it has been observed.
     pub fn secret(&self, label: &str) -> Option<TrafficSecret> {
         let (_, bytes) = self.secrets.iter().rev().find(|(known, _)| *known == label)?;
         TrafficSecret::new(bytes)
@@ -43,13 +45,13 @@ impl Seen {
 }
 
 thread_local! {
-    /// The cookie of the hello for which the library is being called.
+    /// The cookie that dimpl shall compute during the current call; `None` if dimpl computes a cookie of its own.
     static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
-    /// The observations of the current call, if they are wanted.
+    /// The observations of the current call; `None` if nothing is observed.
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, within which the library computes this cookie.
+/// Runs `work`, during which dimpl gets `cookie` as the result of its cookie computation.
 pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
     COOKIE.set(Some(cookie));
     let done = work();
@@ -57,14 +59,14 @@ pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Runs `work` and returns the secrets observed during it.
+/// Runs `work`, and returns the secrets that dimpl computes meanwhile.
 pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, Seen) {
     SEEN.set(Some(Seen::default()));
     let done = work();
     (done, SEEN.take().unwrap_or_default())
 }
 
-/// Records that the library creates a key for this cipher.
+/// Records that dimpl creates a key for this cipher.
 pub(crate) fn note_cipher(aead: Aead) {
     SEEN.with_borrow_mut(|seen| {
         if let Some(seen) = seen {
@@ -123,23 +125,23 @@ pub(crate) const SERVER_HANDSHAKE: &str = "SERVER_HANDSHAKE_TRAFFIC_SECRET";
 pub(crate) const CLIENT_TRAFFIC: &str = "CLIENT_TRAFFIC_SECRET_0";
 pub(crate) const SERVER_TRAFFIC: &str = "SERVER_TRAFFIC_SECRET_0";
 const MASTER: &[u8] = b"extended master secret";
-/// The name of the only DTLS 1.2 secret in key logs.
+/// The name of the DTLS 1.2 master secret in key logs.
 const MASTER_LABEL: &str = "CLIENT_RANDOM";
 const MASTER_BYTES: usize = 48;
 const KEYS: &[u8] = b"key expansion";
-/// The maximum size of a key block: for both ends, keys of 32 bytes and nonces of 12.
+/// The maximum size of a key block in bytes: for each end, a key of 32 bytes and a nonce of 12 bytes.
 const MAX_KEYS: usize = 2 * (32 + 12);
 
-/// Records a secret, if the computed value is one.
+/// Records the result of an HMAC call, if it is a secret.
 fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
-    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, and a context; RFC 9147 §5.9: the prefix is
-    // "dtls13". The first block of the expansion (RFC 5869 §2.3) is as long as the secret.
+    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, and a context. RFC 9147 §5.9: the prefix of the label
+    // is "dtls13". The first block of the expansion (RFC 5869 §2.3) is as long as the secret.
     if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {
         let known = LABELS.iter().find(|(known, _)| label.starts_with(known));
         seen.secrets.extend(known.map(|(_, name)| (*name, made.to_vec())));
         return;
     }
-    // RFC 5246 §5: the input of each P_hash block is A(i), the label, and the seed.
+    // RFC 5246 §5: the input of each P_hash block consists of A(i), the label, and the seed.
     let Some(rest) = data.get(made.len()..) else { return };
     if rest.starts_with(MASTER) {
         match seen.secrets.last_mut() {
@@ -156,7 +158,7 @@ fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
     }
 }
 
-/// A DTLS 1.3 secret from which keys are derived; as long as its hash.
+/// A DTLS 1.3 secret from which keys are derived. It is as long as a hash of the cipher suite.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TrafficSecret {
     bytes: [u8; 48],
@@ -164,14 +166,14 @@ pub(crate) struct TrafficSecret {
 }
 
 impl fmt::Debug for TrafficSecret {
-    /// Omits the secret.
+    /// Shows no part of the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrafficSecret").finish_non_exhaustive()
     }
 }
 
 impl TrafficSecret {
-    /// Creates a secret for SHA-256 or SHA-384, according to its length.
+    /// Creates a secret. Its length selects SHA-256 or SHA-384; any other length gives `None`.
     pub fn new(secret: &[u8]) -> Option<Self> {
         let mut bytes = [0; 48];
         let length = secret.len();
@@ -179,7 +181,8 @@ impl TrafficSecret {
         Some(Self { bytes, length })
     }
 
-    /// HKDF-Expand-Label (RFC 8446 §7.1) with the prefix of RFC 9147 §5.9, no context, and a result no longer than the hash.
+    /// HKDF-Expand-Label (RFC 8446 §7.1) with the prefix of RFC 9147 §5.9 and an empty context. `length` must not exceed the
+    /// length of the hash.
     pub fn expand<const N: usize>(&self, label: &[u8], length: usize) -> [u8; N] {
         let algorithm = if self.length == 32 { hmac::HMAC_SHA256 } else { hmac::HMAC_SHA384 };
         let mut context = hmac::Context::with_key(&hmac::Key::new(algorithm, &self.bytes[..self.length]));
@@ -187,7 +190,7 @@ impl TrafficSecret {
         context.update(&[6 + label.len() as u8]);
         context.update(b"dtls13");
         context.update(label);
-        // RFC 5869 §2.3: the context is empty, and the first block is enough.
+        // RFC 5869 §2.3: the context is empty, and one block is enough.
         context.update(&[0, 1]);
         let made = context.sign();
         let mut out = [0; N];

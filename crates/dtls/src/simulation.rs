@@ -1,8 +1,8 @@
-//! The cryptographic provider of virtual time: the library's, with randomness and key exchange from the seed.
+//! The cryptographic provider of simulations. It is dimpl's own provider with randomness and key exchange from the seed.
 //!
-//! Signatures are ECDSA with nonces derived from key and message (RFC 6979, as the library implements it). Secrets of the
-//! key exchange (X25519, RFC 7748) are drawn from the seed. Outside a call in virtual time both sources fail, so every
-//! handshake fails. A real connection therefore cannot use them by mistake.
+//! Signatures are ECDSA with nonces that are derived from the key and the message (RFC 6979, as dimpl implements it). The
+//! secrets of the key exchange (X25519, RFC 7748) are drawn from the seed. Outside a call within a simulation, randomness
+//! and key exchange fail, so every handshake fails. A real connection therefore cannot use this provider by mistake.
 
 use crate::provider;
 use anabranch_base::time::Duration;
@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 use x25519_dalek::{PublicKey, StaticSecret};
 
-/// The library's provider, with the source of randomness and the key exchange replaced.
+/// Returns dimpl's provider with the source of randomness and the key exchange replaced.
 pub(crate) fn provider() -> CryptoProvider {
     CryptoProvider {
         kx_groups: &[&SeededX25519],
@@ -30,14 +30,14 @@ pub(crate) fn provider() -> CryptoProvider {
 }
 
 thread_local! {
-    /// Whether the library is testing a provider that it has tested before.
+    /// Whether dimpl is repeating its self-test of the provider.
     static TRIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Lets the library create a configuration with this provider. The library tests the provider each time: it verifies
-/// three signatures and exchanges keys, which takes longer than a handshake. In virtual time each connection has its own
-/// configuration. So after the first success in this process, the tests are skipped. They draw the same random bytes
-/// either way.
+/// Runs `build`, in which dimpl creates a configuration with this provider. dimpl tests the provider each time: it verifies
+/// three signatures and exchanges keys, which takes longer than a handshake. In a simulation each connection has its own
+/// configuration. Therefore the tests are skipped after the first success in this process. Skipped tests draw the same
+/// random bytes.
 pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     static IS_GOOD: AtomicBool = AtomicBool::new(false);
     TRIED.set(IS_GOOD.load(Ordering::Relaxed));
@@ -49,7 +49,7 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// The signature verifier of a real network; it accepts all signatures during repeated self-tests.
+/// The signature verifier of a real network, which accepts all signatures while dimpl repeats its self-test.
 #[derive(Debug)]
 struct Verifier;
 
@@ -69,11 +69,11 @@ impl SignatureVerifier for Verifier {
     }
 }
 
-/// Loads keys with the library and caches the last few: they are the same for all connections, and loading is slow.
+/// Loads keys with dimpl, and caches the last few. All connections use the same keys, and loading a key is slow.
 #[derive(Debug)]
 struct Keys;
 
-/// An encoded key, and the loaded key.
+/// An encoded key, and the key that was loaded from it.
 type Known = (Vec<u8>, Arc<Mutex<Box<dyn SigningKey>>>);
 
 impl KeyProvider for Keys {
@@ -97,7 +97,7 @@ impl KeyProvider for Keys {
 /// The maximum number of cached keys.
 const MAX_KNOWN: usize = 4;
 
-/// A P-256 key.
+/// A cached P-256 key.
 #[derive(Debug)]
 struct Key(Arc<Mutex<Box<dyn SigningKey>>>);
 
@@ -119,11 +119,12 @@ impl SigningKey for Key {
     }
 }
 
-/// The library's instant at which virtual time begins.
+/// dimpl's instant for the start of a simulation.
 ///
-/// The library reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos (RFC 5246
-/// §7.4.1.2). So the beginning is the instant whose time of day, counted in 32 bits, is 1 January 2026. Half a second
-/// keeps it clear of the next second.
+/// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos
+/// (RFC 5246 §7.4.1.2). The 32 bits of that time must always be 1 January 2026. So this instant is chosen such that the time
+/// of day at the instant, truncated to 32 bits, is that date. Half a second is added, so that rounding does not reach the
+/// next second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);
@@ -144,7 +145,7 @@ fn draw(out: &mut [u8], operation: CryptoOperation) -> Result<(), CryptoError> {
     if draw_seeded(out) { Ok(()) } else { Err(CryptoError::OperationFailed(operation)) }
 }
 
-/// X25519 with secrets drawn from the scope.
+/// The X25519 key exchange with secrets drawn from the current scope.
 #[derive(Debug)]
 struct SeededX25519;
 
@@ -164,7 +165,7 @@ impl SupportedKxGroup for SeededX25519 {
     }
 }
 
-/// A fake key exchange for repeated self-tests of the library.
+/// A fake key exchange, for repeated self-tests of dimpl.
 #[derive(Debug)]
 struct NoExchange;
 
@@ -174,7 +175,7 @@ impl ActiveKeyExchange for NoExchange {
     }
 
     fn complete(self: Box<Self>, _: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
-        // Outside a self-test it must not be used.
+        // Outside a self-test, the fake key exchange must not be used.
         if !TRIED.get() {
             return Err(CryptoError::InvalidPublicKey(NamedGroup::X25519));
         }
@@ -194,7 +195,7 @@ struct Exchange {
 }
 
 impl std::fmt::Debug for Exchange {
-    /// Omits the secret.
+    /// Shows no part of the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Exchange").finish_non_exhaustive()
     }
@@ -209,7 +210,7 @@ impl ActiveKeyExchange for Exchange {
         let wrong = CryptoError::InvalidPublicKey(NamedGroup::X25519);
         let Ok(peer) = <[u8; 32]>::try_from(peer) else { return Err(wrong) };
         let shared = self.secret.diffie_hellman(&PublicKey::from(peer));
-        // RFC 7748 §6.1: a peer's key of small order gives an all-zero secret and is refused.
+        // RFC 7748 §6.1: a peer's key of small order gives an all-zero shared secret, and is refused.
         if !shared.was_contributory() {
             return Err(wrong);
         }
@@ -234,7 +235,7 @@ mod tests {
         let provider = provider();
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups.iter().all(|group| group.start_exchange(Buf::new()).is_err()));
-        // Within a real connection's scope, the simulated provider fails, too.
+        // The provider of simulations also fails within a scope of `Surroundings::Real`.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
         let simulation = Simulation::new(Rng::new(1), || Instant::ZERO);
         let simulated = Surroundings::Simulated(simulation);

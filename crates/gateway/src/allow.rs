@@ -1,8 +1,8 @@
-//! Rules that say which targets a gateway may reach.
+//! Rules that determine which targets a gateway may connect to.
 //!
-//! A target that no rule allows is refused. A name is allowed by its own name or by the addresses that it resolves to. In
-//! any case the addresses are checked after resolution, and the gateway connects only to checked addresses. A name that
-//! resolves to another address the second time gains nothing.
+//! A target that no rule allows is refused. A host name is allowed either by a rule with this name or by a rule with its
+//! addresses. In both cases the addresses are checked after the name has been resolved, and the gateway connects only to
+//! checked addresses. Therefore an attacker gains nothing by letting a name resolve to another address the second time.
 //!
 //! | rule | addresses | ports, if the rule names none |
 //! |---|---|---|
@@ -10,20 +10,20 @@
 //! | `HOST` | all except loopback, link-local and the metadata services of clouds; `localhost`: loopback | all |
 //! | `ADDRESS[/BITS]` | these addresses | all |
 //!
-//! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it reaches
-//! only public addresses, as defined by the registries of RFC 6890. An IPv6 address that embeds an IPv4 address (mapped,
-//! NAT64) is treated as that IPv4 address. IPv6 addresses that a relay would unpack (6to4, Teredo, ISATAP) are allowed only
-//! by an address rule.
+//! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it allows only
+//! public addresses, as defined by the registries of RFC 6890. An IPv6 address that embeds an IPv4 address (mapped, NAT64)
+//! is treated as that IPv4 address. Some IPv6 addresses make a relay forward packets to an embedded address (6to4, Teredo,
+//! ISATAP). They are allowed only by an address rule.
 
 use anabranch_http::authority::is_name_byte;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// The targets that may be reached; none if empty.
+/// The rules of a gateway. Without rules, no target is allowed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every port.
+/// A rule: `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     what: What,
@@ -51,28 +51,28 @@ impl Ports {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum What {
     Any,
-    /// In lower case.
+    /// A host name in lower case.
     Host(String),
-    /// With a leading dot: `.example.com`.
+    /// All names below a domain. The domain has a leading dot, for example `.example.com`.
     Below(String),
     Network(Network),
 }
 
 impl Rules {
-    /// Allows every target that one of `rules` allows.
+    /// Creates rules that allow every target that at least one of `rules` allows.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self(rules)
     }
 
-    /// Returns whether no target is allowed.
+    /// Returns whether there are no rules, so that no target is allowed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether `host` (in lower case, without brackets) should be resolved, because some rule may allow one of its
-    /// addresses.
+    /// Returns whether `host` should be resolved, because some rule may allow one of its addresses. `host` is in lower case
+    /// and without brackets.
     #[must_use]
     pub fn may_allow(&self, host: &str, port: u16) -> bool {
         if let Ok(ip) = host.parse() {
@@ -83,13 +83,14 @@ impl Rules {
         })
     }
 
-    /// Returns whether `host` may be reached at `address`; `own` are the addresses of the gateway's host.
+    /// Returns whether `host` may be reached at `address`. `own` are the addresses of the gateway's host.
     #[must_use]
     pub fn allow(&self, host: &str, address: SocketAddr, own: &[IpAddr]) -> bool {
         let ip = plain(address.ip());
         self.0.iter().any(|rule| {
             let there = match &rule.what {
-                // A translator's network (RFC 6052) is matched as written, and not as the IPv4 addresses that it embeds.
+                // The network of a NAT64 translator (RFC 6052) matches only addresses in that network. It does not match the
+                // embedded IPv4 addresses themselves.
                 What::Network(network) => {
                     let translated = plain(network.first) != network.first && network.contains(address.ip());
                     translated || network.contains(ip)
@@ -105,7 +106,8 @@ impl Rules {
 }
 
 impl Rule {
-    /// Returns whether the rule matches `host` by name, and if so whether it names exactly this host.
+    /// Returns whether the rule matches `host` by its name. `Some(true)` means that the rule names exactly this host,
+    /// `Some(false)` that it has a wildcard.
     fn names(&self, host: &str) -> Option<bool> {
         match &self.what {
             What::Any => Some(false),
@@ -127,7 +129,7 @@ impl FromStr for Rule {
                 "{why}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets, PORT a number or *"
             )
         };
-        // An IPv6 address without brackets is not followed by a port.
+        // The last colon of an IPv6 address without brackets does not begin a port.
         let address = text.split_once('/').map_or(text, |(address, _)| address);
         let bare = address.parse::<Ipv6Addr>().is_ok();
         let (host, port) = match text.rsplit_once(':').filter(|(host, _)| !bare && !unclosed(host)) {
@@ -168,7 +170,7 @@ impl FromStr for Rule {
     }
 }
 
-/// A network prefix: addresses that begin with the same bits.
+/// A network prefix: all addresses that begin with the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     first: IpAddr,
@@ -176,14 +178,16 @@ pub struct Network {
 }
 
 impl Network {
-    /// Returns the network of all addresses whose first `bits` equal those of `ip`; without `bits` only `ip` itself.
+    /// Returns the network of all addresses whose first `bits` bits equal those of `ip`. Without `bits`, the network has
+    /// only the address `ip`.
     fn new(ip: IpAddr, bits: Option<u8>) -> Result<Self, String> {
         let most = if ip.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // Fewer bits would not be an IPv4 network, and addresses that embed IPv4 are treated as IPv4.
+        // Refuse a prefix that ends before the embedded IPv4 address begins. It would match more than IPv4 addresses, but
+        // addresses that embed IPv4 are compared as IPv4.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -193,7 +197,7 @@ impl Network {
         })
     }
 
-    /// Returns whether `ip` belongs to the network.
+    /// Returns whether `ip` belongs to this network.
     #[must_use]
     pub const fn contains(&self, ip: IpAddr) -> bool {
         let (network, ip, width) = match (self.first, ip) {
@@ -201,7 +205,7 @@ impl Network {
             (IpAddr::V6(network), IpAddr::V6(ip)) => (network.to_bits(), ip.to_bits(), 128),
             _ => return false,
         };
-        // With 0 bits the shift overflows, and every address matches.
+        // For 0 bits the shift overflows and gives `None`, and every address matches.
         match (network ^ ip).checked_shr(width - self.bits as u32) {
             Some(differ) => differ == 0,
             None => true,
@@ -223,13 +227,13 @@ impl FromStr for Network {
     }
 }
 
-/// Whether the colon was found inside the brackets of an address.
+/// Returns whether the colon after `host` is inside the brackets of an IPv6 address.
 fn unclosed(host: &str) -> bool {
     host.starts_with('[') && !host.contains(']')
 }
 
-/// Returns the IPv4 address that is embedded in an IPv6 address (RFC 4291 §2.5.5.2, RFC 6052 §2.1); other addresses are
-/// unchanged.
+/// Returns the IPv4 address that is embedded in an IPv6 address (RFC 4291 §2.5.5.2, RFC 6052 §2.1). Any other address is
+/// returned unchanged.
 fn plain(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     match v6.segments() {
@@ -241,17 +245,17 @@ fn plain(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The number of bits before the embedded IPv4 address.
+/// The number of bits in front of an embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// Returns whether the address is on the gateway's own host or link, is not a unicast address, or is a cloud's metadata
-/// service.
+/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address, or
+/// belongs to a metadata service of a cloud.
 fn is_near(ip: IpAddr) -> bool {
     if SECRETS.iter().any(|secret| secret.contains(ip)) {
         return true;
     }
     match ip {
-        // 0.0.0.0/8 also reaches this host.
+        // Addresses in 0.0.0.0/8 also reach this host.
         IpAddr::V4(v4) => {
             v4.is_loopback()
                 || v4.octets()[0] == 0
@@ -269,11 +273,11 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// Returns whether a relay would forward packets to an address embedded in this one, which may be any address.
+/// Returns whether a relay would forward packets for this address to an address embedded in it, which may be any address.
 fn relayed(v6: Ipv6Addr) -> bool {
     match v6.segments() {
-        // 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1), local-use translators (RFC 8215), and older embeddings
-        // (RFC 4291 §2.5.5.1, RFC 2765).
+        // Addresses of 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1) and local translators (RFC 8215), and
+        // older forms that embed IPv4 addresses (RFC 4291 §2.5.5.1, RFC 2765).
         [0x2002, ..] | [0x2001, 0, ..] | [_, _, _, _, 0 | 0x0200, 0x5efe, ..] | [0x64, 0xff9b, 1, ..] => true,
         [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => true,
         _ => false,
@@ -298,7 +302,7 @@ const fn v6(high: [u16; 3], low: u16, bits: u8) -> Network {
     Network { first: IpAddr::V6(Ipv6Addr::new(high[0], high[1], high[2], 0, 0, 0, 0, low)), bits }
 }
 
-/// The IPv4 special-purpose registry, without the addresses that [`is_near`] checks.
+/// The networks of the IPv4 special-purpose registry, without the addresses that [`is_near`] checks.
 const NOT_PUBLIC_V4: [Network; 12] = [
     v4([10, 0, 0, 0], 8),
     v4([100, 64, 0, 0], 10),
@@ -314,11 +318,11 @@ const NOT_PUBLIC_V4: [Network; 12] = [
     v4([240, 0, 0, 0], 4),
 ];
 
-/// The IPv6 special-purpose registry, within 2000::/3.
+/// The networks of the IPv6 special-purpose registry that are within 2000::/3.
 const NOT_PUBLIC_V6: [Network; 3] =
     [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
 
-/// Metadata services of clouds, beside 169.254.0.0/16: Azure, Alibaba, Oracle; Amazon, Google.
+/// The addresses of metadata services of clouds outside 169.254.0.0/16: those of Azure, Alibaba, Oracle, Amazon and Google.
 const SECRETS: [Network; 5] = [
     v4([168, 63, 129, 16], 32),
     v4([100, 100, 100, 200], 32),
@@ -327,7 +331,7 @@ const SECRETS: [Network; 5] = [
     v6([0xfd20, 0xce, 0], 0x254, 128),
 ];
 
-/// The usual web ports.
+/// The usual ports of web servers.
 const WEB: [u16; 4] = [80, 443, 8080, 8443];
 
 #[cfg(test)]
@@ -393,7 +397,8 @@ mod tests {
             assert!(!allows(&["*"], "innocent.example", near), "{near}");
             assert!(!allows(&["innocent.example"], "innocent.example", near), "{near}");
         }
-        // An address of the gateway's host, with a rule that does not name it.
+        // These addresses belong to the gateway's own host. A wildcard does not allow them, but a rule with the name or
+        // address does.
         for own in ["203.0.113.7:80", "[::ffff:203.0.113.7]:80"] {
             assert!(!allows(&["*"], "203.0.113.7", own) && !allows(&["*.example"], "a.example", own));
             assert!(allows(&["a.example"], "a.example", own) && allows(&["203.0.113.7"], "x", own));
@@ -427,7 +432,7 @@ mod tests {
                 assert!(allows(&["a.example"], "a.example", &format!("{public}:{port}")), "{public}:{port}");
             }
         }
-        // A public address behind a translator.
+        // The address is that of a public IPv4 host behind a NAT64 translator.
         assert!(allows(&["*"], "a.example", "[64:ff9b::808:808]:80"));
         for elsewhere in [
             "0.1.2.3",
@@ -499,7 +504,7 @@ mod tests {
         ] {
             assert!(!allows(&["*", "*.example"], "a.example", &format!("[{elsewhere}]:80")), "{elsewhere}");
         }
-        // A name in a rule may resolve to private addresses, but not to metadata services.
+        // A name in a rule may resolve to a private address, but not to the address of a metadata service.
         for (address, allowed) in [
             ("10.0.0.1", true),
             ("[fd12::1]", true),
@@ -519,7 +524,7 @@ mod tests {
         ] {
             assert!(allows(&[rule], "x", address), "{rule} {address}");
         }
-        // A literal address is checked before resolution.
+        // A target that is an address is checked before resolution.
         let any = rules(&["*"]);
         for host in ["10.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "fd00:ec2::254", "64:ff9b::a00:1"] {
             assert!(!any.may_allow(host, 80), "{host}");
@@ -531,7 +536,7 @@ mod tests {
     fn ipv4_within_ipv6_is_not_all_of_ipv4() {
         assert!(allows(&["::ffff:192.0.2.0/120"], "x", "192.0.2.77:80"));
         assert!(!allows(&["::ffff:192.0.2.0/120"], "x", "192.0.3.1:80"));
-        // Through the translator only.
+        // The rule allows IPv4 addresses only through the translator.
         assert!(allows(&["64:ff9b::/96"], "x", "[64:ff9b::a01:203]:80"));
         assert!(
             !allows(&["64:ff9b::/96"], "x", "127.0.0.1:80") && !allows(&["64:ff9b::/96"], "x", "0.0.0.0:80")

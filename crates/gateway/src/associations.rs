@@ -1,10 +1,10 @@
-//! Associations with a peer. Each exchange has its own stream, which is the lowest free one.
+//! A pool of associations with one peer. Each exchange uses a stream of its own, which is the lowest free one.
 //!
-//! Streams of an association share its receive window. A stream that is not read blocks the others (see `watch`). Its
-//! association gets no further exchanges as long as another association is possible.
+//! The streams of an association share its receive window, so a stream that is not read blocks the others (see `watch`). An
+//! association with such a stream gets no new exchanges as long as another association can be used or set up.
 //!
-//! A stream that ended in the middle of an exchange is reset (RFC 6525) and used again. If the peer does not support that,
-//! the association gets no further exchanges and ends with its last one.
+//! A stream on which an exchange ended early is reset (RFC 6525), and is then used again. If the peer does not support
+//! resets, the association gets no new exchanges, and ends after its last exchange.
 
 use super::allow::Rules;
 use anabranch_base::time::Duration;
@@ -21,7 +21,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Reaches one peer over a pool of associations.
+/// Forwards requests to one peer over a pool of associations.
 pub struct Associations<W: World, C: Connector> {
     pool: Rc<Pool<W, C>>,
 }
@@ -29,33 +29,33 @@ pub struct Associations<W: World, C: Connector> {
 /// The role of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// A gateway that forwards to origins: all, or those that the rules allow.
+    /// The peer is a gateway that forwards to origins: to all origins, or to those that the rules allow.
     Gateway(Option<Rules>),
-    /// The origin itself.
+    /// The peer is this origin itself.
     Origin(Origin),
 }
 
 struct Pool<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of the connector's servers, all of which are the peer.
+    /// The number of servers in the connector. All of them are addresses of the peer.
     servers: usize,
     peer: Peer,
     timeout: Duration,
     list: RefCell<Vec<Rc<Association<C::Session>>>>,
-    /// Whether an association is being set up.
+    /// Whether an association is being set up now.
     connecting: Cell<bool>,
     waiting: RefCell<Vec<Waker>>,
 }
 
 struct Association<S> {
     session: S,
-    /// Streams that have been returned.
+    /// The streams that have been used and are free again.
     free: RefCell<BTreeSet<u64>>,
-    /// Streams from this number on have never been used.
+    /// The lowest stream number that has never been used.
     unused: Cell<u64>,
     window: Rc<SharedWindow>,
-    /// Whether it gets no more exchanges.
+    /// Whether the association gets no new exchanges.
     retired: Cell<bool>,
 }
 
@@ -64,7 +64,7 @@ impl<S: Session> Association<S> {
         !self.retired.get() && (!self.free.borrow().is_empty() || self.unused.get() < self.session.streams())
     }
 
-    /// Opens the lowest free stream.
+    /// Opens the lowest free stream. Returns `None` if there is no free stream.
     fn take(&self) -> Option<S::Stream> {
         while self.has_room() {
             let number = self
@@ -73,7 +73,8 @@ impl<S: Session> Association<S> {
                 .pop_first()
                 .unwrap_or_else(|| self.unused.replace(self.unused.get() + 1));
             if let Ok(mut stream) = self.session.open(number) {
-                // Data without a request would be taken for a response.
+                // Do not use an association whose free stream has data: data that no request asked for would be taken for a
+                // response.
                 let mut cx = Context::from_waker(Waker::noop());
                 match stream.poll_read(&mut cx, &mut [0]) {
                     Poll::Pending => return Some(stream),
@@ -98,7 +99,8 @@ impl<S: Session> Association<S> {
 }
 
 impl<W: World, C: Connector> Associations<W, C> {
-    /// Reaches `peer`, which each of the `servers` servers of `connector` is. Waits at most `timeout` for a stream.
+    /// Creates a pool of associations with `peer`. All `servers` servers of `connector` are addresses of the peer. A request
+    /// waits at most `timeout` for a stream.
     #[must_use]
     pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
         let pool = Pool {
@@ -135,14 +137,15 @@ impl<W: World, C: Connector> Pool<W, C> {
         }
     }
 
-    /// Takes a stream of an open association; also returns whether the association has been used before.
+    /// Takes a free stream, if possible one of an association that is not blocked. Also returns whether the association has
+    /// been used before.
     fn take(&self) -> Option<Taken<C::Session>> {
         let mut list = self.list.borrow_mut();
         list.retain(|association| !association.is_over());
         let is_blocked = |association: &&Rc<Association<C::Session>>| association.window.blocking.get() > 0;
         let full = list.len() >= MAX_ASSOCIATIONS;
         let good = list.iter().filter(|association| !is_blocked(association));
-        // If all are blocked and no other association is possible, a blocked one is better than none.
+        // If all associations are blocked and there can be no more of them, use a blocked one.
         let rest = list.iter().filter(|association| full && is_blocked(association));
         good.chain(rest).find_map(|association| {
             let used = association.unused.get() > 0;
@@ -189,7 +192,8 @@ impl<W: World, C: Connector> Pool<W, C> {
             if how != Ending::Cancelled && !stream.reset() {
                 association.retired.set(true);
                 pool.given_back(&association, None);
-                // Further data on the stream has no reader, and would fill the window that other streams share.
+                // Discard further data on the stream, because unread data would fill the receive window that other streams
+                // share.
                 let discard = async move {
                     let mut buffer = vec![0; 4096];
                     while let Ok(1..) = stream.read(&mut buffer).await {}
@@ -199,7 +203,8 @@ impl<W: World, C: Connector> Pool<W, C> {
             let world = pool.world.clone();
             let reset = async move {
                 let done = if how == Ending::Cancelled {
-                    // The peer has requested the reset and is about to perform it.
+                    // The peer has cancelled the exchange, and its reset of the stream is about to arrive. Wait for the
+                    // reset before the stream is used again.
                     pool.world.sleep_until(pool.world.now() + SETTLING).await;
                     true
                 } else {
@@ -227,7 +232,7 @@ impl<W: World, C: Connector> Pool<W, C> {
 /// A stream, its association, and whether the association has been used before.
 type Taken<S> = (Rc<Association<S>>, <S as Session>::Stream, bool);
 
-/// Marks that an association is being set up, until dropped.
+/// Records that an association is being set up, until this value is dropped.
 struct Connecting<'a, W: World, C: Connector>(&'a Pool<W, C>);
 
 impl<'a, W: World, C: Connector> Connecting<'a, W, C> {
@@ -270,7 +275,7 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
             _ => {}
         }
         if fresh {
-            // The associations in use have failed, or may have.
+            // The associations in use have failed or may have failed, so remove those that have ended.
             pool.list.borrow_mut().retain(|association| !association.is_over());
         }
         let mut timer = pool.world.timer();
@@ -300,9 +305,9 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
     }
 }
 
-/// The most simultaneous associations with the peer.
+/// The maximum number of concurrent associations with the peer.
 const MAX_ASSOCIATIONS: usize = 16;
-/// How long the reset of a stream may take.
+/// The time for which the gateway waits until a stream has been reset.
 const RESETTING: Duration = Duration::from_secs(10);
-/// How long a stream stays unused while the peer resets it.
+/// The time for which a stream stays unused while the peer resets it.
 const SETTLING: Duration = Duration::from_secs(1);

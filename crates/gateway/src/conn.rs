@@ -1,8 +1,8 @@
-//! A stream of the gateway ([`Conn`]), which is read and written at the same time and keeps bytes that were read ahead; and
-//! the [`Pump`] that forwards a body from one stream to another.
+//! A stream of the gateway ([`Conn`]) that is read and written at the same time, and that keeps bytes read ahead. The
+//! [`Pump`] forwards a body from one stream to another.
 //!
-//! A pump reads only when it has written everything that it has read. A slow reader therefore costs the memory of one read,
-//! and its sender is slowed down.
+//! A pump reads only after it has written all that it has read. If the receiver of a body is slow, the pump buffers the
+//! bytes of one read, and the sender has to wait.
 
 use super::head::{Refusal, begins_answer, end_of_head, too_large, write_trailers};
 use anabranch_base::time::{Duration, Instant};
@@ -16,14 +16,14 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A stream, and the bytes read from it that have not been used yet.
+/// A stream of the gateway, with the bytes that have been read but not used yet.
 #[derive(Debug)]
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     held: RefCell<ReadAhead>,
-    /// The session's slot, where the stream's bytes are counted.
+    /// The slot of the client's session, in which the bytes of this stream are counted.
     meter: Option<SlotHandle>,
-    /// The session's share of the memory budget, against which held bytes count.
+    /// The session's share of the memory budget, in which the bytes read ahead are counted.
     memory: Option<Rc<SessionMemory>>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// Counts the bytes beyond [`HEAD_BYTES`] against the memory budget.
+    /// Counts the bytes read ahead beyond [`HEAD_BYTES`] in the memory budget.
     hold: Option<HeldBytes>,
 }
 
@@ -43,13 +43,13 @@ impl ReadAhead {
     fn used(&mut self, count: usize) {
         self.at += count;
         if self.at == self.bytes.len() {
-            // An idle connection must not hold memory.
+            // Release the buffer, because an idle connection must not hold memory.
             (self.bytes, self.at) = (Vec::new(), 0);
             self.count();
         }
     }
 
-    /// Whether the memory budget admits reading more.
+    /// Whether the memory budget allows reading more bytes ahead.
     fn admits_more(&mut self) -> bool {
         let beyond = self.bytes.len().saturating_sub(HEAD_BYTES);
         let admits = self.hold.as_ref().is_none_or(|hold| hold.fits(beyond));
@@ -66,15 +66,15 @@ impl ReadAhead {
     }
 }
 
-/// The buffer that all pumps of a gateway read into.
+/// The read buffer that all pumps of a gateway share.
 pub(super) type Scratch = Rc<RefCell<Vec<u8>>>;
 
-/// Creates the buffer that all pumps read into.
+/// Creates the read buffer that all pumps of a gateway share.
 pub(super) fn scratch() -> Scratch {
     Rc::new(RefCell::new(vec![0; READ_BYTES]))
 }
 
-/// When an exchange last made progress.
+/// The time at which an exchange last made progress.
 #[derive(Debug)]
 pub(super) struct Moved<W> {
     world: W,
@@ -90,53 +90,53 @@ impl<W: World> Moved<W> {
         self.at.set(self.world.now());
     }
 
-    /// Returns the time of the last progress.
+    /// Returns the time at which the exchange last made progress.
     pub(super) fn last(&self) -> Instant {
         self.at.get()
     }
 
-    /// Returns the time since the last progress.
+    /// Returns the time that has passed since the exchange last made progress.
     pub(super) fn still(&self) -> Duration {
         self.world.now() - self.at.get()
     }
 }
 
-/// Why no head was read.
+/// The reason why no head was read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NoHead {
-    /// The stream ended before a head began.
+    /// The stream ended before the first byte of a head.
     Ended,
-    /// The stream failed, or ended within a head.
+    /// The stream failed, or ended in the middle of a head.
     Lost(CloseReason),
     /// The bytes do not form a valid head.
     Refused(Refusal),
 }
 
 impl<T: Stream> Conn<T> {
-    /// Wraps a stream to the peer; its held bytes count against the client's session.
+    /// Wraps a stream to the peer. Bytes read ahead on it count in the memory of the client's session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
         let held = ReadAhead { hold: Some(memory.holding()), ..ReadAhead::default() };
         Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory: Some(memory) }
     }
 
-    /// Wraps a client's stream; its bytes are also counted in the slot of its session.
+    /// Wraps a client's stream. Its bytes are also counted in the slot of the client's session.
     pub(super) fn metered(stream: T, meter: SlotHandle, memory: Rc<SessionMemory>) -> Self {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
 
-    /// Whether the memory budget admits this many more bytes.
+    /// Whether the memory budget allows `bytes` more bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.memory.as_ref().is_none_or(|memory| memory.holding().fits(bytes))
     }
 
-    /// Counts `bytes` against the memory budget until the result is dropped.
+    /// Counts `bytes` bytes in the memory budget until the returned value is dropped.
     pub(super) fn holding(&self, bytes: usize) -> Option<HeldBytes> {
         let mut hold = self.memory.as_ref()?.holding();
         hold.set(bytes);
         Some(hold)
     }
 
-    /// Whether the memory budget admits reading more.
+    /// Whether the memory budget allows reading more bytes ahead.
     pub(super) fn admits_more(&self) -> bool {
         self.held.borrow_mut().admits_more()
     }
@@ -153,12 +153,12 @@ impl<T: Stream> Conn<T> {
         }
     }
 
-    /// Returns the bytes written on its session that the peer has not acknowledged.
+    /// Returns the number of bytes written on the stream's session that the peer has not acknowledged.
     pub(super) fn unacknowledged(&self) -> u64 {
         self.stream.borrow().unacknowledged()
     }
 
-    /// Returns the stream itself. Bytes that were read and not used are lost.
+    /// Returns the wrapped stream. Bytes that were read ahead and not used are lost.
     pub(super) fn into_stream(self) -> T {
         self.stream.into_inner()
     }
@@ -168,12 +168,12 @@ impl<T: Stream> Conn<T> {
         self.held.borrow().rest().is_empty()
     }
 
-    /// Returns how many bytes were read and not used.
+    /// Returns the number of bytes that were read ahead and not used.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.borrow().rest().len()
     }
 
-    /// Reads once and appends to the held bytes.
+    /// Reads once from the stream, and keeps the bytes for later use.
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>) -> Poll<Result<usize, CloseReason>> {
         let mut piece = [0; HEAD_BYTES];
         let read = ready!(self.poll_read(cx, &mut piece))?;
@@ -186,7 +186,7 @@ impl<T: Stream> Conn<T> {
         Poll::Ready(Ok(read))
     }
 
-    /// Waits for the first byte; returns false at the end of the stream.
+    /// Waits for the first byte of a message. Returns false if the stream has ended.
     pub(super) async fn begins(&self) -> Result<bool, CloseReason> {
         if self.is_clean() {
             return Ok(poll_fn(|cx| self.poll_fill(cx)).await? > 0);
@@ -194,13 +194,14 @@ impl<T: Stream> Conn<T> {
         Ok(true)
     }
 
-    /// Reads the next head of a request, including its final empty line, of at most `limit` bytes.
+    /// Reads the head of the next request, including the empty line at its end. A head of more than `limit` bytes is
+    /// refused.
     pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
         self.head_that(limit, |_| Ok(())).await
     }
 
-    /// Reads the next head of a response. It fails as soon as the bytes cannot begin a response, because a peer that speaks
-    /// another protocol may be waiting for us.
+    /// Reads the head of the next response. Fails as soon as the bytes cannot be the beginning of a response, because a peer
+    /// that speaks another protocol may be waiting for data from us.
     pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
         self.head_that(limit, begins_answer).await
     }
@@ -257,12 +258,12 @@ impl<T: Stream> Conn<T> {
         Ok(())
     }
 
-    /// Closes the sending direction.
+    /// Closes the sending direction of the stream.
     pub(super) fn finish(&self) {
         self.stream.borrow_mut().finish();
     }
 
-    /// Reads and discards data, until the stream ends or `limit` bytes have arrived.
+    /// Reads and discards data until the stream ends, or until `limit` bytes have been read.
     pub(super) async fn discard(&self, limit: usize) {
         let mut left = limit;
         while left > 0 {
@@ -277,24 +278,24 @@ impl<T: Stream> Conn<T> {
 }
 
 impl<T: Stream> Conn<Lease<T>> {
-    /// Returns the receive window that the leased stream shares with others, if it does.
+    /// Returns the receive window that the leased stream shares with other streams; `None` if it shares none.
     pub(super) fn shared_window(&self) -> Option<Rc<SharedWindow>> {
         self.stream.borrow().shared_window.clone()
     }
 }
 
-/// Which side of a pump failed, and why.
+/// The side of a pump that failed, with the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Stopped {
-    /// The source failed.
+    /// Reading from the source failed.
     Source(CloseReason),
-    /// The body was not framed as announced, or ended early.
+    /// The body was not framed as announced, or it ended too early.
     Framing,
-    /// The sink failed.
+    /// Writing to the sink failed.
     Sink(CloseReason),
 }
 
-/// Forwards one body from `source` to `sink`.
+/// Forwards one body from the stream `source` to the stream `sink`.
 #[derive(Debug)]
 pub(super) struct Pump<'a, W, S, D> {
     source: &'a Conn<S>,
@@ -303,24 +304,24 @@ pub(super) struct Pump<'a, W, S, D> {
     scratch: Scratch,
     progress: &'a PumpProgress,
     decoder: Decoder,
-    /// Whether to write chunks.
+    /// Whether the body is written in chunks.
     chunked: bool,
-    /// Whether to forward trailers.
+    /// Whether trailers are forwarded.
     trailers: bool,
-    /// Bytes to write before the next read.
+    /// The bytes that have to be written before the next read.
     out: Vec<u8>,
     at: usize,
-    /// Bytes of `out` that are counted against the memory budget.
+    /// The number of bytes of `out` that are counted in the memory budget.
     counted: usize,
     ended: bool,
 }
 
-/// The progress of a pump.
+/// The progress of a pump, which its exchange watches.
 #[derive(Debug, Default)]
 pub(super) struct PumpProgress {
-    /// Whether the sink accepts no data at present.
+    /// Whether the sink accepts no data at the moment.
     pub(super) blocked: Cell<bool>,
-    /// Bytes of the body read so far.
+    /// The number of bytes of the body that have been read.
     pub(super) carried: Cell<u64>,
     /// Whether the whole body has been written.
     pub(super) done: Cell<bool>,
@@ -333,7 +334,7 @@ impl<W, S, D> Drop for Pump<'_, W, S, D> {
 }
 
 impl<W, S, D> Pump<'_, W, S, D> {
-    /// Counts `bytes`, which the sink does not accept yet, against the memory budget.
+    /// Counts `bytes` bytes in the memory budget, because the sink does not accept them yet.
     fn count(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.counted, bytes);
         if let Some(memory) = self.memory().filter(|_| before != bytes) {
@@ -342,15 +343,15 @@ impl<W, S, D> Pump<'_, W, S, D> {
         }
     }
 
-    /// Returns the memory budget of the client's session, on whichever side the client is.
+    /// Returns the memory share of the client's session. The client may be the source or the sink.
     fn memory(&self) -> Option<&SessionMemory> {
         self.sink.memory.as_deref().or(self.source.memory.as_deref())
     }
 }
 
 impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
-    /// Returns a pump that writes `head` and then a body. The body is read in the given framing, and written in chunks if
-    /// `chunked`.
+    /// Creates a pump that writes `head` first, and then a body. The body is read in the given framing. It is written in
+    /// chunks if `chunked` is true.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
         (moved, scratch, progress): (&'a Moved<W>, &Scratch, &'a PumpProgress),
@@ -375,7 +376,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
     }
 
-    /// Sets whether trailers are forwarded, which requires chunks on both sides.
+    /// Sets whether trailers are forwarded. Trailers require chunks on both sides.
     pub(super) fn carrying_trailers(mut self, carried: bool) -> Self {
         self.trailers = carried;
         if carried {
@@ -384,12 +385,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         self
     }
 
-    /// Runs until the whole body has been written.
+    /// Forwards data until the whole body has been written.
     pub(super) async fn run(mut self) -> Result<(), Stopped> {
         poll_fn(|cx| self.poll(cx)).await
     }
 
-    /// Ready when the whole body has been written.
+    /// Forwards as much as possible now. Returns `Ready` when the whole body has been written, or after an error.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
         for _ in 0..TURNS {
             while self.at < self.out.len() {
@@ -425,12 +426,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Pending;
             }
         }
-        // Let other tasks run.
+        // The pump could continue, but let other tasks run first.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Reads once, and writes what the sink accepts.
+    /// Reads once, and writes as much of the data as the sink accepts.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
         {
             let mut held = self.source.held.borrow_mut();
@@ -476,7 +477,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 continue;
             }
             let mut rest = bytes;
-            // Most data is accepted by the sink at once, and is written without a copy.
+            // The usual case: the sink accepts the data at once, and no copy is made.
             while self.out.is_empty() && !rest.is_empty() {
                 match self.sink.poll_write(cx, rest) {
                     Poll::Ready(Ok(taken)) => rest = &rest[taken..],
@@ -486,7 +487,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
             }
             self.out.extend_from_slice(rest);
         }
-        // Bytes after the body belong to the next head.
+        // Keep the bytes after the body, because they belong to the next head.
         if !input.is_empty() {
             let mut held = self.source.held.borrow_mut();
             held.bytes.extend_from_slice(input);
@@ -496,13 +497,14 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 }
 
-/// The size of one read of a body.
+/// The maximum number of bytes of a body that one call reads.
 const READ_BYTES: usize = 64 * 1024;
-/// The refusal of a head that does not fit into the memory budget.
+/// The reason for refusing a head that does not fit into the memory budget.
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
-/// The size of one read of a head. This much of a head is included in the cost of an exchange and not counted again.
+/// The maximum number of bytes of a head that one call reads. The memory budget charges this many bytes for each exchange,
+/// so only further bytes of a head are counted.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// The most bytes of buffer that a pump keeps while it waits for data.
+/// The maximum number of bytes of its output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;
-/// Reads of one pump before other tasks run.
+/// The number of reads of a pump after which other tasks get their turn.
 const TURNS: usize = 16;

@@ -1,8 +1,9 @@
-//! One exchange: the request is forwarded and the response returned, both as they arrive.
+//! Performs one exchange: forwards the request and the response, both while they are still arriving.
 //!
-//! Both are forwarded at the same time, because a response may begin before the request is complete. An error before the
-//! response has begun is answered here (RFC 9110 §15.6.3 Bad Gateway, §15.6.5 Gateway Timeout). After that the client's
-//! stream is reset, so that the client does not take a partial response for a complete one.
+//! Request and response are forwarded at the same time, because a response may begin before the request is complete. If an
+//! error occurs before the response has begun, the gateway answers the client itself (RFC 9110 §15.6.3 Bad Gateway, §15.6.5
+//! Gateway Timeout). After that the gateway resets the client's stream, so that the client does not take a partial response
+//! for a complete one.
 
 use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, PumpProgress, Stopped};
 use super::forwarded::Forwarded;
@@ -22,29 +23,29 @@ use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
 use std::task::Poll;
 
-/// What happens to the client's stream after an exchange.
+/// The state in which an exchange leaves the client's stream, and the action that follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
     /// The stream can carry another request.
     Reuse,
-    /// The stream is closed: both sides are done.
+    /// Both sides are done, and the stream is closed.
     Close,
-    /// The stream is closed, but the client may still be sending a request that was refused.
+    /// The stream is closed, although the client may still be sending the request that was refused.
     Part,
-    /// The stream is reset in the middle of an exchange; `true`: the client has cancelled it.
+    /// The stream is reset in the middle of an exchange. The flag is true if the client has cancelled the exchange.
     Tear(bool),
-    /// The response was cut: the stream is reset once the part that arrived has been sent to the client.
+    /// The response ended too early. The stream is reset after the client has received the part that arrived.
     Cut,
 }
 
-/// Why an exchange failed.
+/// The reason why an exchange failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Failed {
-    /// The client closed the stream, or lost it.
+    /// The client closed the stream, or its connection failed.
     Client(CloseReason),
     /// The body of the request is malformed.
     Body,
-    /// The peer closed the stream, or lost it, before the response was complete.
+    /// The peer closed the stream, or its connection failed, before the response was complete.
     Peer(CloseReason),
     /// The response is malformed, or cannot be forwarded.
     Answer(&'static str),
@@ -52,41 +53,41 @@ pub(super) enum Failed {
     Memory,
     /// The exchange made no progress for too long.
     Timeout,
-    /// The exchange waits behind a stream that blocks the window, and can move ([`Ended::Trapped`]).
+    /// The exchange waits for a stream that blocks the shared window, and can use another association ([`Ended::Trapped`]).
     Trapped,
 }
 
-/// The progress of an exchange.
+/// The progress of an exchange in both directions.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// The pump of the request's body.
+    /// The progress of the request's body.
     pub(super) up: PumpProgress,
-    /// The pump of the response's body.
+    /// The progress of the response's body.
     pub(super) down: PumpProgress,
-    /// Whether the peer has sent a part of its response.
+    /// Whether a head of the response has arrived from the peer.
     pub(super) answered: Cell<bool>,
-    /// Whether part of the response has been sent to the client.
+    /// Whether the gateway has begun to send the final response to the client.
     begun: Cell<bool>,
-    /// Whether the exchange can restart on another stream as long as no response has arrived.
+    /// Whether the exchange may be restarted on another association before a response arrives.
     pub(super) movable: bool,
 }
 
-/// The outcome of the peer's response.
+/// The result of receiving the peer's response.
 enum Got {
-    /// A complete response. `reusable`: the peer's stream can carry another request.
+    /// A complete response. `reusable` is whether the peer's stream can carry another request.
     All { reusable: bool, after: After },
-    /// An open tunnel, with this status and head for the client.
+    /// An open tunnel, with the status and the head that the client gets.
     Tunnel(u16, Vec<u8>),
 }
 
-/// Where a request is forwarded to, with its Host field and target.
+/// The origin to which a request is forwarded, with the Host field and the target for it.
 pub(super) struct Onward<'a> {
     pub(super) to: Origin,
     host: String,
     target: Cow<'a, str>,
 }
 
-/// Performs one exchange with the client at `down`; `others` is the activity of the client's session.
+/// Performs one exchange with the client on the stream `down`. `others` is the activity of the client's session.
 pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -111,7 +112,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Ok(lease) => lease,
             Err(why) => {
                 let refusal = unreached(&why);
-                // The operator is notified, because the client cannot repair it.
+                // Report the fault to the operator, because the client cannot repair it.
                 if let (Some(faults), Some(line)) = (&service.options.faults, distrust(&why)) {
                     faults.tell(&format!("{}: {line}", onward.to));
                 }
@@ -132,7 +133,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
                 up.into_stream().end(if reusable { Ending::Reusable } else { Ending::Torn });
                 return after;
             }
-            // Bytes after the head belong to the tunnel.
+            // Bytes that follow the head belong to the tunnel.
             Ok(Got::Tunnel(status, head)) => {
                 return tunnel::relay(service, down, up, (status, head), others, access).await;
             }
@@ -148,7 +149,8 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             continue;
         }
         if stale && !fresh && request.can_be_repeated() {
-            // RFC 9112 §9.3.1: the peer closed an idle connection while this request was in flight.
+            // RFC 9112 §9.3.1: the peer closed an idle connection while this request was in flight, so repeat the request on
+            // a new one.
             fresh = true;
             continue;
         }
@@ -177,14 +179,14 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns the head that announces the open tunnel to the client, without its final empty line.
+/// Returns the head that tells the client that the tunnel is open. The caller adds the empty line at its end.
 fn opened<W, U>(service: &Service<W, U>) -> Vec<u8> {
     let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
     write_field(&mut head, "Via", format!("1.1 {}", service.options.name).as_bytes());
     head
 }
 
-/// Returns where `request` is forwarded to, or why it is refused.
+/// Returns the origin to which `request` is forwarded, or the reason why the request is refused.
 fn onward<'a, W, U: Upstream>(
     service: &Service<W, U>,
     request: &'a Request,
@@ -202,7 +204,7 @@ fn onward<'a, W, U: Upstream>(
     let onward = |to: &Origin, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
     match (&service.options.route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
-        // RFC 9110 §7.4: a request for a secured resource came neither over a secured connection nor from a trusted proxy.
+        // RFC 9110 §7.4: refuse a request for an https resource that arrived neither over TLS nor from a trusted proxy.
         (Route::Origin(_), Target::Absolute(origin, _))
             if origin.secure && !service.options.secure && !is_trusted(service, client) =>
         {
@@ -213,7 +215,7 @@ fn onward<'a, W, U: Upstream>(
         }
         (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.host(), "*".into())),
         (Route::Any, Target::Tunnel(to)) => {
-            // The content of a tunnel concerns only its ends.
+            // The bytes inside the tunnel are not the gateway's concern, so the origin counts as one without TLS.
             Ok(onward(&Origin::new(to.clone(), false), to.to_string(), to.to_string().into()))
         }
         (Route::Any, Target::Absolute(to, path)) => {
@@ -236,7 +238,7 @@ fn is_trusted<W, U>(service: &Service<W, U>, client: &Activity) -> bool {
     ip.is_some_and(|ip| service.options.trusted_proxies.iter().any(|proxy| proxy.contains(ip)))
 }
 
-/// Returns the line for the operator if the target could not be authenticated.
+/// Returns a line for the operator if the target could not be authenticated.
 fn distrust(why: &ReachError) -> Option<String> {
     match why {
         ReachError::NoTrust(why) => Some(why.clone()),
@@ -270,7 +272,7 @@ fn unreached(why: &ReachError) -> Refusal {
     }
 }
 
-/// Forwards the request and returns the response, on the stream that `lease` lends.
+/// Forwards the request on the leased stream, and forwards the response to the client.
 #[expect(clippy::too_many_arguments, reason = "both ends of an exchange and what is told of it")]
 async fn forward<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
@@ -311,7 +313,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
             Ok(()) => Err(gone(down).await),
             Err(Stopped::Source(reason)) => Err(Failed::Client(reason)),
             Err(Stopped::Framing) => Err(Failed::Body),
-            // The peer may have answered before it stopped reading.
+            // Wait for the response, because the peer may have sent one before it stopped reading.
             Err(Stopped::Sink(_)) => pending().await,
         }
     };
@@ -333,7 +335,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     (result, up)
 }
 
-/// Waits until the client has gone. Bytes that it sends meanwhile are kept, up to a limit.
+/// Waits until the client's connection fails. Bytes that the client sends meanwhile are kept, up to a limit.
 async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     loop {
         if down.held_bytes() >= MAX_PIPELINED || !down.admits_more() {
@@ -341,7 +343,7 @@ async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
             // RFC 9112 §9.6: a client that has closed its sending side may still want the response. A client that does not
-            // will reset the connection when the response arrives.
+            // want it resets the connection when the response arrives.
             Ok(0) => return pending().await,
             Ok(_) => {}
             Err(reason) => return Failed::Client(reason),
@@ -349,7 +351,7 @@ async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     }
 }
 
-/// Forwards the response to the client: interim responses first, then the head, then the body.
+/// Forwards the response to the client: first interim responses, then the final head, then the body.
 async fn receive<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -372,7 +374,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         moved.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
         let head_bytes = head.len();
-        // The head would otherwise stay in memory as long as the body.
+        // Drop the head now. Otherwise the head would stay in memory until the whole body has been forwarded.
         drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {
@@ -382,7 +384,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {
                 return Err(Failed::Answer("the next gateway does not support Tunnel-Framing"));
             }
-            // RFC 9110 §7.8: Upgrade and Connection are fields of this hop.
+            // RFC 9110 §7.8: Upgrade and Connection apply to a single hop, so the gateway writes its own.
             let mut head = response.back(Framing::Empty, false, name, None, None);
             write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
             write_field(&mut head, "Connection", b"Upgrade");
@@ -394,7 +396,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             if interim > MAX_INTERIM || interim_bytes > MAX_INTERIM_BYTES {
                 return Err(Failed::Answer("the server sent too many interim answers and no final one"));
             }
-            // RFC 9110 §15.2: HTTP/1.0 has no interim responses.
+            // RFC 9110 §15.2: an HTTP/1.0 client does not understand interim responses.
             if request.minor > 0 {
                 let mut head = response.back(Framing::Empty, false, name, None, None);
                 head.extend_from_slice(b"\r\n");
@@ -416,13 +418,13 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Framing::Close if request.minor > 0 => Framing::Chunked,
             framing => framing,
         };
-        // HTTP/1.0 has no chunks, so a body of unknown length ends when the connection closes.
+        // HTTP/1.0 has no chunks. A body of unknown length ends with the connection there.
         let framing =
             if request.minor == 0 && framing == Framing::Chunked { Framing::Close } else { framing };
         if framing == Framing::Close && !service.options.half_close {
             return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
         }
-        // RFC 9931: bytes that arrive before a response that opens no tunnel are not a request.
+        // RFC 9931: bytes that the client sent ahead for a tunnel are not a request if the response opens no tunnel.
         let ahead = upgrades(service, request) && !down.is_clean();
         let parts = request.is_tunnel() || ahead || !progress.up.done.get();
         let close = request.close || framing == Framing::Close || parts;
@@ -431,7 +433,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Route::Any => None,
         };
         let chunked = framing == Framing::Chunked;
-        // RFC 9110 §6.5.1: trailers are only for clients that accept them, and only chunks can carry them.
+        // RFC 9110 §6.5.1: forward trailers only to clients that accept them, and only in chunks.
         let trailers = request.takes_trailers() && chunked && response.framing == Framing::Chunked;
         let mut head = response.back(framing, close, name, origin, service.date.now().as_ref());
         if trailers {
@@ -460,13 +462,13 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Other protocols are not
-/// forwarded: with h2c, intermediaries would not see the requests inside.
+/// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Upgrades to other protocols are
+/// not forwarded. With h2c, for example, intermediaries would not see the requests inside.
 fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
     request.upgrades_to(WEBSOCKET) && (service.options.half_close || request.says(TUNNEL_FRAMING, "chunked"))
 }
 
-/// Runs both at once, until `receiving` is done or `sending` fails.
+/// Polls both futures until `receiving` is done, or until `sending` fails.
 async fn both<T>(
     sending: impl Future<Output = Result<(), Failed>>,
     receiving: impl Future<Output = Result<T, Failed>>,
@@ -485,7 +487,7 @@ async fn both<T>(
     .await
 }
 
-/// Answers with `refusal`; `complete` says that the whole request has been read.
+/// Answers the client with `refusal`. `complete` is whether the whole request has been read.
 pub(super) async fn answer<W: World, U, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -509,7 +511,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     }
 }
 
-/// Returns the bytes of a response that the gateway generates itself.
+/// Returns a response that the gateway itself generates.
 pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool, date: &Date) -> Vec<u8> {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let reason = status.canonical_reason().unwrap_or("Error");
@@ -533,18 +535,18 @@ pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool, date: 
     out
 }
 
-/// Returns the body of a response that the gateway generates itself.
+/// Returns the body of a response that the gateway itself generates.
 pub(super) fn own_body(refusal: &Refusal) -> String {
     format!("anabranch gateway: {}\n", refusal.why)
 }
 
-/// The only protocol that a request may upgrade to.
+/// The only protocol to which the gateway forwards an upgrade.
 const WEBSOCKET: &str = "websocket";
-/// The most interim responses before the final one. RFC 9110 §15.2 sets no limit, but every wait must end.
+/// The maximum number of interim responses before the final one. RFC 9110 §15.2 sets no limit, but every wait must end.
 const MAX_INTERIM: u32 = 32;
-/// The most bytes of these interim responses.
+/// The maximum number of bytes of all interim responses of an exchange.
 const MAX_INTERIM_BYTES: usize = 128 * 1024;
-/// The most bytes that a client may send before its current exchange is over.
+/// The maximum number of bytes that a client may send before its current exchange ends.
 const MAX_PIPELINED: usize = 16 * 1024;
-/// The smallest limit on the head of a response.
+/// The smallest limit in bytes for the head of a response.
 const MIN_HEAD: usize = 64 * 1024;

@@ -1,20 +1,20 @@
-//! The fields by which a reverse gateway describes the client to its origin: `Forwarded` (RFC 7239), and `X-Forwarded-For`,
-//! `-Host` and `-Proto`, which most programs read.
+//! The header fields by which a reverse gateway describes the client to its origin. These are `Forwarded` (RFC 7239), and
+//! `X-Forwarded-For`, `-Host` and `-Proto`, which most programs read.
 //!
-//! An origin trusts these fields, so a client must not control them. Fields that it sends under these names, or under names
-//! that an origin could confuse with them, are dropped. The fields of a trusted proxy in front of the gateway are kept, and
-//! the gateway adds to them. A forward gateway does not disclose its clients and passes the fields on unchanged, because
-//! they are end-to-end there.
+//! An origin trusts these fields, so a client must not control them. A reverse gateway drops such fields of a client, and
+//! fields with names that an origin could confuse with them. It keeps the fields of a trusted proxy in front of it, and adds
+//! its own values. A forward gateway does not disclose its clients. It forwards these fields unchanged, because they are
+//! end-to-end there.
 
 use super::allow::Network;
 use super::head::{Field, write_field};
 use anabranch_http::authority::{Authority, default_port};
 use std::net::IpAddr;
 
-/// The client of a request, and whether its forwarding fields are trusted.
+/// The client that a request came from, and whether its forwarding fields are trusted.
 #[derive(Clone, Debug)]
 pub(super) struct Forwarded {
-    /// The address of the client, if it has one.
+    /// The address of the client; `None` if it is unknown.
     client: Option<IpAddr>,
     is_trusted: bool,
     /// Whether the request arrived over TLS.
@@ -22,19 +22,21 @@ pub(super) struct Forwarded {
 }
 
 impl Forwarded {
-    /// Describes the client at `address`, over TLS if `secure`; `proxies` are the trusted proxies.
+    /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies` are
+    /// the trusted proxies.
     pub(super) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
         Self { client, is_trusted, secure }
     }
 
-    /// Returns whether a field is replaced or dropped instead of passed on unchanged.
+    /// Returns whether the gateway replaces or drops a field of the request instead of forwarding it.
     pub(super) fn replaces(&self, field: &Field) -> bool {
         if self.is_trusted { field.is(FORWARDED) || field.is(FOR) } else { is_forwarding(field.name()) }
     }
 
-    /// Appends the fields for this client, which asked for `host`. Keeps those in `fields` if the client is trusted.
+    /// Appends the forwarding fields for this client. `host` is the host that the request names. If the client is trusted,
+    /// the fields in `fields` are kept and extended.
     pub(super) fn write(&self, out: &mut Vec<u8>, fields: &[Field], host: Option<&Authority>) {
         let host = host.map(|host| host.written(default_port(self.secure)));
         let scheme = if self.secure { "https" } else { "http" };
@@ -48,7 +50,7 @@ impl Forwarded {
             value.extend_from_slice(ours.as_bytes());
             write_field(out, name, &value);
         };
-        // RFC 7239 §6: an IPv6 address is in brackets, and therefore quoted.
+        // RFC 7239 §6: an IPv6 address is in brackets, and must therefore be quoted.
         let node = match self.client {
             Some(IpAddr::V4(v4)) => v4.to_string(),
             Some(IpAddr::V6(v6)) => format!("\"[{v6}]\""),
@@ -66,7 +68,7 @@ impl Forwarded {
     }
 }
 
-/// Returns whether some origin reads a field of this name as a description of the client or its request. CGI programs
+/// Returns whether some origins read a field with this name as a description of the client or its request. CGI programs
 /// (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
 fn is_forwarding(name: &str) -> bool {
     let plain: Vec<u8> = name
@@ -81,7 +83,7 @@ const FOR: &str = "X-Forwarded-For";
 const HOST: &str = "X-Forwarded-Host";
 const PROTO: &str = "X-Forwarded-Proto";
 
-/// Names by which proxies describe the client to an origin, beside those that begin with `x-forwarded`.
+/// The names of fields by which proxies describe the client to an origin, besides names that begin with `x-forwarded`.
 const NAMES: [&str; 30] = [
     "forwarded",
     "x-real-ip",
@@ -112,7 +114,7 @@ const NAMES: [&str; 30] = [
     "x-rewrite-url",
     "x-scheme",
     "front-end-https",
-    // Not about the client: CGI programs take it for their own proxy setting.
+    // This field does not describe the client, but CGI programs take it for their own proxy setting.
     "proxy",
 ];
 
@@ -121,7 +123,7 @@ mod tests {
     use super::super::head::Request;
     use super::*;
 
-    /// Returns the fields that are forwarded of a request with `fields` from `client`; `proxies` are trusted.
+    /// Returns the fields that are forwarded of a request from `client` with `fields`. `proxies` are the trusted proxies.
     fn onward(client: &str, proxies: &[&str], fields: &str) -> String {
         let head = format!("GET / HTTP/1.1\r\nHost: a.example:81\r\n{fields}\r\n");
         let request = Request::parse(head.as_bytes(), false).expect("a request");

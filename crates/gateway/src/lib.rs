@@ -1,23 +1,26 @@
 //! Forwards HTTP between TCP and SCTP, in either direction.
 //!
-//! A gateway accepts requests from a listener of one transport and forwards them on streams of another. It is either a
-//! forward proxy (any allowed origin, and tunnels by CONNECT) or a reverse proxy for one origin. Two gateways back to back
-//! carry TCP clients over SCTP to TCP servers. On the association each exchange and each tunnel has a stream of its own.
+//! A gateway accepts requests from a listener of one transport, and forwards them on streams of another transport. It is
+//! either a forward proxy or a reverse proxy. A forward proxy reaches any allowed origin, and opens tunnels for CONNECT. A
+//! reverse proxy serves one origin. Two gateways in a row carry traffic of TCP clients over SCTP to TCP servers. Each
+//! exchange and each tunnel has a stream of its own on the association.
 //!
-//! Bytes are forwarded as they arrive. The gateway reads from one side only as fast as the other side accepts data, so a
-//! large body or a stalled client costs no memory. Every wait is limited: for a head by [`Options::head_timeout`], for
-//! progress by [`Options::idle`].
+//! Bytes are forwarded as they arrive. The gateway reads from one side only as fast as the other side accepts data.
+//! Therefore a large body or a stalled client costs no memory. Every wait is limited: for a head by
+//! [`Options::head_timeout`], for progress by [`Options::idle`].
 //!
-//! - `target`, `head`: parse HTTP/1.1 strictly and write it anew; `forwarded`: the fields that describe the client to an
-//!   origin
-//! - [`allow`]: which targets may be reached
-//! - `conn`: streams, and pumps between them
+//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew
+//! - `forwarded`: the fields that describe the client to an origin
+//! - [`allow`]: the rules that determine which targets may be reached
+//! - `conn`: streams, and pumps between streams
 //! - `origins`, `origin_stream`, `lookups`, `turns`, `associations`: connections to the other side
-//! - `exchange`, `tunnel`: forwarding between the two sides; `watch`: when an exchange must end
+//! - `exchange`, `tunnel`: forwarding between the two sides
+//! - `watch`: ends exchanges that stall or block others
 //!
-//! Limits on sessions and memory, framing of bodies and closing of sessions are shared with the server, in `http`. The pools
-//! of connections and associations also serve `get --page`. The TLS client for `https` origins is created when it is first
-//! needed. The gateway speaks HTTP/1.1 on both sides, because it forwards bodies as they arrive; HTTP/2 is not supported.
+//! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and the
+//! closing of sessions. The pools of connections and associations also serve `get --page`. The TLS client for `https`
+//! origins is created when it is first needed. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as they
+//! arrive. It does not support HTTP/2.
 
 pub mod allow;
 mod associations;
@@ -61,21 +64,21 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, ready};
 
-/// Where requests are forwarded to.
+/// The destination of requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// To the target that each request names: a forward proxy.
+    /// Requests are forwarded to the target that each of them names (forward proxy).
     Any,
-    /// To this origin: a reverse proxy.
+    /// All requests are forwarded to this origin (reverse proxy).
     Origin(Origin),
 }
 
-/// Reports faults to the operator of the gateway. Clones write to the same destination.
+/// Reports faults to the operator of the gateway. All clones write to the same destination.
 #[derive(Clone)]
 pub struct Faults(Rc<dyn Fn(&str)>);
 
 impl Faults {
-    /// Returns faults that call `write` for each line.
+    /// Creates a reporter that calls `write` with each line.
     pub fn new(write: impl Fn(&str) + 'static) -> Self {
         Self(Rc::new(write))
     }
@@ -91,49 +94,52 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// Settings of a gateway for one listener.
+/// The settings of a gateway for one listener.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where requests are forwarded to.
+    /// The destination of requests.
     pub route: Route,
-    /// Proxies in front of a reverse gateway, whose Forwarded and X-Forwarded-* fields are kept and extended.
+    /// The trusted proxies in front of a reverse gateway. The gateway keeps and extends the Forwarded and X-Forwarded-*
+    /// fields of their requests.
     pub trusted_proxies: Vec<Network>,
-    /// Whether the listener's transport can close one direction of a stream: TCP can, SCTP cannot.
+    /// Whether the listener's transport can close one direction of a stream. TCP can do this, SCTP cannot.
     pub half_close: bool,
-    /// Whether clients connect over TLS or DTLS. An origin behind a reverse gateway is told so.
+    /// Whether clients connect over TLS or DTLS. A reverse gateway reports this to its origin.
     pub secure: bool,
-    /// The gateway's name in Via. A request that already contains it is refused with 508.
+    /// The name of the gateway in Via fields. A request that already contains this name is refused with status 508.
     pub name: String,
-    /// Idle time after which an exchange, a tunnel or a session ends.
+    /// The time without progress after which an exchange, a tunnel or a session ends.
     pub idle: Duration,
-    /// Maximum time for a request head to arrive.
+    /// The time within which a request head must arrive.
     pub head_timeout: Duration,
-    /// The largest request head in bytes; a larger one is answered with 431.
+    /// The maximum size of a request head in bytes. A larger head is refused with status 431.
     pub max_head: usize,
-    /// Limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session replaces
-    /// the one that has waited longest for a request or the rest of its head. If all have requests in progress, it replaces
-    /// the one whose client has been stalled longest, for at least 5 s. If no session may be ended, the new session is
-    /// refused.
+    /// The limit on sessions, which all servers with a clone of it share. When all slots are taken, a new session replaces
+    /// the session that has waited longest for a request or for the rest of a head. If all sessions have requests in
+    /// progress, it replaces the session whose client has stalled longest, if that is at least 5 s. If no session may be
+    /// replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
-    /// Limit on exchanges and tunnels, shared by all listeners that hold a clone of it; more are answered with 503. One
-    /// session holds at most eight times the number still available, and one client (an IPv4 address, or an IPv6 /64) 31
-    /// times. When almost none are available, each refused exchange ends one exchange that its client has stalled for 5 s.
+    /// The limit on exchanges and tunnels, which all listeners with a clone of it share. Further requests are refused with
+    /// status 503. A session may hold at most 8 times as many exchanges as are still available. A client (an IPv4 address,
+    /// or an IPv6 /64) may hold 31 times as many. When almost none are available, each refused exchange ends one exchange
+    /// whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
-    /// The wall clock, as Unix time in seconds. It dates responses that arrive without Date and the gateway's own; `None`:
-    /// they have no Date.
+    /// The wall clock, as Unix time in seconds. The gateway uses it for the Date of its own responses, and of forwarded
+    /// responses without Date. With `None`, these responses have no Date.
     pub wall_clock: Option<fn() -> u64>,
-    /// Memory budget of all sessions for heads and bodies; may be shared with the transport. Requests wait in the transport
-    /// while no memory is available.
+    /// The memory budget of all sessions for heads and bodies, which the transport may share. While no memory is available,
+    /// requests wait in the transport.
     pub memory: Option<Budget>,
-    /// Receives a record of every exchange when it is over.
+    /// Receives a record of each exchange after its end.
     pub log: Option<Log>,
-    /// Receives a line when an origin cannot be authenticated.
+    /// Receives a line whenever an origin cannot be authenticated.
     pub faults: Option<Faults>,
-    /// When stopped, the gateway accepts no more sessions and requests, finishes exchanges in flight, and ends.
+    /// Stops the gateway. After a stop, the gateway accepts no more sessions and requests, finishes the exchanges in flight,
+    /// and ends.
     pub stop: Stop,
 }
 
-/// State that all sessions of a listener share.
+/// The state that all sessions of a listener share.
 struct Service<W, U> {
     world: W,
     upstream: Rc<U>,
@@ -145,7 +151,7 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// Returns the share of a new session, within its client's share.
+    /// Returns the share of a new session in [`Options::exchanges`], which is within the share of its client.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
@@ -156,26 +162,26 @@ impl<W, U> Service<W, U> {
     }
 }
 
-/// State that the streams of a session share.
+/// The state that all streams of a session share.
 #[derive(Debug)]
 struct Activity {
-    /// Streams that are being served.
+    /// The number of streams that are being served.
     active: Cell<u32>,
-    /// When the last of these streams ended.
+    /// The time at which a stream of the session last ended.
     since: Cell<Instant>,
-    /// Requests in progress.
+    /// The number of requests in progress.
     under_way: Cell<u32>,
-    /// The session's slot, to which requests and bytes are reported.
+    /// The slot of the session, to which requests and bytes are reported.
     slot_handle: SlotHandle,
-    /// The session's share in [`Options::exchanges`].
+    /// The share of the session in [`Options::exchanges`].
     share: Rc<Share>,
-    /// The session's share of the memory budget.
+    /// The share of the session in the memory budget.
     memory: Rc<SessionMemory>,
     peer: Option<SocketAddr>,
 }
 
-/// Forwards the requests that arrive at `listener` through `upstream`, until the listener fails or [`Options::stop`] is
-/// triggered. Dropping the future drops all sessions.
+/// Accepts sessions from `listener` and forwards their requests through `upstream`. Runs until the listener fails, or until
+/// [`Options::stop`] is triggered. Dropping the future drops all sessions.
 ///
 /// # Errors
 /// The reason why the listener failed.
@@ -249,7 +255,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
             }
             while timer.poll(cx).is_ready() {
                 let (now, quiet) = (world.now(), activity.active.get() == 0);
-                // The last responses may still be in flight.
+                // Acknowledgements count as activity, because the last responses may still be in flight.
                 if ack_progress.is_made(&session) {
                     activity.since.set(now);
                 }
@@ -277,7 +283,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
     drop(slot);
 }
 
-/// Marks a stream as being served until it is dropped.
+/// Counts a stream as being served until this value is dropped.
 struct Active<W: World>(Rc<Activity>, W);
 
 impl<W: World> Drop for Active<W> {
@@ -287,7 +293,8 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// Marks a request as in progress, with the next step being the gateway's, until it is dropped.
+/// Counts a request as in progress until this value is dropped. The slot also learns that the gateway, not the client, has
+/// to act next.
 struct UnderWay(Rc<Activity>);
 
 impl UnderWay {
@@ -314,7 +321,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     session: N,
     stream: N::Stream,
     activity: Rc<Activity>,
-    // Held until no data is left on the stream.
+    // The permit of the exchange, held until no data is left on the stream.
     _exchange: ExchangePermit,
 ) {
     let active = Active(activity.clone(), service.world.clone());
@@ -351,7 +358,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 if after != After::Reuse {
                     break after;
                 }
-                // An idle stream is returned to the session, where it costs nothing.
+                // Return an idle stream to the session, where it needs no task and no memory.
                 if !connection && conn.is_clean() {
                     return;
                 }
@@ -381,7 +388,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     drop(active);
 }
 
-/// Ends the client's stream or its connection.
+/// Ends the client's stream, or the connection if the session has only one stream, as `after` demands.
 async fn end<W: World, U, N: Session>(
     service: &Service<W, U>,
     session: N,
@@ -400,16 +407,17 @@ async fn end<W: World, U, N: Session>(
         After::Reuse | After::Tear(true) => {}
         After::Close | After::Part if connection => {
             conn.finish();
-            // Data that the client has sent meanwhile is read: closing with unread data would send a reset, which could
+            // Read the data that the client has sent meanwhile. Closing with unread data would send a reset, which could
             // destroy the response.
             service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             session.close();
         }
         After::Tear(_) if connection => session.abort(),
-        // The next data on the stream is a new request.
+        // No data is left, so the next data on the stream is a new request.
         After::Close if conn.is_clean() => {}
         After::Close | After::Part | After::Tear(_) | After::Cut => {
-            // On a stream only a reset separates old data from new. The response is sent first.
+            // On a stream of an association, only a reset separates old data from new data. Unless the exchange was torn,
+            // let the client finish first, so that the response can arrive before the reset.
             if after != After::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -433,12 +441,12 @@ async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
 
 /// The result of waiting for a request.
 enum Next {
-    /// A request, and the memory that it takes of its session's budget.
+    /// A request, and the memory that it takes from the budget of its session.
     Request(Request, Option<HeldBytes>),
-    /// The stream ended, or no request began in time.
+    /// The stream has ended, or no request has begun in time.
     Ended,
     Refused(Refusal),
-    /// The client has gone; `true`: it has cancelled.
+    /// The client's stream has failed. The flag is true if the client has cancelled it.
     Lost(bool),
 }
 
@@ -479,14 +487,14 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// A session may hold this many times the number of exchanges still available.
+/// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still available.
 const TIMES_LEFT: usize = 8;
-/// The same for all sessions of a client. It exceeds [`TIMES_LEFT`], so that clients behind one address do not lock each
-/// other out.
+/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of exchanges that are
+/// still available. It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.
 const TIMES_LEFT_OF_ALL: usize = 31;
-/// The interval between checks whether the client has acknowledged the written data.
+/// The interval between two checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// How long a refused client may continue to send.
+/// The time for which a client may continue to send before its stream or connection ends.
 const LINGER: Duration = Duration::from_secs(2);
-/// The most bytes of a client that are read and discarded before its stream ends.
+/// The maximum number of bytes of a client that are read and discarded before its stream ends.
 const MAX_DISCARDED: usize = 256 * 1024;

@@ -1,8 +1,8 @@
-//! Resolves names for clients, so that no client can delay the others.
+//! Resolves names for clients, such that no client can delay the lookups of others.
 //!
-//! A host resolves only a few names at a time, and a name without an answer occupies a lookup for many seconds. A client may
-//! therefore have at most as many lookups in progress as remain for others. A name is resolved once for all clients that ask
-//! for it at the same time. Names from the host's own configuration do not wait.
+//! A host can resolve only a few names at a time, and a name without an answer occupies a lookup for many seconds. Therefore
+//! a client may have at most as many lookups in progress as are still available. If several clients ask for a name at the
+//! same time, it is resolved once. Names that the host's own configuration contains need no lookup.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};
@@ -15,20 +15,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Resolves names in a world.
+/// Resolves names for the clients of a gateway.
 pub(super) struct Lookups<W> {
     world: W,
     limit: ConcurrencyLimit,
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
     under_way: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
-    /// Tasks that wait for a free lookup.
+    /// The tasks that wait for a lookup to become available.
     waiting: RefCell<Vec<Waker>>,
 }
 
 /// A lookup that is in progress or complete.
 #[derive(Default)]
 struct Lookup {
-    /// The addresses once the lookup is complete; empty if the name does not exist.
+    /// The addresses after the lookup is complete; an empty list if the name does not exist.
     found: RefCell<Option<Vec<SocketAddr>>>,
     waiting: RefCell<Vec<Waker>>,
 }
@@ -45,7 +45,8 @@ impl<W: Names> Lookups<W> {
         })
     }
 
-    /// Resolves `name` for `client`; the result is empty if the name does not exist. This may take long.
+    /// Resolves `name` for `client`. Returns an empty list if the name does not exist. The caller has to limit the waiting
+    /// time.
     pub(super) async fn look_up(
         self: &Rc<Self>,
         name: &Authority,
@@ -75,7 +76,8 @@ impl<W: Names> Lookups<W> {
         self.under_way.borrow().get(name).cloned()
     }
 
-    /// Starts a lookup when the client may have one. Returns the addresses if the host knows them without a lookup.
+    /// Starts a lookup as soon as the client may have one. Returns the addresses as an error value if the host knows them
+    /// without a lookup.
     async fn begin(
         self: &Rc<Self>,
         name: &Authority,
@@ -107,7 +109,8 @@ impl<W: Names> Lookups<W> {
         self.clients.borrow_mut().entry(Client::at(client)).or_insert_with(new).clone()
     }
 
-    /// Starts a lookup. The resolver continues even if nobody waits any more, so the slot is released only when it answers.
+    /// Starts a lookup. The resolver continues even if no client waits for the result any more, so the lookup stays occupied
+    /// until the resolver answers.
     fn start(self: &Rc<Self>, name: &Authority, place: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
         self.under_way.borrow_mut().insert(name.clone(), lookup.clone());
@@ -138,7 +141,7 @@ mod tests {
     use std::io;
     use std::task::Context;
 
-    /// A host whose resolver takes a minute for names that begin with `slow`.
+    /// A simulated host whose resolver takes a minute for names that begin with `slow`.
     #[derive(Clone)]
     struct Named {
         world: SimWorld,
@@ -213,7 +216,7 @@ mod tests {
         let run = async {
             let client = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
             let name = |host: &str| Authority { host: host.to_owned(), port: 80 };
-            // The clients wait at most ten seconds for these; the resolver continues.
+            // The client waits ten seconds for each of these names, but the resolver continues.
             for number in 0..10 {
                 let (lookups, inside, slow) =
                     (lookups.clone(), world.clone(), name(&format!("slow{number}")));
@@ -233,7 +236,7 @@ mod tests {
                 assert_eq!(soon("near", 1).await, Some(at(80)), "{second}");
                 assert_eq!(soon("198.51.100.7", 1).await.expect("it is written there").len(), 1);
             }
-            // Resolved once for all clients that ask.
+            // The name is resolved once, although two clients ask for it.
             assert_eq!(soon("slow0", 2).await, None);
             assert_eq!(world.asked.get(), 4);
             world.sleep_until(Instant::ZERO + Duration::from_secs(61)).await;

@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 /// A connection to an origin.
 pub(super) enum OriginSession<W: KernelTcp> {
-    /// To an `http` origin.
+    /// A TCP connection to an `http` origin.
     Clear(KernelSession<W>),
-    /// To an `https` origin.
+    /// A TLS connection to an `https` origin.
     Secure(TlsSession<KernelSession<W>>),
 }
 
@@ -22,7 +22,7 @@ impl<W: KernelTcp> OriginSession<W> {
         }
     }
 
-    /// Opens the connection's stream.
+    /// Opens the only stream of the connection.
     pub(super) fn open(&self) -> Result<OriginStream<W>, OpenError> {
         match self {
             Self::Clear(session) => session.open(0).map(OriginStream::Clear),
@@ -47,11 +47,11 @@ impl<W: KernelTcp> OriginSession<W> {
     }
 }
 
-/// The stream of a connection to an origin.
+/// The only stream of a connection to an origin.
 pub enum OriginStream<W: KernelTcp> {
-    /// To an `http` origin.
+    /// The stream of a TCP connection to an `http` origin.
     Clear(KernelStream<W>),
-    /// To an `https` origin.
+    /// The stream of a TLS connection to an `https` origin.
     Secure(TlsStream<KernelSession<W>>),
 }
 

@@ -1,5 +1,5 @@
-//! Connections to origins over the host's TCP, with TLS for `https`: one per exchange, kept for later exchanges if the
-//! origin allows it.
+//! Connections to origins over the host's TCP, with TLS for `https`. A connection serves one exchange at a time, and is kept
+//! for later exchanges if the origin allows that.
 
 use super::allow::Rules;
 use super::lookups::Lookups;
@@ -21,38 +21,38 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 
-/// Reaches origins over TCP, and `https` origins over TLS.
+/// Connects to origins over TCP, and to `https` origins over TLS.
 pub struct Origins<W: KernelTcp + Names> {
     pool: Rc<Pool<W>>,
     _sweeper: W::Task<()>,
 }
 
-/// Creates the TLS client, or returns why no server can be authenticated.
+/// A function that creates the TLS client, or returns the reason why no server can be authenticated.
 pub type MakeClient = Box<dyn Fn() -> Result<Client, String>>;
 
-/// An idle connection, and since when it has been idle.
+/// An idle connection, and the time since when it has been idle.
 type Kept<W> = (OriginSession<W>, Instant);
 
 struct Pool<W: KernelTcp + Names> {
     world: W,
-    /// The origin behind a reverse gateway. All other targets are subject to `rules`.
+    /// The origin behind a reverse gateway, which is always allowed. All other targets are subject to `rules`.
     configured: Option<Origin>,
     rules: Rules,
-    /// The addresses at which the gateway itself accepts TCP connections.
+    /// The addresses at which this gateway accepts TCP connections.
     listening: RefCell<Vec<SocketAddr>>,
     lookups: Rc<Lookups<W>>,
     turns: Rc<Turns>,
     timeout: Duration,
-    /// The TLS client, created when it is first needed because loading the certificate authorities takes a while.
+    /// The TLS client. It is created when it is first needed, because loading the certificates of authorities takes time.
     client: OnceCell<Result<Client, String>>,
     begin_tls: MakeClient,
-    /// Idle connections, the longest unused first.
+    /// The idle connections of each origin, the longest idle first.
     kept: RefCell<BTreeMap<Origin, Vec<Kept<W>>>>,
 }
 
 impl<W: KernelTcp + Names> Origins<W> {
-    /// Reaches `configured`, and the targets that `rules` allow. Gives up on a target that does not answer within `timeout`.
-    /// The TLS client for `https` origins comes from `begin_tls`.
+    /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not answer
+    /// within `timeout` is given up. `begin_tls` creates the TLS client for `https` origins.
     #[must_use]
     pub fn new(
         world: &W,
@@ -81,8 +81,8 @@ impl<W: KernelTcp + Names> Origins<W> {
         Self { pool, _sweeper: sweeper }
     }
 
-    /// Refuses to connect to the gateway's own listening addresses. A request that is tunneled through the gateway to
-    /// itself, repeatedly, would use new connections for each pass, and no `Via` field would reveal the loop.
+    /// Refuses connections to the addresses at which this gateway itself listens. If a request were tunneled repeatedly
+    /// through the gateway to itself, each pass would use new connections, and no `Via` field would reveal the loop.
     pub fn never_reach(&self, listening: &[SocketAddr]) {
         self.pool.listening.borrow_mut().extend_from_slice(listening);
     }
@@ -94,7 +94,7 @@ impl<W: KernelTcp + Names> fmt::Debug for Origins<W> {
     }
 }
 
-/// Closes connections that have been idle for too long.
+/// Closes the connections that have been idle for too long.
 async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
     loop {
         world.sleep_until(world.now() + KEPT_FOR / 4).await;
@@ -108,7 +108,7 @@ async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
 }
 
 impl<W: KernelTcp + Names> Pool<W> {
-    /// Returns an idle connection that is open and on which no data has arrived.
+    /// Returns an idle connection to `to` that is still open, and on which no data has arrived.
     fn take(&self, to: &Origin) -> Option<(OriginSession<W>, OriginStream<W>)> {
         let mut kept = self.kept.borrow_mut();
         let sessions = kept.get_mut(to)?;
@@ -127,13 +127,13 @@ impl<W: KernelTcp + Names> Pool<W> {
         found
     }
 
-    /// Removes addresses at which the gateway itself listens; `own` are the addresses of its host.
+    /// Removes the addresses at which this gateway itself listens. `own` are the addresses of its host.
     fn leave_out_itself(&self, addresses: &mut Vec<SocketAddr>, own: &[IpAddr]) {
         let listening = self.listening.borrow();
         addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, own)));
     }
 
-    /// Returns the TLS client.
+    /// Returns the TLS client, and creates it at the first call.
     fn client(&self) -> Result<&Client, String> {
         self.client.get_or_init(|| (self.begin_tls)()).as_ref().map_err(Clone::clone)
     }
@@ -165,8 +165,8 @@ fn lend<W: KernelTcp + Names>(
     Lease::new(stream, connection, reused, None, Box::new(back))
 }
 
-/// Ends the turn of a new connection when the origin first sends data. If it sends nothing for [`NEW_FOR`], the turn ends as
-/// well: by then it has accepted the connection or never will.
+/// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin has
+/// accepted the connection or will never accept it.
 fn begins<W: KernelTcp + Names>(world: &W, turn: Turn) -> Begins {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());
@@ -241,7 +241,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
     }
 }
 
-/// Returns whether a connection to `address` would reach a listener at `ours`; `own` are the addresses of the host.
+/// Returns whether a connection to `address` would reach a listener at `ours`. `own` are the addresses of the host.
 fn leads_to(address: SocketAddr, ours: SocketAddr, own: &[IpAddr]) -> bool {
     let (to, at) = (address.ip().to_canonical(), ours.ip().to_canonical());
     // A connection to the unspecified address reaches this host.
@@ -250,11 +250,11 @@ fn leads_to(address: SocketAddr, ours: SocketAddr, own: &[IpAddr]) -> bool {
     address.port() == ours.port() && same
 }
 
-/// How long an idle connection is kept.
+/// The time for which an idle connection is kept.
 const KEPT_FOR: Duration = Duration::from_secs(20);
-/// How long a connection counts as new if the origin sends nothing.
+/// The time for which a connection counts as new if the origin sends nothing.
 const NEW_FOR: Duration = Duration::from_secs(1);
-/// The most idle connections.
+/// The maximum number of idle connections to all origins together.
 const MAX_KEPT: usize = 256;
 
 #[cfg(test)]

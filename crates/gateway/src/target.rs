@@ -1,4 +1,4 @@
-//! The target of a request, and the host that it is for.
+//! The target of a request, and the host that it names.
 //!
 //! Home of RFC 9112 §3.2 (request target) as far as a gateway distinguishes hosts.
 
@@ -8,13 +8,13 @@ use anabranch_http::head::Form;
 /// The target of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// Path and query; Host names the host.
+    /// A path and query. The host is in the Host field.
     Origin(String),
-    /// `http://authority/path` or `https://authority/path`, as sent to a proxy.
+    /// A URL `http://authority/path` or `https://authority/path`, which clients send to a proxy.
     Absolute(Origin, String),
-    /// A tunnel to this authority.
+    /// A tunnel to this authority (CONNECT).
     Tunnel(Authority),
-    /// `*`: the server as a whole.
+    /// The target `*`, which means the server as a whole.
     Server,
 }
 
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use anabranch_http::head::{Head, Judged, Room};
 
-    /// Parses the target of a request with this method and target text.
+    /// Parses the target of a request with this method and this target text.
     fn parse(method: &str, text: &str) -> Result<Target, ()> {
         let head = format!("{method} {text} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut room = Room::new();

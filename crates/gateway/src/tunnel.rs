@@ -1,10 +1,10 @@
-//! A tunnel: forwards bytes in both directions until both sides have closed theirs.
+//! Forwards the bytes of a tunnel in both directions until both sides have closed their direction.
 //!
-//! On TCP each direction ends with a FIN. A stream of an association has no half-close, so there the bytes of a tunnel are
-//! sent in chunks (RFC 9112 §7.1), of which the last is empty. Gateways negotiate this with a field in CONNECT and in its
-//! response. The stream can be used again afterwards.
+//! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so the bytes of a tunnel are
+//! sent in chunks there (RFC 9112 §7.1). The last chunk is empty. Two gateways agree on this with a field in CONNECT and in
+//! its response. After the tunnel the stream can carry another request.
 //!
-//! A WebSocket is forwarded in the same way (RFC 6455 §4).
+//! The bytes of a WebSocket are forwarded in the same way (RFC 6455 §4).
 //!
 //! Home of RFC 9110 §9.3.6 and §7.8.
 
@@ -21,8 +21,7 @@ use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Sends `head`, to which it adds the final fields, to the client, and forwards bytes in both directions until the tunnel
-/// ends.
+/// Sends `head` with its final fields to the client, and then forwards bytes in both directions until the tunnel ends.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -89,8 +88,8 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Runs both directions until both are done or one fails. `true` in the error means that the direction from the client
-/// failed.
+/// Polls both directions until both are done, or until one fails. The flag in the error is true if the direction from the
+/// client failed.
 async fn both(
     upward: impl Future<Output = Result<(), Stopped>>,
     downward: impl Future<Output = Result<(), Stopped>>,

@@ -1,12 +1,13 @@
-//! Limits new connections to an origin, and shares them fairly among clients.
+//! Limits the number of new connections to an origin, and shares them fairly among clients.
 //!
-//! A host queues a bounded number of connections that a server has not accepted yet, and drops further SYNs. These are
-//! retransmitted after 1 s, 3 s, 7 s and 15 s. A client that asks for thousands of connections at once would make all others
-//! wait that long.
+//! The kernel of a server queues a limited number of connections that the server has not accepted yet, and drops further
+//! SYNs. The SYNs are retransmitted after 1 s, 3 s, 7 s and 15 s. If a client asks for thousands of connections at once, all
+//! other clients would have to wait that long.
 //!
-//! The number of new connections therefore never exceeds a server's queue. A client may have at most as many of them as are
-//! still available (the dynamic threshold of Choudhury and Hahne, 1998), and the client with the fewest is next. A
-//! connection is new until the origin has sent data on it, or has had time to accept it.
+//! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may have at
+//! most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998). The client with
+//! the fewest new connections is served next. A connection counts as new until the origin has sent data on it, or has had
+//! time to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -23,25 +24,25 @@ pub(super) struct Turns {
     origins: RefCell<BTreeMap<Authority, Origin>>,
 }
 
-/// The new connections to one origin.
+/// The new connections to one origin, and the clients that wait.
 #[derive(Debug, Default)]
 struct Origin {
     new: usize,
     clients: BTreeMap<Client, ClientQueue>,
-    /// The total number of turns granted.
+    /// The number of turns that have been granted so far.
     granted: u64,
 }
 
-/// The new connections of one client, and the connections that wait.
+/// The new connections of one client, and its connections that wait for a turn.
 #[derive(Debug, Default)]
 struct ClientQueue {
     new: usize,
-    /// [`Origin::granted`] when the client first asked, or had its last turn.
+    /// The value of [`Origin::granted`] when the client entered the queue or had its last turn, whichever is later.
     last: u64,
     waiting: VecDeque<Rc<Ticket>>,
 }
 
-/// A waiting connection, and whether its turn has been granted.
+/// A connection that waits for its turn, and whether the turn has been granted.
 #[derive(Debug, Default)]
 struct Ticket {
     granted: Cell<bool>,
@@ -123,7 +124,7 @@ impl Drop for Turn {
     }
 }
 
-/// The most new connections to an origin at a time. Common servers have a queue of 511.
+/// The maximum number of new connections to an origin at a time. Common servers have a queue for 511 connections.
 const MAX_NEW: usize = 512;
 
 #[cfg(test)]
@@ -151,12 +152,12 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // The next client does not wait, and other origins are not affected.
+        // The connections of the next client begin immediately, and so do connections to other origins.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
         assert!(granted(&second) > MAX_NEW / 8 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
-        // Each connection that ends makes room for one; all clients progress in order.
+        // Each connection that ends makes room for another one, and all clients make progress in order.
         let before = granted(&greedy);
         drop(greedy.drain(..100));
         assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
@@ -164,7 +165,7 @@ mod tests {
             let first = greedy.remove(0);
             assert!(first.place.granted.get(), "{} wait", greedy.len());
         }
-        // Clients that no longer wait are forgotten, whether they had a turn or not.
+        // A client is removed when it has neither turns nor waiting connections.
         drop((modest, second));
         assert!(turns.origins.borrow().is_empty());
     }
@@ -176,7 +177,7 @@ mod tests {
         let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
         assert_eq!(granted(&held), MAX_NEW);
         let late = turns.enter(&to, client(250));
-        // Ten clients without a turn are ahead of it.
+        // Ten clients that have no turn yet are ahead of the late client, so it waits for the end of at most eleven turns.
         let mut over = 0;
         while !late.place.granted.get() {
             assert!(held[0].place.granted.get() && held[0].client == client(0), "{over}");
@@ -186,13 +187,13 @@ mod tests {
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// The counters are maintained incrementally. Here they are compared with a count of all existing turns.
+    /// The counters are updated with each turn. Here they are compared with a count of all existing turns.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (turns, mut rng) = (Rc::<Turns>::default(), Rng::new(39));
         let mut held: Vec<Turn> = Vec::new();
         for step in 0..1_000_000_u64 {
-            // The number of turns grows to thousands and shrinks again.
+            // The number of turns grows to thousands, and shrinks again.
             let comes = if step / 10_000 % 2 == 0 { 6 } else { 4 };
             if held.is_empty() || rng.below(10) < comes {
                 held.push(turns.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));

@@ -1,8 +1,8 @@
-//! Watches an exchange or a tunnel, and ends it when it stalls or blocks others for too long.
+//! Watches an exchange or a tunnel. Ends the exchange or tunnel if it stalls for too long or blocks others for too long.
 //!
-//! The streams of an association share its receive window. A stream whose bytes are not read fills that window, and then no
-//! data arrives on any other stream: it *blocks* them. An exchange behind it is *trapped*. It moves to another association
-//! if it can, and is *starved* if it cannot.
+//! The streams of an association share its receive window. A stream whose bytes are not read fills that window, so no data
+//! arrives on any other stream: the stream *blocks* the others. An exchange that waits for a blocked window is *trapped*. It
+//! continues on another association if it can. If it cannot, it is *starved*.
 
 use super::conn::Moved;
 use super::exchange::Progress;
@@ -15,28 +15,29 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Why a wait ended early.
+/// The reason why a watched future was ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
-    /// The exchange made no progress for too long, or blocked others for too long.
+    /// The exchange made no progress for too long, or it blocked others for too long.
     Still,
-    /// The exchange is trapped and can move.
+    /// The exchange is trapped, and can continue on another association.
     Trapped,
 }
 
-/// The two sessions of an exchange, which it may share with others.
+/// The two sessions of an exchange, each of which other exchanges may use as well.
 #[derive(Clone, Copy)]
 pub(super) struct SharedSessions<'a> {
-    /// The window of the session to the peer, if its streams share one.
+    /// The receive window of the session to the peer; `None` if its streams do not share one.
     pub(super) upstream: Option<&'a SharedWindow>,
-    /// The client's session.
+    /// The activity of the client's session.
     pub(super) client: &'a Activity,
-    /// Whether the client's session is a connection, which has one stream.
+    /// Whether the client's session is a TCP connection, which has only one stream.
     pub(super) half_close: bool,
 }
 
-/// Waits for `wait`, and ends it early if it stalls. Written bytes count as progress as long as they are being acknowledged.
-/// `left` returns the bytes that the peer and the client have not acknowledged, each on its whole session.
+/// Polls `wait` until it is done, and ends it early if the exchange stalls. Written bytes count as progress as long as they
+/// are being acknowledged. `left` returns the numbers of unacknowledged bytes on the whole session to the peer, and on the
+/// whole session of the client.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     moved: &Moved<W>,
@@ -46,7 +47,7 @@ pub(super) async fn watched<W: World, U, T>(
     wait: impl Future<Output = T>,
 ) -> Result<T, Ended> {
     let idle = service.options.idle;
-    // Other exchanges that share the window wait as long as this one blocks it, so it is checked more often.
+    // Check more often if the exchange shares a window, because others wait as long as this exchange blocks the window.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
     let mut wait = std::pin::pin!(wait);
     let mut timer = service.world.timer();
@@ -76,7 +77,8 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // The client may read slowly although there is room for writing only now and then.
+                // A falling number of unacknowledged bytes counts as progress. A slow client may still be
+                // reading, although there is only rarely room for another write.
                 let left = left().1;
                 if left < std::mem::replace(&mut untaken, left) {
                     moved.now();
@@ -84,7 +86,7 @@ pub(super) async fn watched<W: World, U, T>(
             }
             client_turn.set(is_client_turn);
             let still = moved.still();
-            // The client does not read the data that fills the peer's window.
+            // The exchange blocks the peer's window, because the client does not read the data that fills it.
             let is_blocking = down.blocked.get() && still >= tick;
             blocking.set(is_blocking);
             let window = shared.upstream.filter(|window| window.lent.get() > 1);
@@ -96,7 +98,7 @@ pub(super) async fn watched<W: World, U, T>(
             }
             starved.set(trapped && (begun || !progress.movable));
             let blocks_peer = is_blocking && window.is_some();
-            // The peer does not read the data that fills the client's window.
+            // The exchange blocks the client's window, because the peer does not read the data that fills it.
             let blocks_client = up.blocked.get() && !shared.half_close && shared.client.active.get() > 1;
             let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
             let blocks_too_long = (blocks_peer || blocks_client) && still >= MAX_BLOCKING;
@@ -110,21 +112,22 @@ pub(super) async fn watched<W: World, U, T>(
     .await
 }
 
-/// The bytes that an exchange has written and its peer has not acknowledged.
+/// The bytes that an exchange has written and that its peer has not acknowledged.
 #[derive(Default)]
 struct UnderWay {
-    /// When the exchange itself had last made progress, as of the last check.
+    /// The time at which the exchange had last made progress, as of the last check.
     seen: Option<Instant>,
-    /// Unacknowledged bytes on the session at that check.
+    /// The number of unacknowledged bytes on the whole session at the last check.
     left: u64,
-    /// The most bytes that the peer can still acknowledge until it has acknowledged all of the exchange's own.
+    /// The maximum number of bytes that the peer can still acknowledge before it has acknowledged all bytes of this
+    /// exchange.
     owed: u64,
 }
 
 impl UnderWay {
-    /// Returns whether some of its bytes were acknowledged since the last check, or may have been since the write at
-    /// `moved`. Other exchanges share the session, and acknowledged bytes beyond `owed` are theirs. Their progress therefore
-    /// does not keep a stalled exchange waiting.
+    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time of
+    /// the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the session, and
+    /// acknowledged bytes beyond `owed` are theirs. So their progress does not keep a stalled exchange alive.
     fn has_moved(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
         if self.seen.replace(moved) != Some(moved) {
@@ -137,7 +140,7 @@ impl UnderWay {
     }
 }
 
-/// Counts a stream in [`SharedWindow::blocking`] or [`SharedWindow::starved`] for as long as it is set.
+/// Counts an exchange in [`SharedWindow::blocking`] or [`SharedWindow::starved`] while it is marked.
 struct Mark<'a> {
     count: Option<&'a Cell<u32>>,
     marked: bool,
@@ -157,7 +160,7 @@ impl Drop for Mark<'_> {
     }
 }
 
-/// Reports to the slot of the client's session whether the next step of an exchange is the client's.
+/// Reports to the slot of the client's session whether the client has to act next in an exchange.
 struct ClientTurn<'a> {
     activity: &'a Activity,
     reported: bool,
@@ -179,15 +182,16 @@ impl Drop for ClientTurn<'_> {
     }
 }
 
-/// The interval of checks if others share the exchange's window. A client that reads nothing for this long blocks them.
+/// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks the
+/// window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// The interval of checks otherwise, and of checks for acknowledged bytes.
+/// The interval between two checks otherwise, and between two checks for acknowledged bytes.
 const TICK: Duration = Duration::from_secs(1);
-/// How long an exchange behind a blocked window makes no progress before it counts as trapped.
+/// The time without progress after which an exchange behind a blocked window counts as trapped.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
-/// How long an exchange may block others while one of them is starved.
+/// The time for which an exchange may block others if at least one of them is starved.
 const MAX_STARVING: Duration = Duration::from_secs(1);
-/// How long an exchange may block others if all of them can continue elsewhere.
+/// The time for which an exchange may block others if all of them can continue on other associations.
 const MAX_BLOCKING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -201,7 +205,7 @@ mod tests {
         assert!(under_way.has_moved(written, 3000), "it has only just been written");
         assert!(under_way.has_moved(written, 2000));
         assert!(!under_way.has_moved(written, 2000), "nothing was");
-        // Others write, and their bytes are acknowledged as well.
+        // Other exchanges write to the session, and their bytes are acknowledged as well.
         assert!(!under_way.has_moved(written, 9000));
         assert!(under_way.has_moved(written, 6000));
         assert!(!under_way.has_moved(written, 1000), "ours has gone");

@@ -1,9 +1,8 @@
-//! A transfer of many bytes without HTTP.
+//! A bulk transfer: many bytes from a server to a client, without HTTP.
 //!
-//! The client asks for a number of bytes with one short message. The server sends them
-//! in writes of a given size, each a user message of its own if the transport has
-//! messages. Each connection carries one such transfer and counts as one object, so
-//! observers get the same events as for a page.
+//! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If the
+//! transport has messages, each write is one user message. Each connection carries one such transfer and counts as one
+//! object, so observers get the same events as for a page.
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;
@@ -19,26 +18,26 @@ use std::rc::Rc;
 /// The parameters of a bulk transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bulk {
-    /// The number of bytes over all connections.
+    /// The number of bytes to transfer over all connections together.
     pub bytes: u64,
     /// The size of a write in bytes, from 1 to [`MAX_MESSAGE`].
     pub message_size: usize,
-    /// The number of connections that share the bytes, at least 1.
+    /// The number of connections among which the bytes are divided, at least 1.
     pub connections: usize,
-    /// The transfer ends after this time, complete or not.
+    /// The time after which the transfer ends, complete or not; `None` for no limit.
     pub deadline: Option<Duration>,
-    /// A connection that delivers nothing for this time has failed.
+    /// The time without received data after which a connection has failed; `None` for no limit.
     pub timeout: Option<Duration>,
 }
 
 /// The maximum size of a write in bytes.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
-/// The size of a client's request: magic, message size, bytes.
+/// The size of a client's request in bytes: a magic number, the message size, and the number of bytes.
 const REQUEST_BYTES: usize = 16;
 const MAGIC: [u8; 4] = *b"bulk";
 
-/// Transfers `bulk` from server 0 of `connector`.
+/// Transfers `bulk` from server number 0 of `connector` to this client.
 pub async fn run<W, C, O>(world: W, connector: C, bulk: Bulk, observer: O) -> Outcome
 where
     W: World,
@@ -50,7 +49,7 @@ where
     let count = bulk.connections.max(1);
     let mut tasks = Vec::new();
     for object in 0..count {
-        // The first connections take the remainder, one byte each.
+        // If the bytes cannot be divided evenly, the first connections transfer one byte more.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
         let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
         let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, observer.clone());
@@ -128,8 +127,7 @@ async fn receive<W: World, N: Session, O: Observer>(
     observer.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
-        // The request is sent with the handshake; no answer arrives before the handshake
-        // is done.
+        // The request was sent with the handshake. No answer can arrive before the handshake is done.
         let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
         done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
         observer.established(session.id(), world.now());
@@ -161,10 +159,10 @@ async fn receive<W: World, N: Session, O: Observer>(
     Ok(got)
 }
 
-/// Serves every session that `listener` accepts, until it fails.
+/// Serves all sessions that `listener` accepts, until the listener fails.
 ///
 /// # Errors
-/// Why the listener failed.
+/// The reason why the listener failed.
 pub async fn serve<W, L, O>(world: W, mut listener: L, observer: O) -> Result<(), CloseReason>
 where
     W: World,
@@ -177,7 +175,7 @@ where
         let session = listener.accept().await?;
         let (world, observer) = (world.clone(), observer.clone());
         tasks.spawn("bulk session", async move {
-            // If the client is gone, it needs no answer.
+            // Ignore the error of one session, because its client is gone.
             let _ = send(world, session, observer).await;
         });
     }
@@ -220,7 +218,7 @@ async fn send<W: World, N: Session, O: Observer>(
             &message[..]
         };
         if sent == 0 {
-            // Recorded at the first byte, however long the write takes.
+            // Report the write when its first byte is offered, because the write itself may take long.
             observer.written(exchange, world.now());
         }
         while !left.is_empty() {
@@ -237,7 +235,7 @@ impl Ask {
     fn encode(self) -> [u8; REQUEST_BYTES] {
         let mut request = [0; REQUEST_BYTES];
         request[..4].copy_from_slice(&MAGIC);
-        // Clamped to MAX_MESSAGE, so it fits.
+        // The message size fits into 32 bits, because it is at most `MAX_MESSAGE`.
         request[4..8].copy_from_slice(&(self.message_size as u32).to_be_bytes());
         request[8..].copy_from_slice(&self.bytes.to_be_bytes());
         request
@@ -253,5 +251,5 @@ impl Ask {
     }
 }
 
-/// The name that selects the pattern of the transferred bytes.
+/// The name that determines the byte pattern of the transferred data.
 const NAME: &str = "bulk";

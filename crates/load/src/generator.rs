@@ -1,16 +1,16 @@
-//! A load generator: sessions and objects at a rate, or as fast as they are answered.
+//! A load generator: opens sessions and requests objects, either at a rate or as fast as the server replies.
 //!
-//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object is
-//! planned in advance, and its latency counts from that time. So if a server stalls for
-//! a second, every object that was due in that second shows the delay. A generator that
-//! counts from the actual send time omits it ("coordinated omission"). In a closed loop
-//! ([`Pace::Closed`]) the next object is due when one has arrived, so the server sets
-//! the pace.
+//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object is planned in advance, and its latency is
+//! measured from the planned time. If a server stalls for a second, every object that was due in that second shows the
+//! delay. A generator that measures from the actual send time hides the delay ("coordinated omission"). In a closed loop
+//! ([`Pace::Closed`]) the next object is due when the previous one has arrived, so the server determines the rate.
 //!
-//! - `histogram`: durations in bounded memory; `tally`: all counters
-//! - `cause`: kinds of failures
-//! - `exchange`: a request and its reply; `requests`: the same over HTTP/2 and HTTP/3; `session`: the objects of a
-//!   session
+//! - `histogram`: durations in bounded memory
+//! - `tally`: all counters and measurements
+//! - `cause`: the causes of failures
+//! - `exchange`: a request and its reply over HTTP/1.1
+//! - `requests`: a request and its reply over HTTP/2 and HTTP/3
+//! - `session`: runs a session with its objects
 //! - `report`: text in httperf's format, JSON, CSV
 
 mod cause;
@@ -36,60 +36,61 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The load to put on a server.
+/// The load that is put on a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// The value of the Host field.
+    /// The value of the Host field in requests.
     pub authority: String,
-    /// Whether TLS is used: HTTP/2 names the scheme in each request.
+    /// Whether TLS is used, because HTTP/2 requests contain the scheme of the URL.
     pub secure: bool,
-    /// The request target.
+    /// The target of all requests.
     pub target: String,
-    /// When objects are due.
+    /// The times at which objects are due.
     pub pace: Pace,
-    /// The number of objects per session; `None`: no limit. With 0, a session is opened and closed again.
+    /// The maximum number of objects per session; `None` for no limit. With 0, sessions are only opened and closed.
     pub objects: Option<u64>,
-    /// The number of streams per session that carry objects at the same time; a transport may have fewer. Over HTTP/2 and
-    /// HTTP/3, the number of outstanding requests.
+    /// The number of streams per session that carry objects at the same time. Over HTTP/2 and HTTP/3, it is the number of
+    /// outstanding requests. A transport may have fewer streams.
     pub streams: u16,
-    /// The versions of HTTP. If several are allowed and none is negotiated, HTTP/1.1 is used.
+    /// The versions of HTTP that may be used. If several are allowed and none is negotiated, HTTP/1.1 is used.
     pub versions: Versions,
-    /// The total number of objects.
+    /// The total number of objects; `None` for no limit.
     pub requests: Option<u64>,
-    /// The total number of sessions.
+    /// The total number of sessions; `None` for no limit.
     pub sessions: Option<u64>,
-    /// How long new objects and sessions are begun.
+    /// The time during which new objects and sessions are begun; `None` for no limit.
     pub duration: Option<Duration>,
-    /// An object or a handshake without progress for this time has failed.
+    /// The time without progress after which an object or a handshake has failed.
     pub timeout: Duration,
-    /// The maximum number of concurrent sessions in an open loop; further ones fail.
+    /// The maximum number of concurrent sessions in an open loop. Sessions beyond it count as failed.
     pub most: u64,
-    /// The seed of random intervals; `None` uses the world's randomness.
+    /// The seed of random intervals; `None` uses the randomness of the `World`.
     pub seed: Option<u64>,
 }
 
-/// When objects are due.
+/// The times at which objects are due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pace {
-    /// A session with its objects is due at each interval.
+    /// At each interval, a session with all its objects is due.
     Open {
-        /// The time between two sessions; its mean if intervals are random.
+        /// The time between two sessions; the mean time if intervals are random.
         interval: Duration,
-        /// Whether the intervals are those of a Poisson process.
+        /// Whether the times form a Poisson process.
         random: bool,
     },
-    /// An object is due at each interval, and one of a number of sessions carries it.
+    /// At each interval, an object is due. A fixed number of sessions carries all objects.
     Pool {
-        /// The time between two objects; its mean if intervals are random.
+        /// The time between two objects; the mean time if intervals are random.
         interval: Duration,
-        /// Whether the intervals are those of a Poisson process.
+        /// Whether the times form a Poisson process.
         random: bool,
-        /// The number of sessions.
+        /// The number of concurrent sessions.
         sessions: u64,
     },
-    /// A fixed number of concurrent sessions; on each, the next object is due when one has arrived.
+    /// There is a fixed number of concurrent sessions. On each of them, the next object is due when the previous one has
+    /// arrived.
     Closed {
-        /// The number of sessions.
+        /// The number of concurrent sessions.
         sessions: u64,
     },
 }
@@ -103,7 +104,7 @@ enum Spoken {
 }
 
 impl Plan {
-    /// Returns the version of HTTP for this established session.
+    /// Returns the version of HTTP that an established session uses.
     fn spoken(&self, session: &impl Session) -> Spoken {
         match self.versions {
             Versions::Http3 => Spoken::Http3,
@@ -113,8 +114,8 @@ impl Plan {
         }
     }
 
-    /// Returns when the first `count` objects or sessions are due, from the start. `None` if the loop is closed, or if
-    /// the intervals are drawn from the world's randomness.
+    /// Returns the times at which the first `count` objects or sessions are due, measured from the start of the load.
+    /// Returns `None` if the loop is closed, or if the intervals come from the randomness of the `World`.
     #[must_use]
     pub fn first_due(&self, count: usize) -> Option<Vec<Duration>> {
         let (interval, random, most) = match self.pace {
@@ -160,23 +161,23 @@ struct LoadState<W: World, C: Connector> {
     plan: Plan,
     request: Vec<u8>,
     tally: RefCell<Tally>,
-    /// Open sessions, by number.
+    /// The open sessions, by number.
     open: RefCell<BTreeMap<u64, Rc<Work>>>,
-    /// Whether the load is over.
+    /// Whether the load has ended.
     over: Cell<bool>,
     /// The number of objects that may still be begun.
     requests_left: Cell<u64>,
     sessions_left: Cell<u64>,
-    /// The time from which nothing is begun any more.
+    /// The time from which no sessions or objects are begun any more.
     ends: Instant,
-    /// The buffer for all reads.
+    /// The read buffer that all streams share.
     buffer: RefCell<Vec<u8>>,
-    /// Objects that are due and have no stream yet.
+    /// The objects that are due and wait for a stream.
     queue: Queue,
 }
 
 impl<W: World, C: Connector> Load<W, C> {
-    /// Creates a load on server number `server` of `connector`. Its time begins now.
+    /// Creates a load on server number `server` of `connector`. The time of the load begins now.
     pub fn new(world: W, connector: C, server: usize, plan: Plan) -> Self {
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: anabranch/{}\r\n\r\n",
@@ -203,7 +204,7 @@ impl<W: World, C: Connector> Load<W, C> {
         Self { shared: Rc::new(shared) }
     }
 
-    /// Runs the load to its end. If the future is dropped early, [`tally`](Self::tally) has the measurements so far.
+    /// Runs the load to its end. If the future is dropped earlier, [`tally`](Self::tally) returns the measurements so far.
     pub async fn run(&self) {
         let shared = &self.shared;
         let ticker = shared.world.spawn("load seconds", seconds(self.clone()));
@@ -254,7 +255,7 @@ impl<W: World, C: Connector> Load<W, C> {
         shared.over.set(true);
     }
 
-    /// Returns the measurements so far, as if the load ended now: they include open sessions and the current second.
+    /// Returns the measurements so far, as if the load ended now. They include open sessions and the current second.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let shared = &self.shared;
@@ -266,14 +267,14 @@ impl<W: World, C: Connector> Load<W, C> {
         tally
     }
 
-    /// The numbers of replies and failures so far, for a progress line.
+    /// Returns the numbers of replies and failures so far, for a progress line.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         let tally = self.shared.tally.borrow();
         (tally.replies, tally.error_count())
     }
 
-    /// The number of open sessions.
+    /// Returns the number of sessions that are open now.
     #[must_use]
     pub fn open_sessions(&self) -> u64 {
         self.shared.tally.borrow().concurrent
@@ -287,7 +288,7 @@ impl<W: World, C: Connector> Load<W, C> {
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Returns whether another object may be begun; if so, it counts as begun.
+    /// Whether another object may be begun. If so, the object counts as begun.
     fn take_request(&self) -> bool {
         take(&self.requests_left) && self.world.now() < self.ends
     }
@@ -296,7 +297,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
         take(&self.sessions_left) && self.requests_left.get() > 0
     }
 
-    /// Waits for `planned`; returns false if the load ends before.
+    /// Waits until the time `planned`. Returns false if the load ends before.
     async fn wait_for(&self, planned: Instant) -> bool {
         if planned >= self.ends {
             return false;
@@ -307,7 +308,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
         true
     }
 
-    /// Records how late an object or session is begun that was planned for `planned`.
+    /// Records how late an object or session begins that was planned for `planned`.
     fn record_start(&self, planned: Instant) {
         let late = self.world.now().since(planned);
         self.tally.borrow_mut().late.add(late);
@@ -324,7 +325,7 @@ fn take(left: &Cell<u64>) -> bool {
     count > 0
 }
 
-/// The planned times in an open loop.
+/// Generates the planned times of an open loop.
 struct Schedule {
     next: Instant,
     interval: u64,
@@ -340,7 +341,7 @@ impl Schedule {
         let due = self.next;
         let gap = match &mut self.rng {
             None => self.interval,
-            // The intervals of a Poisson process are exponentially distributed.
+            // The intervals of a Poisson process have an exponential distribution.
             Some(rng) => {
                 let uniform = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
                 (-(1.0 - uniform).ln() * self.interval as f64) as u64
@@ -351,7 +352,7 @@ impl Schedule {
     }
 }
 
-/// Closes the current second of the tally, every second.
+/// Tells the tally after each second that a second has passed.
 async fn seconds<W: World, C: Connector>(load: Load<W, C>) {
     let mut at = load.shared.tally.borrow().begun;
     loop {

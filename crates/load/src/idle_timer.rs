@@ -5,10 +5,10 @@ use anabranch_world::{Timer, World};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-/// Fires if there is no progress for a given time; without a time, never.
+/// A timer that fires after `span` without progress; without a `span`, it never fires.
 ///
-/// It keeps running while bytes arrive, and is set again only when it fires: setting a timer costs more than a
-/// read.
+/// Progress does not reset the timer, because setting a timer costs more than a read. When the timer fires, it is set again
+/// if there was progress meanwhile.
 pub(crate) struct IdleTimer<W: World> {
     world: W,
     timer: W::Timer,
@@ -21,7 +21,8 @@ impl<W: World> IdleTimer<W> {
         Self { world: world.clone(), timer: world.timer(), armed: false, span: span.into() }
     }
 
-    /// Returns the result of `poll`; `None` if the time has passed since the last progress at `moved`.
+    /// Returns the result of `poll`, or `None` if `span` has passed since the last progress. `moved` is the time of the last
+    /// progress.
     pub(crate) async fn wait<T>(
         &mut self,
         moved: Instant,
@@ -34,7 +35,7 @@ impl<W: World> IdleTimer<W> {
         .await
     }
 
-    /// Ready when the time has passed since the last progress at `moved`.
+    /// Returns `Ready` when `span` has passed since the last progress at `moved`.
     pub(crate) fn poll(&mut self, moved: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let Some(span) = self.span else { return Poll::Pending };
         loop {

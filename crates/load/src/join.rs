@@ -1,12 +1,12 @@
-//! Awaits several tasks together.
+//! Waits for several tasks together.
 
 use anabranch_base::time::Duration;
 use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Returns the result of each task; `None` for tasks that have not ended within `span`, which are
-/// cancelled.
+/// Waits for all tasks, but at most for `span`, and returns the results of the tasks. Tasks that have not ended by then are
+/// cancelled, and their result is `None`.
 pub(crate) async fn join<W: World, T: 'static>(
     world: &W,
     span: Option<Duration>,

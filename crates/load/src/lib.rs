@@ -1,4 +1,4 @@
-//! Generates load on a transport and measures the results.
+//! Generates load on a transport, and measures the results.
 //!
 //! | module | content |
 //! |---|---|
@@ -7,7 +7,7 @@
 //! | [`throughput`] | maximum throughput between two real ends, like iperf |
 //! | [`messages`] | messages at a fixed rate, with the delay of each |
 //!
-//! Latency in an open loop counts from the planned instant, whatever the instant of sending.
+//! In an open loop, latency is measured from the planned send time, even if the actual send time is later.
 
 pub mod bulk;
 pub mod generator;

@@ -1,14 +1,15 @@
-//! Messages of one size at a fixed rate, with the delay of each, without HTTP.
+//! A message test: messages of one size at a fixed rate, with the delay of each message, without HTTP.
 //!
-//! The client sends one request on each connection. The server then hands a message to
-//! the transport at each planned time, independent of the others (open loop); the delay of
-//! a message counts from its planned time. If the transport has streams, messages use them
-//! in turn. A bulk transfer may run concurrently: on stream 0 of a connection with several
-//! streams, or on a connection of its own. When everything is written the server closes
-//! gracefully; messages that have not arrived by then are lost.
+//! The client sends one request on each connection. The server then passes a message to the transport at each planned time,
+//! whether or not earlier messages have been sent (open loop). The delay of a message is measured from its planned time. If
+//! the transport has streams, messages use the streams in turn.
 //!
-//! On the wire a message is one user message if the transport has messages. It contains its number, its length (both
-//! with 32 bits, and included in the size), and bytes that the receiver checks.
+//! A bulk transfer may run concurrently, on stream 0 of a connection with several streams, or on a connection of its own.
+//! When everything is written, the server closes gracefully. Messages that have not arrived at the end of the session are
+//! lost.
+//!
+//! If the transport has messages, each message of the test is one user message. It contains its number and its length, both
+//! with 32 bits, and bytes that the receiver checks. The length includes these two fields.
 
 mod client;
 mod server;
@@ -19,50 +20,50 @@ pub use server::serve;
 use anabranch_base::time::Duration;
 use anabranch_transport::Delivery;
 
-/// The parameters of the messages.
+/// The parameters of a message test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Messages {
-    /// Time between two messages.
+    /// The time between two messages.
     pub interval: Duration,
     /// The size of a message in bytes, from [`MIN_SIZE`] to [`MAX_SIZE`].
     pub size: usize,
     /// The number of messages.
     pub count: u32,
-    /// The number of connections that take the messages in turn, at least 1. With a bulk transfer, the first of
-    /// several connections carries only that.
+    /// The number of connections, which carry the messages in turn; at least 1. If there is a bulk transfer and more than
+    /// one connection, the first connection carries only the bulk transfer.
     pub connections: usize,
-    /// The number of bytes of a concurrent bulk transfer; 0 for none.
+    /// The number of bytes of a concurrent bulk transfer; 0 for no bulk transfer.
     pub bulk: u64,
-    /// The size in bytes of a write of the bulk transfer.
+    /// The size in bytes of each write of the bulk transfer.
     pub bulk_write: usize,
-    /// How messages are delivered; a concurrent bulk transfer is reliable, ordered, and in the background. An
-    /// abandoned message is not a failure of the run.
+    /// How messages are delivered. A message that is abandoned does not make the run fail. A concurrent bulk transfer is
+    /// always reliable, ordered, and in the background.
     pub delivery: Delivery,
-    /// The run ends after this time, complete or not.
+    /// The time after which the run ends, complete or not; `None` for no limit.
     pub deadline: Option<Duration>,
 }
 
-/// The minimum size of a message: its number and its length.
+/// The minimum size of a message in bytes, which is that of its header.
 pub const MIN_SIZE: usize = HEADER;
 /// The maximum size of a message in bytes.
 pub const MAX_SIZE: usize = 1_000_000;
 
-/// The size of a number and a length in bytes.
+/// The size in bytes of a message's header: its number and its length.
 const HEADER: usize = 8;
-/// The message number that marks a piece of the bulk transfer.
+/// The message number of all pieces of the bulk transfer.
 const BULK: u32 = u32::MAX;
-/// The name that selects the pattern of messages.
+/// The name that determines the byte pattern of messages.
 const MESSAGE_NAME: &str = "message";
-/// The name that selects the pattern of the bulk transfer.
+/// The name that determines the byte pattern of the bulk transfer.
 const BULK_NAME: &str = "bulk";
 
-/// A client's request on one connection.
+/// The client's request on one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Ask {
     interval_ns: u64,
     size: u32,
     count: u32,
-    /// The connection carries messages `first`, `first + step`, …
+    /// This connection carries the messages `first`, `first + step`, `first + 2 * step` and so on.
     first: u32,
     step: u32,
     bulk: u64,
@@ -86,7 +87,7 @@ impl Ask {
         out
     }
 
-    /// Decodes a request; `None` if it is invalid or one that our client never sends.
+    /// Decodes a request. Returns `None` if the request is invalid, or if it has values that our client never sends.
     fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let long = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let word = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));

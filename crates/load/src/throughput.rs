@@ -1,14 +1,13 @@
-//! Throughput tests: a client and a server that send as fast as they can, in one direction or both.
+//! Throughput tests: a client and a server that send as fast as they can, in one direction or in both.
 //!
-//! They work like iperf, over any transport, with messages of a given size on a given
-//! number of streams in turn. One session carries the data and the reports of both ends,
-//! so a test needs one port and no second connection. The receiving end counts, and
-//! reports twice per second; both ends report their CPU time.
+//! The tests work like iperf, but over any transport, with messages of a given size on several streams in turn. A session
+//! carries the data and the reports of both ends, so a test needs one port and no control connection. The receiving end
+//! counts the data and reports twice per second. Both ends report their CPU time.
 //!
-//! - `frame`: the frames on the wire
-//! - `session`: either end of a session
-//! - `client`, `server`: the roles
-//! - `report`: lines like iperf's, JSON, CSV
+//! - `frame`: the frames that both ends send
+//! - `session`: one end of a session, for client and server
+//! - `client`, `server`: the two roles
+//! - `report`: lines in the style of iperf, JSON, CSV
 
 mod client;
 mod frame;
@@ -22,12 +21,12 @@ pub use server::{Event, serve};
 
 use anabranch_base::time::Duration;
 
-/// The parameters of a test.
+/// The parameters of a throughput test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Whether the client sends.
+    /// Whether the client sends data.
     pub up: bool,
-    /// Whether the server sends.
+    /// Whether the server sends data.
     pub down: bool,
     /// The size of a message in bytes.
     pub message: u32,
@@ -37,13 +36,14 @@ pub struct Plan {
     pub unordered: bool,
     /// The number of concurrent sessions.
     pub sessions: u16,
-    /// How long to send, unless [`bytes`](Self::bytes) are given.
+    /// The time for which data is sent, unless [`bytes`](Self::bytes) is given.
     pub span: Duration,
-    /// Bytes to send in each direction over all sessions, in whole messages.
+    /// The number of bytes to send in each direction over all sessions together, rounded up to whole messages. With `None`,
+    /// data is sent for the time `span`.
     pub bytes: Option<u64>,
-    /// The time between two lines.
+    /// The length of the intervals that are reported.
     pub interval: Duration,
-    /// A test without progress for this time has failed.
+    /// The time without progress after which a test has failed.
     pub timeout: Duration,
 }
 
@@ -52,5 +52,5 @@ pub const MIN_MESSAGE: u32 = frame::HEADER as u32;
 /// The maximum size of a message in bytes.
 pub const MAX_MESSAGE: u32 = frame::MAX_FRAME as u32;
 
-/// Returns the CPU time of this process, in user mode and in the kernel; a world does not know it.
+/// A function that returns the CPU time of this process, in user mode and in the kernel. A `World` cannot provide it.
 pub type Processor = fn() -> (Duration, Duration);

@@ -1,4 +1,4 @@
-//! The knobs of QUIC: key, meaning, unit, text form and source.
+//! The knobs of a QUIC endpoint: the key, meaning, unit, text form and source of each.
 
 use anabranch_base::knobs::{Form, KnobError, Profile, Table, names};
 use anabranch_base::time::Duration;
@@ -8,11 +8,11 @@ use anabranch_base::{Budget, Bytes};
 /// The congestion control algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cc {
-    /// Our CUBIC (RFC 9438), the same as for TCP and SCTP.
+    /// anabranch's CUBIC (RFC 9438), which TCP and SCTP use, too.
     Cubic,
-    /// Our NewReno (RFC 9002 §7).
+    /// anabranch's NewReno (RFC 9002 §7).
     Reno,
-    /// Our BBR (draft-ietf-ccwg-bbr), with its own pacing rate.
+    /// anabranch's BBR (draft-ietf-ccwg-bbr), which sets its own pacing rate.
     Bbr,
     /// quinn's CUBIC.
     QuinnCubic,
@@ -21,22 +21,22 @@ pub enum Cc {
 /// The order in which streams with data to send are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheduler {
-    /// Streams take turns.
+    /// Streams take turns, one packet each.
     RoundRobin,
-    /// The stream that was first to have data is served until it has no more.
+    /// The stream that had data first is served until it has no more.
     Fcfs,
 }
 
-/// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
+/// Decides when a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
-    /// Only while many handshakes are under way.
+    /// Clients validate their addresses only while many handshakes are under way.
     Load,
-    /// Always, which costs each client one more round trip.
+    /// Clients always validate their addresses, which costs each client one more round trip.
     Always,
 }
 
-/// The text form of an enumeration: one of several names.
+/// The text form of an enumeration: each value has one name.
 struct Names<T: 'static>(&'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Form<T> for Names<T> {
@@ -162,10 +162,10 @@ anabranch_base::knobs! {
     }
 }
 
-/// Chromium's flow control on the RFCs' defaults.
+/// The default profile: the RFCs' defaults, with Chromium's flow control limits.
 const MODERN: Profile = Profile { name: "modern", parent: None, rows: &[] };
 
-/// The defaults of quinn, as a program gets them that sets nothing.
+/// The defaults of quinn, as a program gets them that changes no setting.
 const QUINN: Profile = Profile {
     name: "quinn",
     parent: None,
@@ -190,7 +190,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The profile `name`, one of [`PROFILES`].
+    /// Returns the profile with this name, one of [`PROFILES`].
     #[must_use]
     pub fn profile(name: &str) -> Option<Self> {
         ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))

@@ -1,13 +1,13 @@
-//! The endpoint: all connections of a host over one UDP port, as an engine.
+//! The QUIC endpoint: an engine with all connections of a host over one UDP port.
 //!
-//! It owns quinn's endpoint and connections and decides in which order connections may send. quinn uses the operating
-//! system's clock. Here every instant is converted to a time span since the endpoint was created, so no result depends on
-//! when that was.
+//! The endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send. quinn
+//! takes instants of the operating system's clock. The endpoint converts each instant to the time span since it was created,
+//! so no result depends on the time of its creation.
 //!
 //! - `connections`: beginning and ending connections, and handling their events
 //! - `entrance`: limits the handshakes that a server has under way
 //! - `packets`: sending and receiving packets, and deadlines
-//! - `proof`: limits what is sent to addresses that are not validated yet
+//! - `proof`: limits the bytes sent to addresses that are not validated yet
 //! - `queue`: clients that wait for their handshake to begin
 //! - `streams`: reading and writing streams
 //! - `transport`: quinn's settings for a connection
@@ -47,7 +47,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use transport::draws;
 
-/// The identifier of a connection; never reused.
+/// The identifier of a connection, which is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Id(pub u64);
 
@@ -67,51 +67,51 @@ pub struct Figures {
 pub struct Start {
     /// The settings.
     pub config: Config,
-    /// The local address of outgoing packets, until the peer's packets arrive at another address of this host. If it is
-    /// unspecified, the host's routes choose the address, and only the port counts.
+    /// The local address of outgoing packets, until a packet of the peer arrives at another address of this host. If the IP
+    /// address is unspecified, the host's routes choose it, and only the port is used.
     pub local: SocketAddr,
-    /// The source of connection IDs, keys and all random numbers that quinn draws.
+    /// The source of connection IDs, keys and all random numbers that quinn uses.
     pub rng: Rng,
-    /// The endpoint's certificate, and the certificates it trusts.
+    /// The certificate of this endpoint, and the certificates that it trusts.
     pub ends: Ends,
     /// The maximum number of packets sent in one call (GSO).
     pub segments: usize,
-    /// Identifies the endpoint among several behind one port.
+    /// Identifies this endpoint among the endpoints that share one port.
     pub shard: Option<Shard>,
-    /// Receives the logs of connections, if wanted.
+    /// Receives the qlog of each connection; `None` if connections are not logged.
     pub logs: Option<Arc<dyn Logs>>,
 }
 
-/// Events for the application.
+/// An event for the application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The handshake of a connection that this side began is done.
+    /// The handshake of a connection that this endpoint began is done.
     Connected {
         /// The connection.
         id: Id,
-        /// The number of streams that both ends can use.
+        /// The number of two-way streams that may be open at once.
         streams: u64,
     },
     /// A peer has begun a connection.
     Accepted {
         /// The connection.
         id: Id,
-        /// The number of streams that both ends can use.
+        /// The number of two-way streams that may be open at once.
         streams: u64,
     },
-    /// Data, or the end, of a stream can be read.
+    /// The application can read data or the end of a stream.
     Readable {
         /// The connection.
         id: Id,
         /// The stream.
         stream: u64,
     },
-    /// There may be room to write.
+    /// There may be room to write on streams of this connection.
     Writable {
         /// The connection.
         id: Id,
     },
-    /// The peer may allow more streams.
+    /// The peer may allow more streams than before.
     Available {
         /// The connection.
         id: Id,
@@ -120,17 +120,17 @@ pub enum Event {
     Closed {
         /// The connection.
         id: Id,
-        /// Why it ended; `None` if it ended gracefully.
+        /// Why the connection ended; `None` if it ended gracefully.
         reason: Option<ConnectionError>,
     },
 }
 
-/// The state of a stream that quinn does not keep.
+/// The state of a stream that the endpoint keeps besides quinn's state.
 #[derive(Default)]
 struct Open {
-    /// Whether its end has been read.
+    /// Whether the application has read the end of the stream.
     ended: bool,
-    /// The code with which the peer has cancelled the direction we read, once we have read that.
+    /// The code with which the peer has cancelled the direction we read; set when the application meets it while reading.
     reset: Option<u64>,
     /// The code with which the peer has cancelled the direction we write.
     stopped: Option<u64>,
@@ -144,30 +144,31 @@ struct Held {
     first: Option<ConnectionId>,
     /// Paces packets for controllers that set their own rate.
     pacer: Pacer,
-    /// The number of streams that we have opened as the client.
+    /// The number of two-way streams that we have opened as the client.
     opened: u64,
-    /// Streams that have begun and that somebody holds or may still accept.
+    /// The streams that have begun, and that the application holds or may still accept.
     open: BTreeMap<u64, Open>,
-    /// The number of unsent bytes that may wait beyond the congestion window, if limited.
+    /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits them.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
-    /// Its entry in `due`.
+    /// The deadline under which the connection is entered in `due`.
     deadline: Option<Instant>,
     told: bool,
-    /// Whether a packet of the peer has arrived.
+    /// Whether a packet from the peer has arrived.
     answered: bool,
     /// Whether we, as the server, have reported the connection to the application.
     announced: bool,
-    /// Whether the connection ends as soon as all written data has arrived.
+    /// Whether the connection closes as soon as all written data is acknowledged.
     closing: bool,
-    /// The peer's address while it is not validated: after the first packet, or after the peer has moved.
+    /// The limit for the peer's address while it is not validated: after the client's first packet, or after the peer has
+    /// moved.
     unproven: Option<Unproven>,
 }
 
-/// A packet that quinn's endpoint generates: a refusal, a Retry, or a reset.
+/// A packet that quinn's endpoint generates without a connection: a refusal, a Retry, or a stateless reset.
 struct Reply {
-    /// The local address at which the answered packet arrived.
+    /// The local address at which the packet arrived that this reply answers.
     source: Option<IpAddr>,
     target: SocketAddr,
     ecn: Ecn,
@@ -185,14 +186,14 @@ pub struct Endpoint {
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
-    /// Logs that are kept in memory.
+    /// The store of the logs that are kept in memory.
     kept: Option<Arc<Kept>>,
     config: Config,
     local: SocketAddr,
     segments: usize,
-    /// The port for which sessions are accepted, independent of the UDP port.
+    /// The port for which sessions are accepted, which need not be the UDP port.
     listening: Option<u16>,
-    /// The number of expired retransmission timers of connections that have ended.
+    /// The number of retransmission timeouts (PTO) of connections that have ended.
     timeouts: u64,
     accepted: u64,
     connections: BTreeMap<Id, Held>,
@@ -201,13 +202,13 @@ pub struct Endpoint {
     ready: BTreeSet<Id>,
     /// Limits the handshakes that this server has under way.
     entrance: Entrance,
-    /// Clients that wait for a handshake to begin.
+    /// The clients that wait for their handshake to begin.
     queue: Queue,
-    /// Servers that rejected our early data; each is kept until the next connection with it.
+    /// The servers that rejected our early data. Each one is removed when the next connection to it begins.
     refused_early: BTreeSet<SocketAddr>,
-    /// Connections, ordered by their deadlines.
+    /// The deadlines of the connections, the earliest first.
     due: BTreeSet<(Instant, Id)>,
-    /// Connections that received packets of the current batch.
+    /// The connections that received packets of the current batch.
     touched: Vec<Id>,
     next: u64,
     /// The connection whose turn it is to send.
@@ -303,7 +304,7 @@ impl Endpoint {
             events: VecDeque::new(),
             buffer: Vec::new(),
         };
-        // Report invalid settings here and not only with the first connection.
+        // Check the settings here, so that invalid settings are reported now and not with the first connection.
         let watch = Watch::new(endpoint.clock.clone(), 0, endpoint.trace.clone());
         endpoint.transport(watch, endpoint.config.streams)?;
         Ok(endpoint)
@@ -315,7 +316,7 @@ impl Endpoint {
         &self.config
     }
 
-    /// Whether the endpoint has a certificate.
+    /// Whether the endpoint can accept connections, because it has a certificate.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()
@@ -327,7 +328,7 @@ impl Endpoint {
         self.accepted
     }
 
-    /// The number of handshakes that peers have begun and that are not done.
+    /// The number of handshakes that peers have begun and that are still under way.
     #[must_use]
     pub fn half_open(&self) -> usize {
         self.entrance.under_way()
@@ -339,30 +340,31 @@ impl Endpoint {
         self.local.port()
     }
 
-    /// The port for which connections are accepted; `None` if they are refused.
+    /// The port for which connections are accepted; `None` if connections are refused.
     #[must_use]
     pub fn listening(&self) -> Option<u16> {
         self.listening
     }
 
-    /// Accepts connections for this port from now on, or refuses them (`None`).
+    /// Accepts connections for this port from now on; `None` refuses connections.
     pub fn set_listening(&mut self, port: Option<u16>) {
         self.listening = port;
     }
 
-    /// Sets the number of connections that wait to be accepted. If there are many, no further handshake begins.
+    /// Sets the number of connections that wait for the application to accept them. While too many connections wait, no
+    /// further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
         self.entrance.waiting = waiting;
     }
 
-    /// The number of expired retransmission timers (RFC 9002 §6.2).
+    /// The number of retransmission timeouts (PTO, RFC 9002 §6.2) of all connections so far.
     #[must_use]
     pub fn timeouts(&self) -> u64 {
         self.timeouts + self.connections.values().map(|held| held.watch.timeouts()).sum::<u64>()
     }
 
-    /// Whether the handshake is not done yet. Data that a client writes now is sent with the handshake; data that a
-    /// server reads now may have been replayed by an attacker (RFC 8470).
+    /// Whether the handshake is not done yet. Data that a client writes now is sent with the handshake. Data that a server
+    /// reads now may have been replayed by an attacker (RFC 8470).
     #[must_use]
     pub fn early_data(&self, id: Id) -> bool {
         self.connections.get(&id).is_some_and(|held| {
@@ -371,39 +373,40 @@ impl Endpoint {
         })
     }
 
-    /// Logs connections that begin from now on in memory.
+    /// Keeps the qlogs of all connections that begin from now on in memory.
     pub fn keep_logs(&mut self) {
         let kept = Arc::new(Kept::default());
         self.logs = Some(kept.clone());
         self.kept = Some(kept);
     }
 
-    /// Takes the logs that were kept in memory.
+    /// Removes and returns the logs that are kept in memory.
     #[must_use]
     pub fn take_logs(&self) -> Vec<ConnectionLog> {
         self.kept.as_ref().map(|kept| kept.take()).unwrap_or_default()
     }
 
-    /// The peer's current address.
+    /// Returns the peer's current address; `None` if the connection has been removed.
     #[must_use]
     pub fn peer(&self, id: Id) -> Option<SocketAddr> {
         self.connections.get(&id).map(|held| held.connection.remote_address())
     }
 
-    /// The number of stream bytes that were written and not acknowledged.
+    /// The number of stream bytes that were written and are not acknowledged yet.
     #[must_use]
     pub fn unacknowledged(&self, id: Id) -> u64 {
         self.connections.get(&id).map_or(0, |held| held.watch.unacknowledged())
     }
 
-    /// The statistics of a connection; `None` once it has ended.
+    /// Returns the statistics of a connection; `None` if the connection has been removed.
     #[must_use]
     pub fn figures(&self, id: Id) -> Option<Figures> {
         let path = self.connections.get(&id)?.connection.stats().path;
         Some(Figures { lost: path.lost_packets, cwnd: path.cwnd, srtt: path.rtt })
     }
 
-    /// The connection's key in traces: part of the client's first destination connection ID, which both ends know.
+    /// Returns the connection's key in traces: six bytes of the client's first destination connection ID, which both ends
+    /// know.
     #[must_use]
     pub fn trace_key(&self, id: Id) -> u64 {
         self.connections.get(&id).map_or(id.0, |held| held.watch.key())
@@ -417,7 +420,7 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// Returns the local address for packets to this address, if nothing else is known.
+    /// Returns the local address of packets to `target` if quinn does not choose it.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;
@@ -428,5 +431,6 @@ impl Endpoint {
     }
 }
 
-/// How long the token of a Retry packet is valid (RFC 9000 §8.1.4): longer than a client repeats an unanswered packet.
+/// How long the token of a Retry packet is valid (RFC 9000 §8.1.4): longer than a client repeats a packet that is not
+/// answered.
 const RETRIED: Duration = Duration::from_secs(60);

@@ -1,69 +1,69 @@
-//! Parses the frames of a packet's payload for observation.
+//! Parses the frames in a packet's payload, only to observe them.
 //!
-//! Home of RFC 9000 §19, and of the frames of RFC 9221 and draft-ietf-quic-ack-frequency as far as their length. quinn
-//! parses them for the protocol; here they are only observed.
+//! Home of RFC 9000 §19, and of the lengths of the frames of RFC 9221 and draft-ietf-quic-ack-frequency. quinn parses all
+//! frames again for the protocol itself.
 
 use std::ops::RangeInclusive;
 
 /// A frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Frame {
-    /// Bytes of a stream (§19.8).
+    /// Bytes of a stream (STREAM, §19.8).
     Stream {
         /// The stream ID.
         id: u64,
-        /// The position of the first byte in the stream.
+        /// The position of the first byte of the frame in the stream.
         offset: u64,
-        /// The number of bytes.
+        /// The number of bytes in the frame.
         length: u64,
         /// Whether these are the last bytes of the stream.
         fin: bool,
     },
-    /// Packets that have arrived (§19.3), the newest first.
+    /// The numbers of received packets (ACK, §19.3), the highest first.
     Ack(Vec<RangeInclusive<u64>>),
-    /// Bytes of the handshake (§19.6).
+    /// Bytes of the handshake (CRYPTO, §19.6).
     Crypto {
-        /// The position of the first byte.
+        /// The position of the first byte of the frame in the handshake data.
         offset: u64,
-        /// The number of bytes.
+        /// The number of bytes in the frame.
         length: u64,
     },
-    /// The new flow control limit of the connection (§19.9).
+    /// The new flow control limit of the connection (MAX_DATA, §19.9).
     MaxData(u64),
-    /// The new flow control limit of a stream (§19.10).
+    /// The new flow control limit of a stream (MAX_STREAM_DATA, §19.10).
     MaxStreamData {
         /// The stream ID.
         id: u64,
-        /// The total number of bytes that may be sent on it.
+        /// The total number of bytes that may be sent on the stream.
         most: u64,
     },
-    /// Padding (§19.1).
+    /// Padding (PADDING, §19.1).
     Padding,
-    /// A frame that only asks for an acknowledgement (§19.2).
+    /// A frame that only asks for an acknowledgement (PING, §19.2).
     Ping,
-    /// The end of the connection (§19.19), which is not acknowledged.
+    /// The end of the connection (CONNECTION_CLOSE, §19.19). The peer does not acknowledge it.
     Close {
-        /// Whether the transport closed it; otherwise the application did.
+        /// Whether the transport closed the connection; otherwise the application did.
         transport: bool,
         /// The error code.
         code: u64,
     },
-    /// A token that the peer has to repeat (§19.17).
+    /// A token that the peer has to repeat (PATH_CHALLENGE, §19.17).
     PathChallenge(u64),
-    /// A repeated token (§19.18).
+    /// The token that the peer repeats (PATH_RESPONSE, §19.18).
     PathResponse(u64),
-    /// Any other frame, with its type.
+    /// A frame of any other type; the number is the type.
     Other(u64),
 }
 
 impl Frame {
-    /// RFC 9002 §2: whether a packet with this frame is acknowledged.
+    /// RFC 9002 §2: whether the frame makes its packet ack-eliciting.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Ack(_) | Self::Padding | Self::Close { .. })
     }
 }
 
-/// Iterates over the frames of a payload until it ends or cannot be parsed.
+/// Iterates over the frames of a payload, up to its end or to the first frame that cannot be parsed.
 pub(crate) struct Frames<'a>(pub(crate) &'a [u8]);
 
 impl Frames<'_> {
@@ -92,8 +92,8 @@ impl Frames<'_> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    /// Reads the next transport parameter (RFC 9000 §18), which is encoded like a frame: its key, and its value if that
-    /// is a number.
+    /// Reads the next transport parameter (RFC 9000 §18), and returns its ID and its value. The value is meaningful only if
+    /// the parameter is a number.
     pub(crate) fn parameter(&mut self) -> Option<(u64, u64)> {
         let (key, length) = (self.number()?, self.number()?);
         let rest = self.0;
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(eliciting, [false, true, true, true, true, false, true, true, true]);
     }
 
-    /// RFC 9000 §19: a frame whose content is not parsed is skipped by the length of its fields.
+    /// RFC 9000 §19: a frame whose content is not used is skipped by the length of its fields.
     #[test]
     fn frames_that_are_not_read_are_skipped_to_their_end() {
         let frames = [
@@ -252,7 +252,7 @@ mod tests {
         // RFC 9221 §4: a DATAGRAM frame without a length extends to the end of the packet.
         let read: Vec<Frame> = Frames(&[0x01, 0x30, 0x01, 0x01]).collect();
         assert_eq!(read, [Frame::Ping, Frame::Other(0x30)]);
-        // A frame of an unknown type has no known length.
+        // A frame of an unknown type has an unknown length, so parsing stops before it.
         assert_eq!(Frames(&[0x01, 0x2f, 0x01]).collect::<Vec<Frame>>(), [Frame::Ping]);
     }
 

@@ -1,4 +1,4 @@
-//! Binds QUIC to a world: one UDP port, one engine, one drive loop.
+//! Runs QUIC in a `World`: one UDP port, one engine, and one loop that drives the engine.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Start};
@@ -12,36 +12,36 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// A host's QUIC. A clone is another handle of the same host. It lives as long as any handle of it
-/// or of its sessions.
+/// The QUIC endpoint of a host. A clone is another handle of the same endpoint. The endpoint lives as long as any of its
+/// handles or sessions.
 pub type QuicHost<W> = BoundHost<W, Endpoint>;
-/// Accepts connections.
+/// Accepts QUIC connections.
 pub type QuicListener<W> = EngineListener<W, Endpoint>;
-/// Opens connections from one host to given servers.
+/// Opens QUIC connections from one host to given servers.
 pub type QuicConnector<W> = EngineConnector<W, Endpoint>;
-/// A connection.
+/// A QUIC connection.
 pub type QuicSession<W> = EngineSession<W, Endpoint>;
-/// A stream of a connection.
+/// A stream of a QUIC connection.
 pub type QuicStream<W> = EngineStream<W, Endpoint>;
 
-/// The local address of outgoing packets, until packets of the peer have arrived at one.
+/// Selects the local address of outgoing packets, until a packet of the peer arrives at one of the local addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Source {
-    /// The first address of the world.
+    /// The first address of the `World`.
     #[default]
     First,
-    /// The address that the host's routes choose: for a world that has all addresses of its host.
+    /// The address that the host's routes choose, for a `World` that has all addresses of its host.
     Routed,
 }
 
-/// Options of a host's QUIC besides its settings and its certificates.
+/// Options of a QUIC endpoint besides its settings and certificates.
 #[derive(Clone, Default)]
 pub struct Options {
     /// The local address of outgoing packets.
     pub source: Source,
-    /// Identifies the endpoint among several behind one port.
+    /// Identifies this endpoint among the endpoints that share one port.
     pub shard: Option<Shard>,
-    /// Receives the logs of connections, if wanted.
+    /// Receives the qlog of each connection; `None` if connections are not logged.
     pub logs: Option<Arc<dyn Logs>>,
 }
 
@@ -51,10 +51,10 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Starts QUIC on a UDP port, 0 for any.
+/// Starts QUIC on a UDP port; with port 0, on any free port.
 ///
 /// # Errors
-/// The port cannot be bound, or the certificates cannot be used.
+/// If the port cannot be bound, or if the certificates cannot be used.
 pub async fn start<W: World>(
     world: W,
     port: u16,
@@ -66,10 +66,10 @@ pub async fn start<W: World>(
     start_over(world, socket, config, ends, options)
 }
 
-/// Starts QUIC over a socket of the world, which may be one of several that share a port.
+/// Starts QUIC over a socket of the `World`, which may be one of several sockets that share a port.
 ///
 /// # Errors
-/// The certificates cannot be used.
+/// If the certificates cannot be used.
 pub fn start_over<W: World>(
     world: W,
     socket: W::Socket,

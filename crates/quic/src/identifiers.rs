@@ -1,7 +1,8 @@
-//! Unpredictable values: connection IDs, and the keys of resets and tokens; and the clock for tokens and traces.
+//! Generates unpredictable values: connection IDs, and the keys of stateless resets and tokens. Also holds the clock for
+//! tokens and traces.
 //!
-//! On a real network the seed comes from the operating system, in virtual time from the run. This module itself asks
-//! neither.
+//! The seed comes from the operating system on a real network, and from the run's seed in a simulation. This module only
+//! uses the generator that it is given.
 
 use crate::shards::Shard;
 use anabranch_base::Rng;
@@ -11,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// RFC 9000 §5.1: the length of our connection IDs in bytes, long enough that nobody can guess one.
+/// RFC 9000 §5.1: the length of our connection IDs in bytes, long enough that nobody can guess an ID.
 const LENGTH: usize = 8;
 
-/// Connection IDs from a random number generator.
+/// Generates connection IDs from a random number generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// With `shard`, all IDs lead to that one of several endpoints.
+    /// Creates the generator. With `shard`, each ID names that one of the endpoints that share a port.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }
@@ -48,8 +49,9 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// The key for stateless resets (RFC 9000 §10.3.2). It is derived from a secret that outlives the endpoint, if there is
-/// one, so that peers of an earlier endpoint learn that their connection is gone.
+/// Returns the key for stateless resets (RFC 9000 §10.3.2). If there is a secret that outlives the endpoint, the key is
+/// derived from the secret. The endpoint can then tell peers of an earlier endpoint with this secret that their connections
+/// are gone.
 pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Key> {
     let mut key = [0; 64];
     rng.fill(&mut key);
@@ -61,14 +63,14 @@ pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Ke
     Arc::new(kept.unwrap_or(drawn))
 }
 
-/// The key that seals tokens (RFC 9000 §8.1.1).
+/// Returns the key that encrypts tokens (RFC 9000 §8.1.1).
 pub(crate) fn token_key(rng: &mut Rng) -> Arc<hkdf::Prk> {
     let mut key = [0; 64];
     rng.fill(&mut key);
     Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&key))
 }
 
-/// The endpoint's time in the form that quinn's tokens need: nanoseconds since the endpoint began.
+/// The endpoint's time for quinn's tokens, in nanoseconds since the endpoint was created.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -86,7 +88,7 @@ impl Clock {
 
 impl TimeSource for Clock {
     fn now(&self) -> SystemTime {
-        // 1 January 2026: tokens only compare these times with each other.
+        // 1 January 2026 is an arbitrary start: tokens only compare these times with each other.
         SystemTime::UNIX_EPOCH
             + Duration::from_secs(1_767_225_600)
             + Duration::from_nanos(self.0.load(Ordering::Relaxed))

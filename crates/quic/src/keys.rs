@@ -1,7 +1,7 @@
-//! Packet protection keys that report what they seal and open to the connection's [`Watch`].
+//! Packet protection keys that report the packets they encrypt and decrypt to the connection's [`Watch`].
 //!
-//! The cryptography is that of rustls and quinn. The wrappers only read the packets, before they are sealed and after
-//! they are opened.
+//! The cryptography is that of rustls and quinn. The keys here wrap it, and only read packets before encryption and after
+//! decryption.
 
 use crate::qlog;
 use crate::watch::{Grants, Level, Watch};
@@ -17,12 +17,12 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErr
 use std::any::Any;
 use std::sync::Arc;
 
-/// The client's side of a connection's handshake.
+/// Starts the client's side of a connection's handshake.
 pub(crate) struct WatchedClient {
     pub(crate) inner: Arc<QuicClientConfig>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) distrust: Distrust,
-    /// Whether data written before the handshake is done may be sent with it.
+    /// Whether data that is written before the handshake is done may be sent as early data.
     pub(crate) early: bool,
 }
 
@@ -39,7 +39,7 @@ impl ClientConfig for WatchedClient {
     }
 }
 
-/// The server's side of a connection's handshake.
+/// Starts the server's side of a connection's handshake.
 pub(crate) struct WatchedServer {
     pub(crate) inner: Arc<QuicServerConfig>,
     pub(crate) watch: Arc<Watch>,
@@ -67,14 +67,14 @@ impl ServerConfig for WatchedServer {
     }
 }
 
-/// The handshake of a connection.
+/// The TLS session of a connection, whose keys are wrapped.
 struct Watched {
     inner: Box<dyn Session>,
     watch: Arc<Watch>,
     side: Side,
-    /// Whether the Handshake keys have been handed out: the next keys are those of data.
+    /// Whether the Handshake keys have been handed out. The keys after them protect application data.
     shaken: bool,
-    /// Holds the reason why a client's TLS does not trust the server.
+    /// Holds the reason why the client does not trust the server's certificate; `None` for a server.
     distrust: Option<Distrust>,
     early: bool,
 }
@@ -124,7 +124,7 @@ impl Session for Watched {
         self.inner.read_handshake(buf).map_err(|error| {
             match self.distrust.as_ref().and_then(Distrust::take) {
                 None => error,
-                // Use the same message as TLS over a stream, and a matching alert.
+                // Use the same message as TLS over a stream, and an alert that names the certificate as the reason.
                 Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
                 Some(line) => TransportError {
                     code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
@@ -168,27 +168,27 @@ impl Session for Watched {
     }
 }
 
-/// The alert of RFC 8446 §6.2 for a certificate that is not accepted for any other reason.
+/// The alert of RFC 8446 §6.2 for a certificate that is rejected for a reason without an alert of its own.
 const CERTIFICATE_UNKNOWN: u8 = 46;
 
-/// Returns the TLS alert that this code stands for (RFC 9001 §4.8), if any.
+/// Returns the TLS alert that a QUIC error code stands for (RFC 9001 §4.8), if any.
 pub(crate) fn alert(code: TransportErrorCode) -> Option<u8> {
     u8::try_from(u64::from(code).checked_sub(0x100)?).ok()
 }
 
-/// Whether the code is one of the alerts about certificates: bad_certificate to unknown_ca (RFC 8446 §6).
+/// Whether the error code is a TLS alert about certificates: bad_certificate to unknown_ca (RFC 8446 §6).
 pub(crate) fn is_of_certificates(code: TransportErrorCode) -> bool {
     alert(code).is_some_and(|alert| (42..=48).contains(&alert))
 }
 
-/// Returns the peer's initial limits for a sender on `side` (RFC 9000 §18.2).
+/// Returns the peer's initial flow control limits for a sender on `side` (RFC 9000 §18.2).
 fn grants(params: &TransportParameters, side: Side) -> Grants {
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
-        // initial_max_stream_data_bidi_remote: the client begins the streams, so to the server they are remote.
+        // The ID of initial_max_stream_data_bidi_remote: the client begins the streams, so they are remote to the server.
         Side::Client => 0x06,
-        // initial_max_stream_data_bidi_local.
+        // The ID of initial_max_stream_data_bidi_local: the client begins the streams itself, so they are local to it.
         Side::Server => 0x05,
     };
     let mut grants = Grants::default();
@@ -204,14 +204,14 @@ fn grants(params: &TransportParameters, side: Side) -> Grants {
     grants
 }
 
-/// Seals and opens packets.
+/// A packet protection key that reports packets to the `Watch`.
 struct Key {
     inner: Box<dyn PacketKey>,
     watch: Arc<Watch>,
     level: Level,
     /// Whether the key protects 0-RTT packets.
     early: bool,
-    /// The length of its tags in bytes, cached because each packet needs it several times.
+    /// The length of an authentication tag in bytes, cached because each packet needs it several times.
     tag: usize,
 }
 

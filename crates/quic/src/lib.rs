@@ -1,39 +1,43 @@
 //! A session engine for QUIC (RFC 9000, RFC 9001, RFC 9002), built on `quinn-proto`.
 //!
-//! A connection is a session. Its streams are the two-way streams that the client begins, numbered in their order of
-//! creation. One-way streams, which either end can begin, are numbered separately. The state machine is quinn's. This
-//! crate supplies packets, time, randomness and keys as for the other engines, so that the same code runs on a real
-//! network and in virtual time. The congestion controller may be one of ours (`window`).
+//! A QUIC connection is a session. The streams of the session are the two-way streams that the client begins, numbered in
+//! the order of their creation. One-way streams, which either end can begin, are numbered separately. The state machine is
+//! quinn's. This crate supplies packets, time, randomness and keys to it, so the same code runs on a real network and in a
+//! simulation. The congestion controller is quinn's or one of anabranch's (`window`).
 //!
-//! Some behaviour is quinn's with every controller: loss detection and its timers (RFC 9002 §6), and the pacer, which
-//! cannot be turned off. So are acknowledgements (one per two packets, or after 25 ms), and the decision whether the
-//! application limits the sender. A window reduction for a spurious loss is not undone.
+//! Some behaviour is quinn's whichever controller is used:
+//! - loss detection and its timers (RFC 9002 §6)
+//! - the pacer, which cannot be turned off
+//! - acknowledgements: one per two packets, or after 25 ms
+//! - the decision whether the application limits the sender
+//! - a window reduction for a spurious loss, which quinn does not undo
 //!
 //! - `config`: the knobs
 //! - `endpoint`: the engine: connections, packets, deadlines
 //! - `frames`: parses the frames of a packet for observation
-//! - `host`: a host's QUIC in a world
+//! - `host`: runs the QUIC endpoint of a host in a `World`
 //! - `identifiers`: connection IDs, keys and the time in tokens, derived from a seed
-//! - `keys`: packet protection keys that report what they seal and open
+//! - `keys`: packet protection keys that report the packets they encrypt and decrypt
 //! - `protocol`: QUIC as an entry in lists of transports
-//! - `qlog`: the log of a connection in the format of visualization tools
+//! - `qlog`: the log of a connection in qlog format, which visualization tools read
 //! - `ranges`: sets of byte ranges
 //! - `shards`: several endpoints behind one port, one thread each
-//! - `sessions`: maps events and commands to sessions
+//! - `sessions`: implements the session engine with the endpoint's events and commands
 //! - `trace`: the trace records of all connections
-//! - `visits`: earlier connections that leave resumption tickets
+//! - `visits`: connections before an experiment that give the client resumption tickets
 //! - `watch`: tracks the data in flight of a connection, and traces it
-//! - `window`: adapts our congestion controllers to quinn's interface
+//! - `window`: adapts anabranch's congestion controllers to quinn's interface
 //!
-//! # How it is observed
+//! # How connections are observed
 //!
-//! quinn tells nobody which bytes are in which packet. So its keys are wrapped: sealing or opening a packet shows its number and its frames
-//! (`watch`). The trace and what is not acknowledged follow from that, and from the calls to the congestion controller. Observation steers
-//! nothing.
+//! quinn does not report which stream bytes are in which packet. Therefore `keys` wraps the packet protection keys, which
+//! see the number and the frames of each packet. `watch` computes the trace and the unacknowledged bytes from these packets
+//! and from quinn's calls to the congestion controller. Observation does not influence the protocol.
 //!
-//! TLS is inside QUIC. A host's identity comes with its start (`protocol::Start::ends`). Tickets of QUIC hold what the server
-//! granted, so earlier visits of an experiment are connections of QUIC (`visits`). `endpoint/proof` bounds what goes to an address that a
-//! peer has moved to, because quinn sends more than RFC 9000 §8.1 permits.
+//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`protocol::Start::ends`). A QUIC ticket also
+//! holds the limits that the server granted. The connections before an experiment that fetch tickets (`visits`) therefore
+//! use QUIC. `endpoint/proof` limits the bytes sent to addresses that are not validated, because quinn sends more than RFC
+//! 9000 §8.1 permits.
 
 mod config;
 mod endpoint;

@@ -10,10 +10,10 @@ use anabranch_world::World;
 use std::io;
 use std::rc::Rc;
 
-/// The port of HTTP over QUIC (RFC 9114 §3.1.1), on which packet decoders expect QUIC.
+/// The UDP port of HTTP/3 (RFC 9114 §3.1.1). Packet decoders expect QUIC on this port.
 const PORT: u16 = 443;
 
-/// QUIC, based on quinn.
+/// The transport entry for QUIC, based on quinn.
 #[derive(Clone, Copy, Debug)]
 pub struct Quic;
 
@@ -33,7 +33,8 @@ impl Protocol for Quic {
     }
 
     fn schemes(&self) -> &'static [Scheme] {
-        // The scheme of HTTP/3, by its ALPN name: no URL scheme is registered for it (RFC 9114 §3.1 uses `https`).
+        // The scheme of HTTP/3, named after its ALPN protocol ID. No URL scheme is registered for HTTP/3, because RFC 9114
+        // §3.1 uses `https`.
         const HTTP3: Scheme = Scheme { name: "h3", url: Some("h3"), port: PORT, in_udp: true };
         &[HTTP3]
     }
@@ -51,8 +52,8 @@ impl Protocol for Quic {
     }
 
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
-        // quinn-proto 0.11: max_ack_delay cannot be set. There is no minimum timeout: RFC 9002 §6.2.1 adds that delay
-        // instead.
+        // quinn-proto 0.11 does not let max_ack_delay be set. It has no minimum timeout, because RFC 9002 §6.2.1 adds
+        // max_ack_delay to each timeout instead.
         &[("delack", "25ms")]
     }
 

@@ -1,10 +1,10 @@
-//! The log of one connection in qlog format (draft-ietf-quic-qlog-main-schema, version 0.3, as JSON text sequences,
-//! RFC 7464), with those events of draft-ietf-quic-qlog-quic-events that can be observed.
+//! Writes the log of one connection in qlog format (draft-ietf-quic-qlog-main-schema, version 0.3), as JSON text sequences
+//! (RFC 7464). The log has those events of draft-ietf-quic-qlog-quic-events that can be observed.
 //!
-//! The log has what the connection's keys (`keys`) and its controller (`window`) observe: packets with their frames in
-//! both directions, lost packets, window and round-trip time. A server opens the very first Initial packet before the
-//! connection exists, so that packet is missing. The caller supplies the output ([`Logs`]): this module does not use
-//! files.
+//! The events come from the connection's keys (`keys`) and from its congestion controller (`window`). They show packets with
+//! their frames in both directions, lost packets, the congestion window and the round-trip time. The first Initial packet
+//! that a server receives is missing, because the server decrypts it before the connection exists. The caller supplies the
+//! output ([`Logs`]), so this module does not use files.
 
 use crate::frames::{Frame, Frames};
 use anabranch_base::Instant;
@@ -17,15 +17,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Supplies the outputs for the logs of connections.
 pub trait Logs: Send + Sync {
-    /// Begins the log of a connection with this file name; `None` if it is not wanted or cannot be created.
+    /// Opens the output for the log of a connection. `name` is the file name. Returns `None` if no log is wanted or the
+    /// output cannot be created.
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>>;
 }
 
-/// Logs in memory, in the order in which connections began.
+/// Logs that are kept in memory, in the order in which the connections began.
 #[derive(Default)]
 pub(crate) struct Kept(Mutex<Vec<(String, Page)>>);
 
-/// A log that is being written.
+/// The content of a log in memory, which grows while the connection lasts.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -49,7 +50,7 @@ impl Logs for Kept {
 }
 
 impl Kept {
-    /// Takes all logs as they are so far.
+    /// Removes and returns all logs with the content written so far.
     pub(crate) fn take(&self) -> Vec<ConnectionLog> {
         let pages = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let content =
@@ -58,7 +59,7 @@ impl Kept {
     }
 }
 
-/// The keys that protect a packet.
+/// The kind of keys that protect a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Keys {
     Initial,
@@ -68,7 +69,7 @@ pub(crate) enum Keys {
 }
 
 impl Keys {
-    /// The name in qlog's `PacketType`.
+    /// Returns the name of these keys in qlog's `PacketType`.
     const fn name(self) -> &'static str {
         match self {
             Self::Initial => "initial",
@@ -79,17 +80,17 @@ impl Keys {
     }
 }
 
-/// A packet, as its keys see it.
+/// A decrypted packet, as its protection keys see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) keys: Keys,
     pub(crate) number: u64,
-    /// The length of the whole packet in bytes, including header and tag.
+    /// The length of the whole packet in bytes, including its header and its authentication tag.
     pub(crate) length: usize,
     pub(crate) payload: &'a [u8],
 }
 
-/// The values that recovery and congestion control use.
+/// The values that loss recovery and congestion control report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) window: u64,
@@ -98,14 +99,14 @@ pub(crate) struct Metrics {
     pub(crate) min_rtt: Option<Duration>,
 }
 
-/// The log of a connection.
+/// The log of one connection.
 pub(crate) struct Qlog {
-    /// `None` once a write has failed.
+    /// The output; `None` once a write has failed.
     out: Option<Box<dyn Write + Send>>,
     since: Instant,
-    /// The values that were written last.
+    /// The metrics that were written to the log last.
     metrics: Metrics,
-    /// The record that is being written.
+    /// The record that is being composed.
     text: String,
 }
 
@@ -116,12 +117,13 @@ impl fmt::Debug for Qlog {
 }
 
 impl Qlog {
-    /// The file name: it has the client's first destination connection ID, which both ends know.
+    /// Returns the file name of a log. It contains the client's first destination connection ID, so the logs of both ends
+    /// have names that match.
     pub(crate) fn name(side: Side, first: &[u8]) -> String {
         format!("{}.{}.sqlog", Hex(first), vantage(side))
     }
 
-    /// Creates a log that begins now.
+    /// Creates a log whose time starts now, and writes its header.
     pub(crate) fn begin(out: Box<dyn Write + Send>, side: Side, first: &[u8], now: Instant) -> Self {
         let (metrics, text) = (Metrics::default(), String::new());
         let mut log = Self { out: Some(out), since: now, metrics, text };
@@ -137,18 +139,18 @@ impl Qlog {
         log
     }
 
-    /// Writes the record in `text`.
+    /// Writes the record in `text` to the output, and clears `text`.
     fn flush(&mut self) {
         if let Some(out) = &mut self.out
             && writeln!(out, "\x1e{}", self.text).is_err()
         {
-            // A full disk must not end the connection.
+            // Stop logging, because a full disk must not end the connection.
             self.out = None;
         }
         self.text.clear();
     }
 
-    /// Begins a record; the caller appends its data and a closing brace.
+    /// Begins a record in `text`. The caller appends the record's data and a closing brace.
     fn event(&mut self, at: Instant, name: &str) {
         let since = at.since(self.since).as_nanos();
         let (millis, rest) = (since / 1_000_000, since % 1_000_000);
@@ -160,7 +162,7 @@ impl Qlog {
         self.flush();
     }
 
-    /// Writes a packet that is being sent or has been received.
+    /// Writes a record for a packet that is being sent or has been received.
     pub(crate) fn packet(&mut self, at: Instant, sent: bool, seen: Seen<'_>) {
         if self.out.is_none() {
             return;
@@ -185,7 +187,7 @@ impl Qlog {
         self.end();
     }
 
-    /// Writes a packet that was declared lost.
+    /// Writes a record for a packet that was declared lost.
     pub(crate) fn lost(&mut self, at: Instant, number: u64, by_timer: bool) {
         if self.out.is_none() {
             return;
@@ -199,7 +201,7 @@ impl Qlog {
         self.end();
     }
 
-    /// Writes the window and the round-trip time, if they have changed.
+    /// Writes a record with the congestion window, bytes in flight and round-trip times, if any of them has changed.
     pub(crate) fn metrics(&mut self, at: Instant, now: Metrics) {
         let before = std::mem::replace(&mut self.metrics, now);
         if self.out.is_none() || before == now {
@@ -218,7 +220,7 @@ impl Qlog {
         self.end();
     }
 
-    /// Writes the end of the connection.
+    /// Writes a record for the end of the connection.
     pub(crate) fn closed(&mut self, at: Instant, reason: &str) {
         if self.out.is_none() {
             return;
@@ -247,7 +249,7 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Text within JSON's quotes (RFC 8259 §7).
+/// Formats text as the content of a JSON string (RFC 8259 §7).
 struct Escaped<'a>(&'a str);
 
 impl fmt::Display for Escaped<'_> {
@@ -260,7 +262,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// A frame in the form of qlog's `QuicFrame`.
+/// Formats a frame as qlog's `QuicFrame`.
 struct Written<'a>(&'a Frame);
 
 impl fmt::Display for Written<'_> {
@@ -308,7 +310,7 @@ impl fmt::Display for Written<'_> {
     }
 }
 
-/// The name of a frame type whose content is not logged.
+/// Returns the qlog name of a frame type whose content is not logged; `None` if the type is unknown.
 const fn name(kind: u64) -> Option<&'static str> {
     Some(match kind {
         0x04 => "reset_stream",
@@ -332,7 +334,7 @@ mod tests {
 
     #[test]
     fn text_is_escaped_only_where_json_demands_it() {
-        // RFC 8259 §7: quotation mark, reverse solidus and control characters.
+        // RFC 8259 §7: only quotation marks, reverse solidi and control characters are escaped.
         assert_eq!(Escaped("a \"b\" \\ c\n\u{1}é").to_string(), "a \\\"b\\\" \\\\ c\\u000a\\u0001é");
     }
 

@@ -1,9 +1,9 @@
-//! A set of byte ranges of a stream.
+//! A set of byte ranges within a stream.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A set of ranges that neither overlap nor touch.
+/// A set of byte ranges that neither overlap nor touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ranges {
     /// Maps the start of each range to its end.
@@ -17,9 +17,9 @@ impl Ranges {
         self.total
     }
 
-    /// Adds a range. Returns how many of its bytes were new.
+    /// Adds a range. Returns the number of its bytes that were not in the set.
     pub(crate) fn add(&mut self, range: Range<u64>) -> u64 {
-        // Most ranges extend the last one of the set.
+        // The fast path: most added ranges begin where the last range of the set ends.
         if let Some(mut last) = self.ends.last_entry()
             && *last.get() == range.start
             && !range.is_empty()
@@ -34,7 +34,7 @@ impl Ranges {
         self.total - before
     }
 
-    /// Adds a range. Returns its new parts, in order.
+    /// Adds a range. Returns the parts of the range that were not in the set, in ascending order.
     pub(crate) fn insert(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut fresh = Vec::new();
         let (mut begin, mut end, mut at) = (range.start, range.end, range.start);
@@ -65,7 +65,7 @@ impl Ranges {
         fresh
     }
 
-    /// Removes a range. Returns how many of its bytes were in the set.
+    /// Removes a range. Returns the number of its bytes that were in the set.
     pub(crate) fn remove(&mut self, range: &Range<u64>) -> u64 {
         let first = self.ends.range(..range.start).next_back().filter(|(_, end)| **end > range.start);
         let held: Vec<(u64, u64)> = first

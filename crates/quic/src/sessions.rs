@@ -1,5 +1,5 @@
-//! Implements the session engine for the QUIC endpoint: a connection is a session, the client's two-way streams are its
-//! streams.
+//! Implements the session engine for the QUIC endpoint. A QUIC connection is a session, and the two-way streams that the
+//! client begins are the streams of the session.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Id};
@@ -19,8 +19,8 @@ impl SessionEngine for Endpoint {
     const ONE_STREAM: bool = false;
     const HALF_CLOSE: bool = true;
     const FRESH_STREAMS: bool = true;
-    /// Each acknowledgement is a packet that has to be sealed, so one for all packets that arrived together is enough
-    /// (RFC 9000 §13.2.2).
+    /// The endpoint answers all packets that arrived together with one acknowledgement (RFC 9000 §13.2.2), because each
+    /// acknowledgement costs the encryption of a packet.
     const AT_ONCE: usize = 64 * 1024;
     const NAME: &'static str = "quic";
 
@@ -39,7 +39,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn connect(&mut self, now: Instant, server: &Server) -> Result<Id, ConnectError> {
-        // If no transport port was given, the UDP port is used.
+        // If the server's address has no port for the transport, the UDP port is used.
         let remote = server.addresses.first().copied().filter(|at| at.port() != 0).or(server.first());
         let remote = remote.ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
         Self::connect(self, now, remote).map_err(ConnectError::Refused)
@@ -180,7 +180,7 @@ impl Settings for Config {
     }
 }
 
-/// Converts quinn's close reason to the application's.
+/// Converts quinn's reason for the end of a connection to the one that applications see.
 #[must_use]
 pub fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
     match reason {

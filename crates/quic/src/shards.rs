@@ -1,15 +1,15 @@
-//! Several endpoints behind one port, one thread each: the connection ID assigns a packet to an endpoint.
+//! Runs several endpoints behind one port, one thread each. The connection ID assigns each packet to an endpoint.
 //!
-//! The first four bytes of a destination connection ID, modulo the number of endpoints, are the endpoint's index. A
-//! client chooses its first one at random (RFC 9000 §7.2), which leads to some endpoint. That endpoint issues connection
-//! IDs that lead to itself again, from whatever address the client's packets come. So the endpoints share no state, and a
-//! client may change its address.
+//! The first four bytes of a destination connection ID, as a number modulo the number of endpoints, are the index of the
+//! endpoint. A client chooses its first destination connection ID at random (RFC 9000 §7.2), so its first packet reaches a
+//! random endpoint. All connection IDs that this endpoint issues lead to itself, whatever the client's address. Therefore
+//! the endpoints share no state, and a client may change its address.
 
 use anabranch_base::Icmp;
 use anabranch_world::steering::{Mark, Steering};
 use std::net::IpAddr;
 
-/// The identity of one of several endpoints behind a port.
+/// Identifies one of the endpoints that share a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     index: u32,
@@ -17,30 +17,31 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Endpoint `index` of `count`; `None` if the index is out of range or the count is above the limit.
+    /// Creates the identity of endpoint `index` among `count` endpoints. Returns `None` if the index is out of range or
+    /// `count` is above the limit.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count && count <= MAX).then_some(Self { index, count })
     }
 
-    /// Changes a connection ID as little as possible so that it leads to this endpoint.
+    /// Changes a connection ID so that it leads to this endpoint, and keeps it as random as possible.
     pub(crate) fn mark(self, id: &mut [u8]) {
         let Some(first) = id.first_chunk_mut::<4>() else { return };
         let drawn = u32::from_be_bytes(*first);
-        // The highest multiples would overflow when the index is added.
+        // Step back from the highest multiple of `count`, because adding the index to that multiple could overflow.
         let base = (drawn - drawn % self.count).min(u32::MAX - u32::MAX % self.count - self.count);
         *first = (base + self.index).to_be_bytes();
     }
 }
 
-/// Assigns packets to one of `count` endpoints.
+/// Assigns each packet to one of the `count` endpoints that share a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Steered {
     count: u32,
 }
 
 impl Steered {
-    /// Steering among `count` endpoints; `None` if there are none or too many.
+    /// Creates the steering among `count` endpoints. Returns `None` if `count` is 0 or above the limit.
     #[must_use]
     pub fn new(count: u32) -> Option<Self> {
         (1..=MAX).contains(&count).then_some(Self { count })
@@ -55,7 +56,7 @@ impl Steering for Steered {
     }
 
     fn owner_of_report(&self, _: &Icmp, _: &[u8]) -> Option<u32> {
-        // A server ignores ICMP reports.
+        // No endpoint gets ICMP messages, because a server ignores them.
         None
     }
 
@@ -64,7 +65,8 @@ impl Steering for Steered {
     }
 }
 
-/// The maximum number of endpoints. More would be of no use, and would make connection IDs less random.
+/// The maximum number of endpoints behind a port. More endpoints would have no use, and would make connection IDs less
+/// random.
 const MAX: u32 = 256;
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Entry points for fuzzing: the code of this crate that itself parses bytes of a peer or
-//! of the network.
+//! Entry points for fuzzing: the functions of this crate that parse bytes from a peer or from the network.
 
 use crate::endpoint::long_destination;
 use crate::frames::Frames;
@@ -13,11 +12,11 @@ use quinn_proto::{Dir, Side, StreamId};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Parses a packet's payload as one that is sent and as one that is received, with log
-/// and trace.
+/// Parses a packet's payload twice: as a packet that is sent, and as a packet that is received. The log and the trace are
+/// on.
 ///
 /// # Panics
-/// If there are more frames than bytes.
+/// If more frames are found than the payload has bytes.
 pub fn payload(payload: &[u8]) {
     assert!(Frames(payload).count() <= payload.len(), "more frames than bytes");
     let mut parameters = Frames(payload);
@@ -40,7 +39,7 @@ pub fn payload(payload: &[u8]) {
     }
 }
 
-/// Parses a datagram as one that several endpoints share, and as one that ICMP quotes.
+/// Parses a datagram twice: as a packet for one of several endpoints behind a port, and as a packet quoted by ICMP.
 pub fn datagram(datagram: &[u8]) {
     if let Some(steered) = Steered::new(3) {
         let owner = steered.owner(Ipv4Addr::LOCALHOST.into(), datagram);

@@ -1,38 +1,38 @@
-//! The trace of an endpoint: the records of all its connections.
+//! The trace of an endpoint, which holds the records of all its connections.
 
 use anabranch_base::trace::TraceRecord;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Collects the records of all connections of an endpoint while tracing is on.
+/// Collects the trace records of all connections of an endpoint while tracing is on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(Arc<Records>);
 
 #[derive(Debug, Default)]
 struct Records {
-    /// Whether tracing is on. Without tracing, this is all that is checked.
+    /// Whether tracing is on. If it is off, nothing but this flag is read.
     wanted: AtomicBool,
     kept: Mutex<Vec<TraceRecord>>,
 }
 
 impl Trace {
-    /// Turns tracing on or off, and discards earlier records; it is off at first.
+    /// Turns tracing on or off, and discards earlier records. Tracing is off at first.
     pub(crate) fn set(&self, wanted: bool) {
         self.0.wanted.store(wanted, Ordering::Relaxed);
         self.take();
     }
 
-    /// Takes the records kept since the last call.
+    /// Removes and returns the records kept since the last call.
     pub(crate) fn take(&self) -> Vec<TraceRecord> {
         std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether records are kept.
+    /// Whether tracing is on, so that records are kept.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    /// Keeps a record; the caller has checked that tracing is on.
+    /// Keeps a record. The caller has to check first that tracing is on.
     pub(crate) fn keep(&self, record: TraceRecord) {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).push(record);
     }

@@ -1,7 +1,8 @@
-//! Connections before an experiment, from memory to memory, that leave tickets (RFC 8446 §4.6.1) with the client.
+//! Connects a client to a server in memory before an experiment, so that the client has resumption tickets (RFC 8446
+//! §4.6.1).
 //!
-//! A ticket for QUIC holds more than one for TLS: the limits that the server granted, which early data must keep to
-//! (RFC 9000 §7.4.1). So these connections use QUIC, with the settings of the experiment.
+//! A QUIC ticket holds more than a ticket of TLS over TCP: it includes the limits that the server granted, which early data
+//! must obey (RFC 9000 §7.4.1). Therefore these connections use QUIC, with the settings of the experiment.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Start};
@@ -11,10 +12,10 @@ use anabranch_tls::{Client, Ends, Pair, Server};
 use anabranch_transport::Settings;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// The number of steps after which an attempt is given up.
+/// The number of simulation steps after which the connection counts as failed.
 const PATIENCE: u64 = 100;
 
-/// Connects once, so that the client gets tickets.
+/// Connects the client to the server once, so that the client gets resumption tickets.
 ///
 /// # Errors
 /// One line that says why the connection failed.
@@ -42,7 +43,8 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     server.set_listening(Some(443));
     let mut now = Instant::ZERO;
     let id = client.connect(now, far)?;
-    // Tickets arrive after the handshake; once no packets are under way any more, they are there.
+    // The tickets follow the handshake. They have arrived when the handshake is done and no packet has been sent in two
+    // steps.
     let (mut stands, mut quiet) = (false, 0);
     for _ in 0..PATIENCE {
         let moved = carry(&mut client, &mut server, now) + carry(&mut server, &mut client, now);
@@ -68,7 +70,7 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     Err("a visit before the experiment came to nothing".to_owned())
 }
 
-/// Delivers the packets that one end sends to the other. Returns their number.
+/// Delivers all packets that one end has to send to the other end. Returns the number of packets.
 fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant) -> usize {
     let mut batch = SendBatch::new(1);
     let mut carried = 0;

@@ -1,15 +1,15 @@
-//! Observes what one connection sends and receives, at its packet protection keys.
+//! Observes the packets that one connection sends and receives, at its packet protection keys.
 //!
-//! quinn does not report which stream bytes are in which packet, nor which of them were acknowledged. The code that seals
-//! or opens a packet sees its number and its frames, so the keys of a connection are wrapped (`keys`). Its congestion
-//! controller (`window`) is wrapped too, because quinn reports lost bytes only to the controller. From these follow the
-//! unacknowledged bytes and the trace. Nothing here influences the protocol.
+//! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. The packet protection
+//! keys see the number and the frames of each packet, so they are wrapped (`keys`). The congestion controller is wrapped,
+//! too (`window`), because quinn reports lost bytes only to the controller. The watch computes the unacknowledged bytes and
+//! the trace from these observations. It does not influence the protocol.
 //!
-//! quinn decides which packets are lost and reports only their total size. They are the oldest unacknowledged packets,
-//! because by RFC 9002 §6.1 lost packets are always older than the others. If a byte is sent again although no packet
-//! with it was lost, it is a probe: the timer of RFC 9002 §6.2 has expired.
+//! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest unacknowledged
+//! ones, because RFC 9002 §6.1 declares a packet lost only when a later one was acknowledged. A byte that is sent again
+//! although no packet with it was lost belongs to a probe: the timer of RFC 9002 §6.2 has expired.
 //!
-//! Handshake packets are observed for those timers only, and a server's Initial packets not at all.
+//! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 
 mod seen;
 
@@ -25,19 +25,19 @@ use seen::{Outgoing, Piece, Seen, Sent, units};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The packets that a key protects.
+/// The packets that a key protects, by encryption level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Level {
     /// Initial packets.
     Initial,
     /// Handshake packets.
     Handshake,
-    /// Packets with application data: 0-RTT and 1-RTT, numbered together (RFC 9000 §12.3).
+    /// Packets with application data: 0-RTT and 1-RTT packets, which are numbered together (RFC 9000 §12.3).
     Data,
 }
 
-/// The observed state of one connection. Only one thread uses it, but quinn requires `Send` and `Sync`. The values that
-/// each packet needs are therefore atomics instead of fields behind the lock.
+/// The observed state of one connection. Only one thread uses it, but quinn requires `Send` and `Sync`. Values that are
+/// needed for each packet are atomics, so that they are read without the lock.
 #[derive(Debug)]
 pub(crate) struct Watch {
     clock: Arc<Clock>,
@@ -45,43 +45,43 @@ pub(crate) struct Watch {
     key: u64,
     trace: Trace,
     seen: Mutex<Seen>,
-    /// The congestion window.
+    /// The congestion window in bytes.
     window: AtomicU64,
-    /// The controller's own pacing rate in bits per second; [`NO_RATE`] if it has none.
+    /// The pacing rate that the controller sets, in bits per second; [`NO_RATE`] if it sets none.
     rate: AtomicU64,
-    /// Whether an acknowledgement arrived that has not been evaluated yet.
+    /// Whether an acknowledgement has arrived since the last call of `settled`.
     answered: AtomicBool,
-    /// Whether the losses of a window are being recovered.
+    /// Whether the sender is in loss recovery.
     recovering: AtomicBool,
-    /// Whether a Handshake packet has arrived.
+    /// Whether a Handshake packet has arrived from the peer.
     shaken: AtomicBool,
-    /// The log, if one is kept.
+    /// The qlog of the connection, if one is kept.
     qlog: Option<Mutex<Qlog>>,
 }
 
-/// The peer's initial flow control limits.
+/// The peer's initial flow control limits for this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Grants {
-    /// Bytes on all streams together.
+    /// The number of bytes on all streams together.
     pub(crate) data: u64,
-    /// Bytes on each two-way stream that the client begins.
+    /// The number of bytes on each two-way stream that the client begins.
     pub(crate) stream_data: u64,
-    /// Two-way streams at a time.
+    /// The number of two-way streams that may be open at once.
     pub(crate) streams: u64,
 }
 
-/// The stored value for a controller that sets no pacing rate.
+/// The stored pacing rate if the controller sets none.
 const NO_RATE: u64 = 0;
-/// Padded packets up to this size in bytes are no probes for the path's MTU (RFC 9000 §14.1).
+/// The size in bytes up to which a padded packet does not count as a probe of the path MTU (RFC 9000 §14.1).
 const LARGEST_AT_FIRST: u64 = 1_200;
-/// The maximum number of incoming streams in the trace: more than a run has.
+/// The maximum number of incoming streams in the trace, which is more than any run has.
 const MOST_TRACED: usize = 1 << 16;
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {
         Self::logged(clock, key, trace, None)
     }
 
-    /// Creates a watch that also logs all packets.
+    /// Creates a watch that also logs all packets if `qlog` is given.
     pub(crate) fn logged(clock: Arc<Clock>, key: u64, trace: Trace, qlog: Option<Qlog>) -> Arc<Self> {
         Arc::new(Self {
             clock,
@@ -108,7 +108,7 @@ impl Watch {
         self.log(|log, at| log.packet(at, sent, packet));
     }
 
-    /// Records a new round-trip time measurement.
+    /// Records the round-trip times after a new measurement.
     pub(crate) fn log_round_trip(&self, smoothed: Duration, least: Duration) {
         if self.qlog.is_some() {
             let mut seen = self.seen();
@@ -116,23 +116,23 @@ impl Watch {
         }
     }
 
-    /// Takes the token of the last challenge that was sent since the previous call.
+    /// Removes and returns the token of the last PATH_CHALLENGE sent since the previous call.
     pub(crate) fn take_challenge(&self) -> Option<u64> {
         self.seen().challenge.take()
     }
 
-    /// Takes the token of the last response that was received since the previous call.
+    /// Removes and returns the token of the last PATH_RESPONSE received since the previous call.
     pub(crate) fn take_response(&self) -> Option<u64> {
         self.seen().response.take()
     }
 
-    /// Whether a genuine Handshake packet has arrived. It shows that the peer received our Initial packet at its address
+    /// Whether an authentic Handshake packet has arrived. It proves that the peer received our Initial packet at its address
     /// (RFC 9000 §8.1).
     pub(crate) fn has_shaken_hands(&self) -> bool {
         self.shaken.load(Ordering::Relaxed)
     }
 
-    /// Logs the end of the connection.
+    /// Logs the end of the connection, if a log is kept.
     pub(crate) fn log_end(&self, reason: &str) {
         self.log(|log, at| log.closed(at, reason));
     }
@@ -149,7 +149,7 @@ impl Watch {
         self.trace.is_wanted()
     }
 
-    /// Adds an event to the trace, if one is kept.
+    /// Adds an event to the trace, if tracing is on.
     pub(crate) fn note(&self, event: TraceEvent) {
         if self.is_tracing() {
             self.trace.keep(TraceRecord { at: self.clock.instant(), connection: self.key, event });
@@ -168,7 +168,7 @@ impl Watch {
         self.seen().outgoing.entry(id.into()).or_default().finished = true;
     }
 
-    /// Records that nothing more of a stream will be sent.
+    /// Records that we have reset a stream, so that none of its remaining data will be sent.
     pub(crate) fn gave_up(&self, id: StreamId) {
         let mut seen = self.seen();
         if let Some(stream) = seen.outgoing.remove(&id.into()) {
@@ -176,29 +176,29 @@ impl Watch {
         }
     }
 
-    /// The number of stream bytes that were written and not acknowledged.
+    /// The number of stream bytes that were written and are not acknowledged.
     pub(crate) fn unacknowledged(&self) -> u64 {
         self.seen().unacknowledged
     }
 
-    /// Whether all written data and the ends of finished streams have arrived.
+    /// Whether the peer has acknowledged all written data and the ends of all finished streams.
     pub(crate) fn is_delivered(&self) -> bool {
         self.seen().outgoing.values().all(Outgoing::is_delivered)
     }
 
-    /// The number of expired retransmission timers.
+    /// The number of times that a retransmission timer has expired.
     pub(crate) fn timeouts(&self) -> u64 {
         self.seen().timeouts
     }
 
-    /// Records the peer's initial limits.
+    /// Records the peer's initial flow control limits.
     pub(crate) fn granted(&self, grants: Grants) {
         let mut seen = self.seen();
         seen.max_data = seen.max_data.max(grants.data);
         seen.granted = grants;
     }
 
-    /// The number of two-way streams that the peer allows at a time.
+    /// The number of two-way streams that the peer allows to be open at once.
     pub(crate) fn granted_streams(&self) -> u64 {
         self.seen().granted.streams
     }
@@ -250,7 +250,7 @@ impl Watch {
         events.into_iter().flatten().for_each(|event| self.note(event));
     }
 
-    /// Records a genuine packet that has arrived.
+    /// Records the arrival of an authentic packet.
     pub(crate) fn arrives(&self, level: Level, number: u64, payload: &[u8]) {
         if level != Level::Data {
             self.shaken.fetch_or(level == Level::Handshake, Ordering::Relaxed);
@@ -260,7 +260,7 @@ impl Watch {
         let mut events = Vec::new();
         let mut locked = None;
         for frame in Frames(payload) {
-            // Most packets only bring data to be read, which needs no record.
+            // Skip frames that are only of interest to the trace. Most packets have no other frames.
             if !tracing && matches!(frame, Frame::Stream { .. } | Frame::Padding | Frame::Ping) {
                 continue;
             }
@@ -272,7 +272,7 @@ impl Watch {
                         if seen.lost.is_empty() {
                             continue;
                         }
-                        // The original packet arrived after all: its retransmission was spurious.
+                        // The packet that was declared lost arrived late, so its retransmission was spurious.
                         let late: Vec<u64> = seen.lost.range(range).copied().collect();
                         for number in late {
                             seen.lost.remove(&number);
@@ -305,7 +305,7 @@ impl Watch {
         events.into_iter().for_each(|event| self.note(event));
     }
 
-    /// Records that a packet sent at this time was acknowledged.
+    /// Records that a packet was acknowledged. If the packet was `sent` after the start of the recovery, the recovery ends.
     pub(crate) fn acknowledged_of(&self, sent: std::time::Instant) {
         self.answered.store(true, Ordering::Relaxed);
         if !self.is_recovering() {
@@ -318,7 +318,8 @@ impl Watch {
         }
     }
 
-    /// Records that quinn declared packets of `bytes` bytes lost, or took an ECN mark as a sign of congestion.
+    /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has taken an ECN mark as a sign of
+    /// congestion.
     pub(crate) fn lost(&self, now: std::time::Instant, sent: std::time::Instant, bytes: u64) {
         let mut seen = self.seen();
         if seen.recovery_from.is_none_or(|from| sent > from) {
@@ -331,7 +332,8 @@ impl Watch {
         self.log(|log, at| lost.iter().for_each(|number| log.lost(at, *number, by_timer)));
     }
 
-    /// Called after quinn has handled the packets that arrived.
+    /// Updates the state after quinn has handled packets or a timeout: clears the mark of a timeout if an acknowledgement
+    /// has arrived, and logs the metrics.
     pub(crate) fn settled(&self) {
         if self.answered.load(Ordering::Relaxed) {
             self.answered.store(false, Ordering::Relaxed);
@@ -353,12 +355,12 @@ impl Watch {
         }
     }
 
-    /// Whether the losses of a window are being recovered.
+    /// Whether the sender is in loss recovery.
     pub(crate) fn is_recovering(&self) -> bool {
         self.recovering.load(Ordering::Relaxed)
     }
 
-    /// The rate at which packets are to be sent, if the controller sets one.
+    /// The pacing rate that the controller sets; `None` if it sets none.
     pub(crate) fn rate(&self) -> Option<BitRate> {
         BitRate::from_bits_per_second(self.rate.load(Ordering::Relaxed))
     }
@@ -367,17 +369,18 @@ impl Watch {
         self.rate.store(rate.map_or(NO_RATE, BitRate::bits_per_second), Ordering::Relaxed);
     }
 
-    /// Takes the number of bytes of data packets that were sent since the previous call, without mere acknowledgements.
+    /// Returns the number of bytes of data packets sent since the previous call, and resets it. Packets with nothing but
+    /// acknowledgements do not count.
     pub(crate) fn take_left(&self) -> u64 {
         std::mem::take(&mut self.seen().left)
     }
 
-    /// The number of bytes of data packets that are neither acknowledged nor declared lost.
+    /// The number of bytes in data packets that are neither acknowledged nor declared lost.
     pub(crate) fn in_flight(&self) -> u64 {
         self.seen().in_flight
     }
 
-    /// Records what prevents sending, if that has changed. The next packet would have `packet` bytes.
+    /// Traces the reason why nothing can be sent now, if the reason has changed. The next packet would have `packet` bytes.
     pub(crate) fn stands_still(&self, packet: u64) {
         if !self.is_tracing() {
             return;
@@ -433,7 +436,7 @@ mod tests {
             watch.leaves(Level::Data, number, &stream(0, number * 100, 100), 140);
         }
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (300, 420));
-        // The third packet arrives; quinn declares the first lost, but not the second.
+        // The third packet is acknowledged. quinn declares the first packet lost, but not the second.
         watch.arrives(Level::Data, 0, &[0x02, 2, 0, 0, 0]);
         watch.lost(now, now, 140);
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (200, 140));
@@ -450,14 +453,14 @@ mod tests {
             ]
         );
         assert_eq!(watch.timeouts(), 1);
-        // The first packet arrives late after all, so its retransmission was spurious.
+        // The acknowledgement of the first packet arrives late, so the retransmission of that packet was spurious.
         watch.arrives(Level::Data, 1, &[0x02, 0, 0, 0, 0]);
         assert!(trace.take().iter().any(|record| record.event == TraceEvent::Spurious));
         watch.arrives(Level::Data, 2, &[0x02, 4, 0, 0, 4]);
         assert_eq!((watch.unacknowledged(), watch.in_flight(), watch.is_delivered()), (0, 0, true));
     }
 
-    /// RFC 9002 §7.3.2: the acknowledgement of a packet sent before the recovery began, or at that time, does not end it.
+    /// RFC 9002 §7.3.2: an acknowledgement ends the recovery only if its packet was sent after the recovery began.
     #[test]
     fn a_recovery_ends_when_a_packet_sent_after_its_beginning_is_acknowledged() {
         let (watch, _) = watch();

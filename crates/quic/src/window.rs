@@ -1,10 +1,10 @@
-//! Adapts our congestion controllers to quinn's interface, and forwards every controller's input to the watch.
+//! Adapts anabranch's congestion controllers to quinn's interface, and reports the input of every controller to the `Watch`.
 //!
-//! The window follows the same algorithms as in our TCP and SCTP. Some behaviour stays quinn's: loss detection (RFC 9002
-//! §6), the pacer, and the decision whether the application limits the sender. A reduction for a spurious loss is not
-//! undone.
+//! The congestion window follows the same algorithms as in anabranch's TCP and SCTP. quinn still does the loss
+//! detection (RFC 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a
+//! spurious loss is not undone.
 //!
-//! Home of RFC 9002 §7 as far as windows are concerned.
+//! Home of RFC 9002 §7 as far as the congestion window is concerned.
 
 use crate::watch::Watch;
 use anabranch_base::Instant;
@@ -15,10 +15,10 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, 
 use std::any::Any;
 use std::sync::Arc;
 
-/// Creates the controllers of one connection.
+/// Creates the congestion controllers of one connection.
 #[derive(Clone)]
 pub(crate) struct Windows {
-    /// The kind of our controller; `None` for quinn's CUBIC.
+    /// The algorithm of anabranch's controller; `None` for quinn's CUBIC.
     pub(crate) kind: Option<Kind>,
     /// The initial window in packets.
     pub(crate) packets: u32,
@@ -42,7 +42,7 @@ impl ControllerFactory for Windows {
     }
 }
 
-/// Wraps a controller and forwards its input to the connection's watch.
+/// Wraps a congestion controller and reports its input to the connection's `Watch`.
 struct Watched {
     inner: Box<dyn Controller>,
     watch: Arc<Watch>,
@@ -115,18 +115,20 @@ impl Controller for Watched {
     }
 }
 
-/// A congestion controller of ours.
+/// An anabranch congestion controller behind quinn's interface.
 struct Window {
     made: Windows,
     kind: Kind,
     mtu: u64,
     algorithm: Algorithm,
-    /// The start of the current recovery: losses of packets sent before it belong to the same window (RFC 9002 §7.3.2).
+    /// The start of the current recovery. Losses of packets sent before it belong to the same congestion event (RFC 9002
+    /// §7.3.2).
     recovery_from: Option<std::time::Instant>,
     acked: u64,
     limited: bool,
     rtt: Option<std::time::Duration>,
-    /// What the acknowledgements of one packet have shown about the path, for a controller that models it.
+    /// The bytes that one received packet has acknowledged, and when the newest of them were sent. Only a controller that
+    /// models the path (BBR) uses them.
     delivered: u64,
     newest: Option<std::time::Instant>,
 }
@@ -150,7 +152,7 @@ impl Window {
         }
     }
 
-    /// Reports delivered and lost bytes to a controller that models the path; this may change its pacing rate.
+    /// Reports delivered and lost bytes to a controller that models the path (BBR), and takes over its new pacing rate.
     fn report(&mut self, now: Instant, report: Report) {
         if self.algorithm.wants_reports() {
             let recovering = self.made.watch.is_recovering();
@@ -166,7 +168,7 @@ impl Window {
 
 impl Controller for Window {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
-        // quinn also counts packets that contain only acknowledgements.
+        // Use the byte count of the watch, because quinn also counts packets with nothing but acknowledgements.
         let bytes = self.made.watch.take_left();
         if bytes > 0 {
             self.algorithm.on_sent(self.at(now), bytes);
@@ -181,7 +183,7 @@ impl Controller for Window {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        // RFC 9002 §7.3.2: packets sent before the recovery began do not let the window grow.
+        // RFC 9002 §7.3.2: acknowledgements of packets sent before the recovery began do not increase the window.
         if self.recovery_from.is_none_or(|from| sent > from) {
             self.acked += bytes;
         }
@@ -228,10 +230,10 @@ impl Controller for Window {
         lost_bytes: u64,
     ) {
         let at = self.at(now);
-        // RFC 9002 §7.3.2: the threshold is a share of the window, not of the bytes in flight.
+        // RFC 9002 §7.3.2: the slow start threshold is a share of the window, not of the bytes in flight.
         let flight = self.window();
         if is_persistent_congestion {
-            // RFC 9002 §7.6.2: react as after a timeout.
+            // RFC 9002 §7.6.2: reduce the window as after a timeout.
             self.recovery_from = None;
             self.algorithm.on_timeout(at, flight);
         } else if self.recovery_from.is_none_or(|from| sent > from) {
@@ -253,7 +255,7 @@ impl Controller for Window {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        // This is for another path, of which the state of this one says nothing.
+        // quinn clones a controller for a new path, so the clone starts with fresh state.
         Box::new(Self::new(self.made.clone(), self.kind, self.mtu))
     }
 
@@ -273,8 +275,8 @@ mod tests {
     use crate::watch::Level;
     use std::time::Duration;
 
-    /// Returns BBR's pacing rate in bits per second on a path that delivers 6,000 bytes in each of 20 round trips of 50
-    /// ms.
+    /// Returns BBR's pacing rate in bits per second after 20 round trips of 50 ms. The path delivers 6,000 bytes in each of
+    /// them.
     fn pace(app_limited: bool) -> u64 {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
@@ -292,10 +294,10 @@ mod tests {
         watch.rate().expect("a pace").bits_per_second()
     }
 
-    /// Rates of a sender with nothing more to send say nothing about the path: BBR leaves Startup only for other rates.
+    /// If the application limits the sender, the delivery rate says nothing about the path. BBR must then not leave Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // 6,000 bytes in 50 ms are 960 kbit/s; Startup begins with 277 % of ten packets per round trip.
+        // 6,000 bytes in 50 ms are 960 kbit/s. Startup begins with 277 % of ten packets per round trip.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

@@ -1,4 +1,4 @@
-//! The settings of a client, and the start of its sessions.
+//! The settings of a TLS client, and the start of its sessions.
 
 use crate::distrust::{Distrust, Telling};
 use crate::simulation::Surroundings;
@@ -11,24 +11,25 @@ use rustls::{ClientConfig, ClientConnection, KeyLog};
 use std::fmt;
 use std::sync::Arc;
 
-/// The maximum number of sessions that a client remembers for resumption.
+/// The maximum number of servers whose sessions a client remembers for resumption.
 const REMEMBERED: usize = 256;
 
-/// The settings of a client.
+/// The settings of a TLS client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// The certificates it trusts.
+    /// The certificates that the client trusts.
     pub trust: Trust,
-    /// The versions it speaks.
+    /// The TLS versions that the client supports.
     pub versions: Versions,
-    /// The application protocols it offers, in order of preference (ALPN, RFC 7301); if empty, it offers none.
+    /// The application protocols that the client offers, in order of preference (ALPN, RFC 7301); if empty, the client
+    /// offers none.
     pub protocols: Vec<Vec<u8>>,
-    /// Whether it resumes sessions with servers it has connected to before (RFC 8446 §2.2).
+    /// Whether the client resumes sessions with servers that it has connected to before (RFC 8446 §2.2).
     pub resumes: bool,
-    /// Whether its first data is sent with the handshake of a resumed session (RFC 8446 §2.3), if the transport can:
-    /// QUIC.
+    /// Whether the client sends its first data with the handshake of a resumed session (RFC 8446 §2.3). Only QUIC supports
+    /// this here.
     pub early_data: bool,
-    /// Receives the secrets of sessions for packet decoders.
+    /// Receives the secrets of all sessions, so that packet decoders can decrypt them.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
@@ -45,7 +46,7 @@ impl Default for ClientSettings {
     }
 }
 
-/// A client that is ready to begin sessions. A clone shares the remembered sessions.
+/// A TLS client that is ready to begin sessions. Clones share the remembered sessions.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) config: Arc<ClientConfig>,
@@ -63,13 +64,13 @@ impl Client {
     /// Creates a client with these settings.
     ///
     /// # Errors
-    /// [`TrustError`]: the trusted certificates cannot be used.
+    /// [`TrustError`], if the trusted certificates cannot be used.
     pub fn new(settings: ClientSettings, surroundings: Surroundings) -> Result<Self, TrustError> {
         let provider = surroundings.provider();
         Self::with(settings, surroundings, provider)
     }
 
-    /// As [`new`](Self::new), with this cryptographic provider.
+    /// Like [`new`](Self::new), but with this cryptographic provider.
     pub(crate) fn with(
         settings: ClientSettings,
         surroundings: Surroundings,
@@ -79,7 +80,7 @@ impl Client {
         let distrust = Distrust::default();
         let verifier = settings.trust.verifier(&provider)?;
         let verifier = Arc::new(Telling { verifier, distrust: distrust.clone() });
-        // The provider of virtual time has only TLS 1.3 suites.
+        // The provider of a simulation has only TLS 1.3 cipher suites.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
             Surroundings::Simulated(_) => Versions::Only13,
@@ -103,26 +104,26 @@ impl Client {
         Ok(Self { config: Arc::new(config), distrust, surroundings })
     }
 
-    /// The source of its randomness and time.
+    /// The source of the client's randomness and time.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         self.surroundings.clone()
     }
 
-    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Its handshakes must run within the
-    /// [`Surroundings`] of this client.
+    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Handshakes with this configuration must run
+    /// within the [`Surroundings`] of this client.
     #[must_use]
     pub fn rustls(&self) -> Arc<ClientConfig> {
         self.config.clone()
     }
 
-    /// Holds the reason why the client refused a server's certificates, for a transport with built-in TLS.
+    /// The holder of the client's reason for refusing a server's certificate, for a transport with built-in TLS.
     #[must_use]
     pub fn distrust(&self) -> Distrust {
         self.distrust.clone()
     }
 
-    /// Begins a session with the server of this name.
+    /// Begins a session with the server of this certificate name.
     pub(crate) fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
         self.surroundings.within(|| ClientConnection::new(self.config.clone(), name))
     }

@@ -1,4 +1,4 @@
-//! Opening and accepting sessions over TLS.
+//! Opens and accepts sessions over TLS.
 
 use crate::host::Notes;
 use crate::session::{Scratch, TlsSession};
@@ -10,7 +10,8 @@ use rustls::pki_types::ServerName;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Opens sessions over TLS to the servers of another connector. It needs the certificate name of each server.
+/// Opens TLS sessions to the servers of another connector. For each server, the connector has the name that the certificate
+/// must have.
 #[derive(Clone, Debug)]
 pub struct TlsConnector<W, C> {
     world: W,
@@ -22,11 +23,11 @@ pub struct TlsConnector<W, C> {
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
-    /// Creates a connector to the servers of `below`; `names` are the names that their certificates must have, in the
-    /// same order.
+    /// Creates a connector to the servers of `below`. `names` are the names that the servers' certificates must have, in the
+    /// order of the servers.
     ///
     /// # Errors
-    /// One line: a name that certificates cannot have.
+    /// One line about a name that certificates cannot have.
     pub fn new(world: W, below: C, client: Client, names: &[String]) -> Result<Self, String> {
         let name = |name: &String| {
             ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
@@ -36,7 +37,7 @@ impl<W: World, C: Connector> TlsConnector<W, C> {
         Ok(Self::to(world, below, client, names?, Notes::default()))
     }
 
-    /// As [`new`](Self::new), with parsed names and a recorder of positions.
+    /// Like [`new`](Self::new), but with parsed names and a recorder of the positions of TLS records.
     pub(crate) fn to(
         world: W,
         below: C,
@@ -71,8 +72,8 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
     }
 }
 
-/// Accepts sessions over TLS from another listener. Their handshakes continue after they have been accepted; the caller
-/// limits how long they may take.
+/// Accepts TLS sessions from another listener. A session is accepted before its handshake is done, and the caller limits the
+/// duration of the handshake.
 #[derive(Debug)]
 pub struct TlsListener<W, L> {
     world: W,
@@ -83,12 +84,12 @@ pub struct TlsListener<W, L> {
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
-    /// Creates a listener over this one.
+    /// Creates a listener that accepts TLS sessions over the sessions of `below`.
     pub fn new(world: W, below: L, server: Server) -> Self {
         Self { world, below, server, notes: Notes::default(), scratch: Scratch::new() }
     }
 
-    /// Sets the recorder of positions.
+    /// Sets the recorder of the positions of TLS records.
     pub(crate) fn noting(self, notes: Notes) -> Self {
         Self { notes, ..self }
     }

@@ -1,5 +1,5 @@
-//! Keeps the reason why a client last refused a server's certificates. QUIC has TLS built in and passes on only a text of
-//! its own, so the reason would be lost otherwise.
+//! Keeps the reason why a client last refused a server's certificate. QUIC, which has TLS built in, replaces the reason with
+//! a text of its own, so the reason would be lost otherwise.
 
 use crate::fault;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -7,12 +7,13 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The reason why the last certificate was refused. Clones share it; it is taken within the call that has stored it.
+/// The reason why the last certificate was refused, shared by all clones. It must be taken within the call that has stored
+/// it, because the next refusal replaces it.
 #[derive(Clone, Debug, Default)]
 pub struct Distrust(Arc<Mutex<Option<String>>>);
 
 impl Distrust {
-    /// Takes the reason, if a certificate was refused since the last call.
+    /// Removes and returns the reason, if a certificate was refused since the last call.
     #[must_use]
     pub fn take(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -23,7 +24,7 @@ impl Distrust {
     }
 }
 
-/// A verifier that stores the reason when it refuses a certificate.
+/// A certificate verifier that stores its reason whenever it refuses a certificate.
 #[derive(Debug)]
 pub(crate) struct Telling {
     pub(crate) verifier: Arc<dyn ServerCertVerifier>,

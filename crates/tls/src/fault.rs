@@ -1,19 +1,19 @@
-//! Errors of TLS, as one-line messages for people.
+//! Converts TLS errors to one-line messages for people.
 
 use anabranch_transport::CloseReason;
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible, PeerMisbehaved};
 
-/// Converts a TLS error to the close reason of the session.
+/// Converts a TLS error to the reason why the session closes.
 pub(crate) fn reason(error: &Error) -> CloseReason {
     match error {
         Error::InvalidCertificate(_) | Error::NoCertificatesPresented => CloseReason::Untrusted(line(error)),
-        // The message comes from our own certificate verifier.
+        // Our own certificate verifiers report their errors as `General`.
         Error::General(why) => CloseReason::Untrusted(why.clone()),
         _ => CloseReason::Protocol(line(error)),
     }
 }
 
-/// Converts an error to one line without Rust identifiers.
+/// Converts a TLS error to one line without Rust identifiers.
 pub(crate) fn line(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(wrong) => certificate(wrong),
@@ -22,8 +22,8 @@ pub(crate) fn line(error: &Error) -> String {
         Error::NoApplicationProtocol => "the two share no application protocol (ALPN)".to_owned(),
         Error::InvalidMessage(_) => "what the peer sent is not TLS".to_owned(),
         Error::PeerIncompatible(why) => incompatible(why),
-        // RFC 8446 §4.1.3: the server's random value says that it supports more than it was
-        // offered.
+        // RFC 8446 §4.1.3: the server's random value marks a downgrade. The server supports TLS 1.3, but received a
+        // ClientHello without it.
         Error::PeerMisbehaved(PeerMisbehaved::AttemptedDowngradeToTls12WhenTls13IsSupported) => {
             "somebody on the way took TLS 1.3 out of the offer".to_owned()
         }
@@ -74,14 +74,14 @@ fn incompatible(why: &PeerIncompatible) -> String {
     }
 }
 
-/// One line that says that the peer ended TLS with this alert (RFC 8446 §6).
+/// Returns one line that says that the peer ended TLS with this alert (RFC 8446 §6).
 #[must_use]
 pub fn ended_by_peer(alert: u8) -> String {
     format!("the peer ended TLS: {}", said(alert.into()))
 }
 
-/// One line that says that this side ended TLS with this alert; `otherwise` is the text if the
-/// alert says no more.
+/// Returns one line that says that this side ended TLS with this alert. For an alert without a text of its own, the line
+/// contains `otherwise`.
 #[must_use]
 pub fn ended_here(alert: u8, otherwise: &str) -> String {
     match AlertDescription::from(alert) {

@@ -1,4 +1,4 @@
-//! TLS over any transport of a host whose sessions are one stream.
+//! Adds TLS to any transport of a host whose sessions have one stream.
 
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;
@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Records which TLS record holds which bytes, if that is asked for.
+/// Records the position of each TLS record on the transport's stream, while recording is on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes(Rc<RefCell<Option<Placement>>>);
 
 impl Notes {
-    /// Adds a TLS record of a session.
+    /// Records a TLS record of a session.
     pub(crate) fn add(&self, session: u64, record: Piece) {
         if let Some(placement) = &mut *self.0.borrow_mut() {
             placement.add(session, 0, record);
@@ -24,7 +24,7 @@ impl Notes {
     }
 }
 
-/// A host whose sessions are TLS over the sessions of another host.
+/// A host whose sessions are TLS sessions over the sessions of another host.
 pub struct TlsHost<W> {
     world: W,
     below: Rc<dyn Host>,
@@ -35,11 +35,10 @@ pub struct TlsHost<W> {
 }
 
 impl<W: World> TlsHost<W> {
-    /// Creates a host over `below`; the servers that it connects to have certificates with
-    /// this name.
+    /// Creates a host over `below`. All servers that this host connects to have certificates with the name `name`.
     ///
     /// # Errors
-    /// One line: a name that certificates cannot have.
+    /// One line that says that certificates cannot have this name.
     pub fn new(
         world: W,
         below: Rc<dyn Host>,

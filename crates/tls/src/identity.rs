@@ -1,4 +1,4 @@
-//! The identity of a server: its certificates and its key.
+//! The identity of a TLS server: its certificate chain and its private key.
 
 use crate::secret_file::read_secret_file;
 use rcgen::{
@@ -12,16 +12,16 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// A certificate chain that begins with the server's own, and the key of that certificate.
+/// A certificate chain that begins with the server's own certificate, and the private key of that certificate.
 pub struct Identity {
-    /// The certificates, in DER.
+    /// The certificates in DER, the server's own certificate first.
     pub chain: Vec<CertificateDer<'static>>,
     /// The private key of the first certificate.
     pub key: PrivateKeyDer<'static>,
 }
 
 impl fmt::Debug for Identity {
-    /// Omits the key.
+    /// Shows the number of certificates, but not the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
     }
@@ -33,10 +33,10 @@ impl Clone for Identity {
     }
 }
 
-/// Why an identity could not be loaded or created.
+/// The reason why an identity could not be loaded or created.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A file cannot be read, or holds no usable certificate or key.
+    /// A file cannot be read, or contains no usable certificate or key. The fields are the file and the reason.
     #[error("{0}: {1}")]
     File(String, String),
     /// A certificate could not be created.
@@ -45,11 +45,11 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Loads an identity from two PEM files: the chain, the server's own certificate first, and its key. They may be the
-    /// same file. A key file to which others have access is refused ([`read_secret_file`]).
+    /// Loads an identity from two PEM files: one with the certificate chain, the server's own certificate first, and one
+    /// with its key. Both may be the same file. [`read_secret_file`] refuses a key file to which others have access.
     ///
     /// # Errors
-    /// [`IdentityError::File`]: the file, and what is wrong with it.
+    /// [`IdentityError::File`] with the file and the reason.
     pub fn from_files(certificates: &Path, key: &Path) -> Result<Self, IdentityError> {
         let wrong = |file: &Path, why| IdentityError::File(file.display().to_string(), why);
         let chain = fs::read(certificates).map_err(|why| wrong(certificates, why.to_string()))?;
@@ -60,7 +60,7 @@ impl Identity {
         })
     }
 
-    /// Parses PEM text. The error names the part, `certificate` or `key`, and what is wrong with it.
+    /// Parses PEM text. The error consists of the wrong part, `certificate` or `key`, and the reason.
     fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, (&'static str, String)> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
         let chain = chain.map_err(|error| ("certificate", format!("no PEM: {error}")))?;
@@ -76,10 +76,10 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
-    /// Creates a self-signed certificate for these names and addresses, with a new key (ECDSA P-256).
+    /// Creates a self-signed certificate for these names and addresses, with a new ECDSA P-256 key.
     ///
     /// # Errors
-    /// [`IdentityError::Made`]: a name that certificates cannot hold.
+    /// [`IdentityError::Made`], if certificates cannot contain one of the names.
     pub fn self_signed(names: &[String]) -> Result<Self, IdentityError> {
         let key = KeyPair::generate()?;
         let mut params = CertificateParams::new(names)?;
@@ -91,20 +91,20 @@ impl Identity {
         })
     }
 
-    /// Returns the PEM text of the certificates and of the key.
+    /// Returns the certificate chain and the key as PEM text.
     #[must_use]
     pub fn to_pem(&self) -> (String, String) {
         let chain = self.chain.iter().map(|one| armour("CERTIFICATE", one)).collect();
         (chain, armour("PRIVATE KEY", self.key.secret_der()))
     }
 
-    /// Creates the certificate chain of virtual time for `name`: the server's certificate, an intermediate one, and the
-    /// authority's, which signed the intermediate and which a client has to trust. The keys are fixed, so equal arguments
-    /// give equal bytes. The first two certificates are padded to `bytes` bytes together, if they are not longer without
-    /// padding.
+    /// Creates the certificates of a simulation for the server `name`. Returns the identity of the server, whose chain has
+    /// its own certificate and an intermediate one. Also returns the authority's certificate, which the client has to trust.
+    /// The keys are fixed, so equal arguments give equal bytes. The chain is padded to `bytes` bytes, unless it is longer
+    /// without padding.
     ///
     /// # Errors
-    /// [`IdentityError::Made`]: a name that certificates cannot hold.
+    /// [`IdentityError::Made`], if certificates cannot contain the name.
     pub fn simulated(name: &str, bytes: usize) -> Result<(Self, CertificateDer<'static>), IdentityError> {
         let keys = [fixed_key(1)?, fixed_key(2)?, fixed_key(3)?];
         let [root_key, middle_key, leaf_key] = &keys;
@@ -121,11 +121,11 @@ impl Identity {
         Ok((Self { chain, key }, root_certificate.der().clone()))
     }
 
-    /// As [`simulated`](Self::simulated), but with a single certificate that has an ECDSA P-256 key and that the
-    /// authority has signed itself: for protocols that show no chain.
+    /// Like [`simulated`](Self::simulated), but the server has a single certificate with an ECDSA P-256 key, signed by the
+    /// authority. This suits protocols in which a server sends no chain.
     ///
     /// # Errors
-    /// [`IdentityError::Made`]: a name that certificates cannot hold.
+    /// [`IdentityError::Made`], if certificates cannot contain the name.
     pub fn simulated_alone(
         name: &str,
         bytes: usize,
@@ -141,24 +141,24 @@ impl Identity {
         Ok((Self { chain, key: key.into() }, root_certificate.der().clone()))
     }
 
-    /// Derives a secret for this purpose from the key.
+    /// Derives a secret for `purpose` from the private key.
     pub(crate) fn derived(&self, purpose: &[u8]) -> [u8; 32] {
         Sha256::new().chain_update(purpose).chain_update(self.key.secret_der()).finalize().into()
     }
 
-    /// Returns the SHA-256 of the server's own certificate.
+    /// Returns the SHA-256 hash of the server's own certificate.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         self.chain.first().map_or_else(|| [0; 32], |own| fingerprint(own))
     }
 }
 
-/// Returns the SHA-256 of a certificate.
+/// Returns the SHA-256 hash of a certificate.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-/// The maximum size in bytes of a file with a key, which may also hold a certificate chain.
+/// The maximum size of a key file in bytes. The file may also contain a certificate chain.
 const MAX_KEY_FILE: u64 = 1 << 20;
 
 /// Encodes DER as PEM (RFC 7468).
@@ -180,16 +180,16 @@ fn armour(label: &str, der: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// Creates an Ed25519 key that depends only on a number.
+/// Creates an Ed25519 key that is determined by `number`.
 fn fixed_key(number: u8) -> Result<KeyPair, rcgen::Error> {
-    // RFC 8410 §7: PKCS #8, version 0, with a 32-byte seed.
+    // RFC 8410 §7: the key is encoded as PKCS #8, version 0, with a 32-byte seed.
     let mut der =
         vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     der.extend([number; 32]);
     KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(der), &rcgen::PKCS_ED25519)
 }
 
-/// Creates a server's certificate with `padding` meaningless bytes.
+/// Creates a server's certificate that contains `padding` meaningless bytes.
 fn leaf(
     name: &str,
     key: &KeyPair,
@@ -200,19 +200,21 @@ fn leaf(
     validity(&mut params);
     params.distinguished_name.push(DnType::CommonName, name);
     if padding > 0 {
-        // An unknown, non-critical extension stands for the content that certificates have in practice.
+        // An unknown, non-critical extension takes the space of the content that certificates have in practice.
         params.custom_extensions = vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
     }
     Ok(params.signed_by(key, issuer)?.der().clone())
 }
 
-/// Calls `make` with the padding that makes the certificate `bytes` long, or with none if it is longer without padding.
+/// Calls `make` with the padding that makes the certificate `bytes` long. If the certificate is longer without padding, the
+/// padding is empty.
 fn padded(
     bytes: usize,
     make: impl Fn(usize) -> Result<CertificateDer<'static>, rcgen::Error>,
 ) -> Result<CertificateDer<'static>, rcgen::Error> {
     let without = make(0)?.len();
-    // The padding has an object identifier and lengths around it: their size is measured with a sample.
+    // The extension adds an object identifier and lengths around the padding. Their size is measured with a sample
+    // certificate.
     let around = make(1_000)?.len().saturating_sub(without + 1_000);
     make(bytes.saturating_sub(without + around))
 }
@@ -226,12 +228,12 @@ fn authority(name: &str) -> CertificateParams {
     params
 }
 
-/// Sets dates that contain all virtual time.
+/// Sets validity dates that contain all times of simulations.
 fn validity(params: &mut CertificateParams) {
     (params.not_before, params.not_after) = (date_time_ymd(2025, 1, 1), date_time_ymd(2099, 1, 1));
 }
 
-/// The P-256 key of virtual time, whose secret is 32 bytes with the value four, in PKCS #8 (RFC 5915 within RFC 5958).
+/// The P-256 key of simulations in PKCS #8 (RFC 5915 within RFC 5958). The secret is 32 bytes with the value four.
 #[rustfmt::skip]
 const P256_KEY: [u8; 138] = [
     0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,

@@ -1,32 +1,36 @@
-//! TLS over a transport's byte stream: RFC 8446 (TLS 1.3) and RFC 5246 with RFC 7627 (TLS 1.2), with `rustls`.
+//! TLS over a transport's byte stream, based on `rustls`: RFC 8446 (TLS 1.3), and RFC 5246 with RFC 7627 (TLS 1.2).
 //!
-//! This is a layer, not a transport. [`TlsConnector`] and [`TlsListener`] wrap those of any transport whose sessions are
-//! one stream, and their sessions are again of type [`Session`](anabranch_transport::Session). The same code runs on a
-//! real network and in virtual time; the sources of randomness and time are an argument ([`Surroundings`]).
+//! This crate is a layer, not a transport. [`TlsConnector`] and [`TlsListener`] wrap the connector and the listener of any
+//! transport whose sessions have one stream. Their sessions implement [`Session`](anabranch_transport::Session), too. The
+//! same code runs on a real network and in a simulation, because the sources of randomness and time are an argument
+//! ([`Surroundings`]).
 //!
 //! - `session`: a session and its stream: handshake, records, closing
-//! - `connector`: opening and accepting sessions
+//! - `connector`: opens and accepts sessions
 //! - `client`, `server`: the settings of each end
-//! - `identity`: certificates and keys, from files or generated here; `names`: the hosts that a certificate is for
-//! - `secret_file`: reading files that hold secrets, with a check of their permissions
-//! - `trust`: which certificates a client trusts; `distrust`: why it refused one
-//! - `simulation`: the source of secrets in virtual time, which fails outside of it
-//! - `host`: a TLS layer over the whole transport of a host
-//! - `pair`: the two ends of an experiment, with matching certificates, and the secrets of their sessions
-//! - `fault`: errors as one-line messages for people
+//! - `identity`: certificates and keys, loaded from files or generated
+//! - `names`: the hosts that a certificate is for
+//! - `secret_file`: reads files that hold secrets, after a check of their permissions
+//! - `trust`: the certificates that a client trusts
+//! - `distrust`: the reason why a client refused a certificate
+//! - `simulation`: the source of secrets in a simulation, which fails outside of it
+//! - `host`: adds TLS to the whole transport of a host
+//! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
+//! - `fault`: converts errors to one-line messages for people
 //!
 //! # Randomness and time
 //!
-//! Where randomness and the time of day come from is an argument. TLS draws both inside calls that cannot take them as arguments. So each
-//! call of a session in virtual time runs within a scope that holds them. The provider of virtual time takes them from that scope, and
-//! fails outside it. It is ring's provider with the random source and the key exchange replaced. Certificates of virtual time have fixed Ed25519 keys,
-//! and are as large as is asked for.
+//! The source of randomness and of the time of day is an argument, but TLS uses both inside calls that have no parameters
+//! for them. Therefore each call of a session in a simulation runs within a scope that holds them. The provider of
+//! simulations takes them from that scope, and fails outside of it. This provider is ring's, with the random source and the
+//! key exchange replaced. Certificates of simulations have fixed Ed25519 keys, and the caller chooses their size.
 //!
-//! # Where it stands
+//! # Relation to other crates
 //!
-//! `TlsHost` wraps a whole `Host`, so that any contestant with one stream a session can have TLS. `Pair` is both ends of an experiment, with
-//! earlier visits and the secrets for captures. Bytes above TLS are not the bytes that an engine's trace counts. The layer records which
-//! piece above lies in which piece below (`transport::Placement`), and attribution follows it.
+//! `TlsHost` wraps a whole `Host`, so any contestant whose sessions have one stream can use TLS. `Pair` has both ends of an
+//! experiment, the tickets of earlier sessions, and the secrets for packet captures. An engine's trace counts the bytes
+//! below TLS, not those above it. The layer records which bytes of the program are in which TLS record
+//! (`transport::Placement`), and attribution uses this.
 
 mod client;
 mod connector;
@@ -60,10 +64,10 @@ pub use session::{TlsSession, TlsStream};
 pub use simulation::{Simulation, Surroundings, draw_seeded};
 pub use trust::{Fingerprint, Judge, Trust, TrustError};
 
-/// The protocol versions that an endpoint speaks.
+/// The TLS versions that an endpoint supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Versions {
-    /// TLS 1.3, and 1.2 with ECDHE and AEAD for older peers.
+    /// TLS 1.3, and for older peers TLS 1.2 with ECDHE and AEAD.
     #[default]
     From12,
     /// TLS 1.3 only.

@@ -1,4 +1,4 @@
-//! Checks which hosts a certificate names (RFC 9110 §4.3.4, RFC 9525 §6).
+//! Checks whether a certificate is for a host (RFC 9110 §4.3.4, RFC 9525 §6).
 
 use crate::Identity;
 use crate::server::{Shared, Shown};
@@ -11,10 +11,10 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// The hosts named by the certificate that a server currently shows.
+/// The hosts named in the certificate that a server currently uses.
 pub struct CertificateNames {
     shown: Arc<Shown>,
-    /// The last host that was found, and the certificate that names it.
+    /// The last host that matched, and the certificate that names it.
     last: RefCell<Option<(Arc<CertifiedKey>, String)>>,
 }
 
@@ -25,8 +25,8 @@ impl fmt::Debug for CertificateNames {
 }
 
 impl CertificateNames {
-    /// Whether the certificate names this host: a name, or an address without brackets. A certificate without any names,
-    /// like old ones that have only a subject, matches every host.
+    /// Whether the server's certificate names this host, which is a name or an address without brackets. A certificate
+    /// without any subject alternative names, as old ones are, matches every host.
     #[must_use]
     pub fn include(&self, host: &str) -> bool {
         let shown = self.shown.current();
@@ -43,7 +43,7 @@ impl CertificateNames {
 }
 
 impl Shared {
-    /// The hosts that the server's certificate names.
+    /// Returns the hosts that the server's certificate names.
     #[must_use]
     pub fn names(&self) -> CertificateNames {
         CertificateNames { shown: self.1.clone(), last: RefCell::default() }
@@ -51,7 +51,7 @@ impl Shared {
 }
 
 impl Identity {
-    /// Whether the certificate names this host; see [`CertificateNames::include`].
+    /// Whether the server's own certificate names this host; see [`CertificateNames::include`].
     #[must_use]
     pub fn names(&self, host: &str) -> bool {
         self.chain.first().is_none_or(|certificate| names(certificate, host))
@@ -59,7 +59,7 @@ impl Identity {
 }
 
 fn names(certificate: &CertificateDer<'_>, host: &str) -> bool {
-    // RFC 9525 §6.3: a trailing dot of the host name (the root) is not part of the certificate's labels.
+    // RFC 9525 §6.3: a trailing dot of the host name (the DNS root) is not part of the names in certificates.
     let host = host.strip_suffix('.').unwrap_or(host);
     let Ok(name) = ServerName::try_from(host) else { return false };
     let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return true };

@@ -1,8 +1,9 @@
-//! Both ends of an experiment, with an authority that the client trusts and a certificate chain of a given size. Also
-//! earlier sessions that left tickets, and the secrets of all sessions for packet decoders.
+//! The client and the server of an experiment. The client trusts the authority that signed the server's certificate chain,
+//! whose size can be chosen. The pair also has the tickets of earlier sessions, and the secrets of all sessions for packet
+//! decoders.
 //!
-//! In virtual time and on a real network the two ends use the same TLS 1.3 with the same suite, so that both exchange the
-//! same number of bytes. Only the source of their secrets differs.
+//! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the same
+//! size. Only the source of the secrets differs.
 
 use crate::distrust::Distrust;
 use crate::server::Shared;
@@ -13,30 +14,31 @@ use rustls::{CipherSuite, ClientConfig, ClientConnection, KeyLog, NamedGroup, Se
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether the client has connected to the server before.
+/// Whether the client has connected to the server before the experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Visits {
-    /// Every session begins with a full handshake.
+    /// The client has no tickets, so every session begins with a full handshake.
     #[default]
     Never,
-    /// The client has tickets of earlier sessions and resumes these (RFC 8446 §2.2), as many as it has tickets.
+    /// The client has tickets from earlier sessions, and each new session resumes one of these (RFC 8446 §2.2) until the
+    /// tickets are used up.
     Before,
-    /// In addition, its first requests are sent with the handshake (RFC 8446 §2.3).
+    /// Like `Before`, and the client's first requests are sent with the handshake (RFC 8446 §2.3).
     Early,
 }
 
-/// The identity of a host, and the certificates that it trusts.
+/// The TLS client and TLS server of one host, each with its certificates.
 #[derive(Clone, Debug)]
 pub struct Ends {
-    /// The source of randomness and time for TLS.
+    /// The source of randomness and time for both ends.
     pub surroundings: Surroundings,
-    /// The client's settings, with the server name that it asks for.
+    /// The TLS client, and the server name for which it asks; `None` if the host does not connect.
     pub client: Option<(Client, String)>,
-    /// The server's settings.
+    /// The TLS server; `None` if the host does not accept connections.
     pub server: Option<Server>,
 }
 
-/// Two ends with matching certificates.
+/// A client and a server with matching certificates.
 #[derive(Clone)]
 pub struct Pair {
     client: Arc<ClientConfig>,
@@ -52,13 +54,13 @@ impl std::fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// The server's name.
+    /// The server's name in the certificate.
     pub const NAME: &'static str = "server.test";
-    /// The protocol version and algorithms, as text.
+    /// The protocol version and algorithms of all sessions, as text.
     pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
 
-    /// Creates a pair whose server shows `chain` bytes of certificates and speaks these protocols (ALPN, RFC 7301).
-    /// `before` is the source of randomness and time for the sessions before the experiment.
+    /// Creates a pair. The server's certificate chain has `chain` bytes, and both ends support the application protocols
+    /// `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions before the experiment.
     ///
     /// # Errors
     /// One line that says why the pair could not be created.
@@ -73,7 +75,7 @@ impl Pair {
         })
     }
 
-    /// As [`new`](Self::new), but the earlier sessions use another transport: `visit` makes one of them.
+    /// Like [`new`](Self::new), but the earlier sessions use another transport. Each call of `visit` makes one such session.
     ///
     /// # Errors
     /// One line that says why the pair could not be created.
@@ -106,7 +108,7 @@ impl Pair {
         let client = Client::with(client_settings, before.clone(), provider(before));
         let client = client.map_err(|error| error.to_string())?;
         if visits != Visits::Never {
-            // Each session leaves two tickets, and each ticket is good for one session (RFC 8446 §C.4).
+            // Each session gives the client two tickets, and each ticket is used for one session (RFC 8446 §C.4).
             for _ in 0..KEPT / 2 {
                 visit(&client, &server)?;
             }
@@ -115,19 +117,19 @@ impl Pair {
         Ok(Self { client: client.config, distrust: client.distrust, server: server.shared(), secrets })
     }
 
-    /// Returns the client, with this source of randomness and time.
+    /// Returns the client with this source of randomness and time.
     #[must_use]
     pub fn client(&self, surroundings: Surroundings) -> Client {
         Client { config: self.client.clone(), distrust: self.distrust.clone(), surroundings }
     }
 
-    /// Returns the server, with this source of randomness and time.
+    /// Returns the server with this source of randomness and time.
     #[must_use]
     pub fn server(&self, surroundings: Surroundings) -> Server {
         self.server.clone().within(surroundings)
     }
 
-    /// Returns the client and the server together, for a transport with built-in TLS.
+    /// Returns the client and the server together, for a host whose transport has built-in TLS.
     #[must_use]
     pub fn ends(&self, surroundings: &Surroundings) -> Ends {
         Ends {
@@ -137,15 +139,15 @@ impl Pair {
         }
     }
 
-    /// Returns the secrets of all sessions that the client has begun so far, one per line, in the format that decoders
-    /// read (NSS key log).
+    /// Returns the secrets of all sessions that the client has begun so far, one per line. The format is the NSS key log,
+    /// which packet decoders read.
     #[must_use]
     pub fn secrets(&self) -> String {
         self.secrets.text()
     }
 }
 
-/// Returns the provider, reduced to the algorithms used here ([`Pair::SPOKEN`]).
+/// Returns the cryptographic provider for `surroundings`, reduced to the algorithms of [`Pair::SPOKEN`].
 fn provider(surroundings: &Surroundings) -> CryptoProvider {
     let mut provider = surroundings.provider();
     provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
@@ -153,12 +155,12 @@ fn provider(surroundings: &Surroundings) -> CryptoProvider {
     provider
 }
 
-/// Makes one session from memory to memory.
+/// Makes one session between the client and the server in memory.
 fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near: ClientConnection = client.begin(name)?;
     let mut far: ServerConnection = server.begin()?;
-    // A handshake has two flights in each direction; tickets come last.
+    // A handshake has two flights in each direction. The tickets come last.
     for _ in 0..FLIGHTS {
         let mut sealed = Vec::new();
         client.surroundings.within(|| while near.wants_write() && near.write_tls(&mut sealed).is_ok() {});
@@ -182,17 +184,17 @@ fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     Ok(())
 }
 
-/// The number of tickets that a client keeps per server: rustls' default, and about that of browsers.
+/// The number of tickets that a client keeps per server. It is rustls' default, and browsers keep about as many.
 const KEPT: usize = 8;
-/// The number of round trips after which a handshake is complete.
+/// The number of round trips after which the handshake is complete and the tickets have arrived.
 const FLIGHTS: usize = 3;
 
-/// Secrets of sessions, as text, in the order in which they were created.
+/// The secrets of sessions as text, in the order in which they were created.
 #[derive(Debug, Default)]
 pub struct Secrets(Mutex<String>);
 
 impl Secrets {
-    /// All secrets so far, one per line.
+    /// Returns all secrets so far, one per line.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,18 +1,19 @@
 //! Reads files that hold secrets, after a check of their permissions.
 //!
-//! One rule applies to private keys of certificates and to shared keys: only the owner may write the file, only the owner
-//! and the group may read it.
+//! The same rule applies to private keys of certificates and to shared keys. Only the owner may write the file, and only the
+//! owner and the group may read it.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::Path;
 
-/// Reads at most `max_bytes` of a file that holds a secret, if nobody but its owner and group has access to it.
+/// Reads a file of at most `max_bytes` bytes that holds a secret. The file is refused if others than its owner and its group
+/// have access to it, or if the group can write it.
 ///
-/// The rule is for regular files: the mode of a pipe does not restrict its readers.
+/// The permissions are checked only for regular files, because the mode of a pipe does not restrict its readers.
 ///
 /// # Errors
-/// One line: why the file cannot be read, or who has access to it and how to change that.
+/// One line that says why the file cannot be read, or who has access to it and how to change that.
 pub fn read_secret_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|why| why.to_string())?;
     let metadata = file.metadata().map_err(|why| why.to_string())?;

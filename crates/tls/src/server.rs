@@ -1,4 +1,4 @@
-//! The settings of a server, and the start of its sessions.
+//! The settings of a TLS server, and the start of its sessions.
 
 use crate::identity::Identity;
 use crate::simulation::Surroundings;
@@ -10,30 +10,30 @@ use rustls::{KeyLog, ServerConfig, ServerConnection};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// The maximum number of sessions that a server remembers for resumption, if it does not use tickets; also in virtual
-/// time.
+/// The maximum number of sessions that a server remembers for resumption if it does not use stateless tickets.
 const REMEMBERED: usize = 4_096;
 
-/// The settings of a server.
+/// The settings of a TLS server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Its certificates and key.
+    /// The server's certificate chain and private key.
     pub identity: Identity,
-    /// The versions it speaks.
+    /// The TLS versions that the server supports.
     pub versions: Versions,
-    /// The application protocols it speaks, in order of preference (ALPN, RFC 7301).
+    /// The application protocols that the server supports, in order of preference (ALPN, RFC 7301).
     pub protocols: Vec<Vec<u8>>,
-    /// Whether sessions can be resumed (RFC 8446 §2.2).
+    /// Whether clients can resume sessions (RFC 8446 §2.2).
     pub resumes: bool,
-    /// Whether it accepts data sent with the handshake of a resumed session (RFC 8446 §2.3). The application must
-    /// tolerate replays of such data by an attacker (RFC 8446 §8). Sessions are then remembered by this process only.
+    /// Whether the server accepts data sent with the handshake of a resumed session (RFC 8446 §2.3). An attacker can replay
+    /// such data, and the application must tolerate that (RFC 8446 §8). Only this process can then resume the sessions,
+    /// because it keeps them in memory.
     pub early_data: bool,
-    /// Receives the secrets of sessions for packet decoders.
+    /// Receives the secrets of all sessions, so that packet decoders can decrypt them.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl ServerSettings {
-    /// The default settings with this identity.
+    /// Returns the default settings with this identity.
     #[must_use]
     pub fn of(identity: Identity) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl ServerSettings {
     }
 }
 
-/// A server that is ready to accept sessions. A clone is another handle of the same server.
+/// A TLS server that is ready to accept sessions. A clone is another handle of the same server.
 #[derive(Clone)]
 pub struct Server {
     pub(crate) config: Arc<ServerConfig>,
@@ -62,7 +62,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// The part of a server that can be sent to other threads: everything except the source of its randomness.
+/// The part of a server that can be sent to other threads: everything except the source of randomness.
 #[derive(Clone)]
 pub struct Shared(pub(crate) Arc<ServerConfig>, pub(crate) Arc<Shown>, [u8; 32]);
 
@@ -73,21 +73,21 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Creates the server in another thread.
+    /// Creates a handle of the server in the current thread, with the operating system's randomness and time.
     #[must_use]
     pub fn server(self) -> Server {
         self.within(Surroundings::Real)
     }
 
-    /// Creates the server with this source of randomness and time.
+    /// Creates a handle of the server with this source of randomness and time.
     pub(crate) fn within(self, surroundings: Surroundings) -> Server {
         Server { config: self.0, shown: self.1, secret: self.2, surroundings }
     }
 
-    /// Uses this identity for new sessions; existing sessions keep the one they have.
+    /// Uses this identity for new sessions. Existing sessions keep the identity they began with.
     ///
     /// # Errors
-    /// One line that says why certificates and key do not match. The identity is unchanged then.
+    /// One line that says why the certificates and the key do not match. The server then keeps its identity.
     pub fn show(&self, identity: Identity) -> Result<(), String> {
         let key = certified(identity, self.0.crypto_provider())?;
         *self.1.0.write().unwrap_or_else(PoisonError::into_inner) = key;
@@ -99,13 +99,13 @@ impl Server {
     /// Creates a server with these settings.
     ///
     /// # Errors
-    /// One line that says why certificates and key do not match.
+    /// One line that says why the certificates and the key do not match.
     pub fn new(settings: ServerSettings, surroundings: Surroundings) -> Result<Self, String> {
         let provider = surroundings.provider();
         Self::with(settings, surroundings, provider)
     }
 
-    /// As [`new`](Self::new), with this cryptographic provider.
+    /// Like [`new`](Self::new), but with this cryptographic provider.
     pub(crate) fn with(
         settings: ServerSettings,
         surroundings: Surroundings,
@@ -128,15 +128,15 @@ impl Server {
             config.send_tls13_tickets = 0;
             config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         } else if settings.early_data || matches!(surroundings, Surroundings::Simulated(_)) {
-            // Early data needs single-use tickets. Keys of tickets are drawn from the operating system, so in virtual
-            // time sessions are remembered instead, too.
+            // Remember sessions in memory. Early data needs tickets that can be used only once. In a simulation stateless
+            // tickets cannot be used, because their keys come from the operating system's randomness.
             config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
         } else {
-            // The server keeps no state of a session, and every thread can resume it.
+            // Use stateless tickets, so that the server keeps no state of sessions, and every thread can resume a session.
             config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| fault::line(&error))?;
         }
         if settings.early_data && settings.resumes {
-            // RFC 9001 §4.6.1: QUIC limits early data by its own flow control.
+            // RFC 9001 §4.6.1: TLS does not limit early data here, because QUIC limits it by flow control.
             config.max_early_data_size = u32::MAX;
         }
         if let Some(log) = settings.key_log {
@@ -145,38 +145,39 @@ impl Server {
         Ok(Self { config: Arc::new(config), shown, secret, surroundings })
     }
 
-    /// Returns the part for other threads, which can also change the identity.
+    /// Returns the part of the server that can be sent to other threads. It can also change the identity.
     #[must_use]
     pub fn shared(&self) -> Shared {
         Shared(self.config.clone(), self.shown.clone(), self.secret)
     }
 
-    /// A secret that stays the same after a restart: it is derived from the key that the server began with.
+    /// A secret that stays the same after a restart, because it is derived from the private key with which the server was
+    /// created.
     #[must_use]
     pub fn secret(&self) -> [u8; 32] {
         self.secret
     }
 
-    /// The source of its randomness and time.
+    /// The source of the server's randomness and time.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         self.surroundings.clone()
     }
 
-    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Its handshakes must run within the
-    /// [`Surroundings`] of this server.
+    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Handshakes with this configuration must run
+    /// within the [`Surroundings`] of this server.
     #[must_use]
     pub fn rustls(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
 
-    /// Accepts a session.
+    /// Creates the state of a new session, which waits for a ClientHello.
     pub(crate) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
         self.surroundings.within(|| ServerConnection::new(self.config.clone()))
     }
 }
 
-/// The identity that new sessions use.
+/// The certificate chain and key that new sessions use.
 #[derive(Debug)]
 pub(crate) struct Shown(RwLock<Arc<CertifiedKey>>);
 
@@ -192,7 +193,7 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// Loads the key for signing and checks that it belongs to the certificate.
+/// Loads the private key for signing, and checks that it belongs to the certificate.
 fn certified(
     identity: Identity,
     provider: &rustls::crypto::CryptoProvider,

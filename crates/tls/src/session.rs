@@ -1,11 +1,11 @@
-//! A session and its one stream: the handshake, records in both directions, and closing.
+//! A TLS session and its one stream: the handshake, records in both directions, and closing.
 //!
-//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements what `rustls` leaves to
-//! its user: scheduling, data that waits for room in the transport, and the meaning of an end without a closure alert.
+//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling, data
+//! that waits for room in the transport, and the error if data ends without a closure alert.
 //!
-//! A task of its own ([`Duty`]) drives the handshake and writes data for which the transport had no room. So progress
-//! does not depend on polls by the program. Reading is left to the program: a record is taken from the transport when
-//! somebody wants its bytes, one at a time. So at most one record is buffered in each direction.
+//! A background task ([`Duty`]) drives the handshake, and writes data for which the transport had no room. So the session
+//! makes progress without polls by the program. Only the program's reads take records from the transport, one at a time, so
+//! at most one record is buffered in each direction.
 
 use crate::fault;
 use crate::host::Notes;
@@ -21,16 +21,17 @@ use std::task::{Context, Poll, Waker};
 
 /// The length of a record's header in bytes (RFC 8446 §5.1): type, version, length.
 const HEADER: usize = 5;
-/// The maximum payload of a record in bytes (RFC 8446 §5.2); also the maximum that one write accepts.
+/// The maximum payload of a record in bytes (RFC 8446 §5.2). One write accepts at most as many bytes.
 const LARGEST: usize = 16 * 1024;
-/// The maximum expansion of a record by encryption in bytes, from RFC 5246 §6.2.3, which allows the most.
+/// The maximum number of bytes by which encryption expands a record. The value is that of RFC 5246 §6.2.3, because TLS 1.2
+/// allows more than TLS 1.3.
 const EXPANSION: usize = 2048;
-/// The number of empty records that are read in one poll; then other tasks get their turn.
+/// The number of empty records that one poll reads before other tasks get their turn.
 const MOST_EMPTY: u32 = 64;
-/// The number of bytes that are read from the transport at once.
+/// The maximum number of bytes that one call reads from the transport.
 const READ: usize = 32 * 1024;
 
-/// A session over TLS. A clone is another handle; dropping the last one closes the session gracefully.
+/// A session over TLS. A clone is another handle. Dropping the last handle closes the session gracefully.
 pub struct TlsSession<S: Session>(Rc<Handle<S>>);
 
 impl<S: Session> Clone for TlsSession<S> {
@@ -40,13 +41,13 @@ impl<S: Session> Clone for TlsSession<S> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// Gives `ask` access to the transport's session below.
+    /// Calls `ask` with the transport's session below TLS.
     pub fn below<R>(&self, ask: impl FnOnce(&S) -> R) -> R {
         self.with(|inner| ask(&inner.below))
     }
 }
 
-/// The state that the handles of a session and of its stream share.
+/// A handle of the session. The last handle of the session and its stream closes the session when it is dropped.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {
@@ -55,7 +56,7 @@ impl<S: Session> Drop for Handle<S> {
     }
 }
 
-/// The read buffer that all sessions of a connector or listener share, so that none of them needs its own.
+/// The read buffer that all sessions of a connector or listener share, so that a session needs no buffer of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
@@ -65,60 +66,61 @@ impl Scratch {
     }
 }
 
-/// The stage of a session.
+/// The stage of a TLS session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The transport's handshake, followed by that of TLS.
+    /// The transport's handshake or the TLS handshake is under way.
     Handshake,
-    /// Bytes can be exchanged.
+    /// The handshake is done, and bytes can be exchanged.
     Open,
-    /// The session has failed; nothing more can be exchanged.
+    /// The session has failed, and no more bytes can be exchanged.
     Failed(CloseReason),
 }
 
-/// How the peer's data has ended.
+/// The end of the peer's data.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// With a closure alert.
+    /// The data ended with a closure alert.
     Closed,
-    /// Without one: an attacker may have truncated the data.
+    /// The data ended without a closure alert, so an attacker may have truncated it.
     Cut,
 }
 
-/// The shared state of a session.
+/// The state of a session that its handles share.
 struct Inner<S: Session> {
     below: S,
     stream: Option<S::Stream>,
     tls: Connection,
     surroundings: Surroundings,
     stage: Stage,
-    /// Bytes from the transport that do not form a whole record yet.
+    /// Bytes from the transport that are not a whole record yet.
     input: Vec<u8>,
-    /// The content of a record that nobody has read yet.
+    /// The content of the last record, until the program has read it.
     plain: Vec<u8>,
-    /// How much of `plain` has been read.
+    /// The number of bytes of `plain` that the program has read.
     given: usize,
-    /// Sealed records that the transport has not taken yet.
+    /// Encrypted records that the transport has not accepted yet.
     output: Vec<u8>,
-    /// How much of `output` the transport has taken.
+    /// The number of bytes of `output` that the transport has accepted.
     sent: usize,
-    /// The number of bytes sealed since the session began: the position of the next record on the transport's stream.
+    /// The number of bytes encrypted since the session began, which is the position of the next record on the transport's
+    /// stream.
     sealed: u64,
-    /// Records which record holds which bytes.
+    /// Records the positions of TLS records.
     notes: Notes,
     scratch: Scratch,
     end: Option<End>,
     read: u64,
     written: u64,
-    /// Whether the stream is held.
+    /// Whether the program holds the stream.
     held: bool,
-    /// Whether the stream has been returned by an accept.
+    /// Whether an accept has returned the stream.
     accepted: bool,
-    /// Whether nothing more is to be written.
+    /// Whether the program has ended its data, so that it writes nothing more.
     finishing: bool,
     finished: bool,
     closing: bool,
-    /// How the transport's session has ended.
+    /// The reason why the transport's session has ended; `None` while it lasts.
     closed: Option<CloseReason>,
     /// The waker of the background task.
     duty: Option<Waker>,
@@ -140,9 +142,9 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Makes all progress that does not need the program: handshake, output, closing.
+    /// Makes all progress that does not need the program: the handshake, output and closing.
     fn go_on(&mut self) {
-        // Most often there is nothing to do: the data that was read needs no answer.
+        // The usual case: the data that was read needs no answer, so there is nothing to do.
         let idle = self.stage == Stage::Open && self.output.is_empty();
         if idle && !self.finishing && !self.closing {
             return;
@@ -190,11 +192,11 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Reads one record from the transport. Returns false if there are no more.
+    /// Reads one record from the transport and processes it. Returns false if no more records follow.
     fn take_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CloseReason>> {
         loop {
             if let Some(length) = whole_record(&self.input)? {
-                // Take the buffer itself, so that an idle session holds none.
+                // Take the buffer itself instead of a copy, so that an idle session holds no memory for it.
                 let record = match self.input.len() == length {
                     true => std::mem::take(&mut self.input),
                     false => self.input.drain(..length).collect(),
@@ -209,7 +211,7 @@ impl<S: Session> Inner<S> {
             let mut scratch = shared.0.borrow_mut();
             match stream.poll_read(cx, &mut scratch) {
                 Poll::Ready(Ok(0)) => self.end = Some(End::Cut),
-                // Most records arrive alone and complete, and need not be buffered.
+                // The usual case: one complete record has arrived, which need not be buffered.
                 Poll::Ready(Ok(read))
                     if self.input.is_empty() && whole_record(&scratch[..read])? == Some(read) =>
                 {
@@ -222,13 +224,13 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Hands a record to TLS and appends its content to `plain`.
+    /// Passes a record to TLS, and appends the decrypted content to `plain`.
     fn open_record(&mut self, mut record: &[u8]) -> Result<(), CloseReason> {
         let (tls, plain) = (&mut self.tls, &mut self.plain);
         let opened = self.surroundings.within(|| {
             let mut closed = false;
             while !record.is_empty() {
-                // Reading from memory fails only if earlier data has not been processed.
+                // Reading from memory fails only if TLS has not processed earlier data.
                 tls.read_tls(&mut record).map_err(|error| rustls::Error::General(error.to_string()))?;
                 let state = tls.process_new_packets()?;
                 closed |= state.peer_has_closed();
@@ -236,14 +238,14 @@ impl<S: Session> Inner<S> {
                 if more > 0 {
                     let had = plain.len();
                     plain.resize(had + more, 0);
-                    // TLS has just reported this number of bytes.
+                    // This read cannot fail, because TLS has just reported this number of bytes.
                     let read = tls.reader().read(&mut plain[had..]).unwrap_or(0);
                     plain.truncate(had + read);
                 }
             }
             Ok(closed)
         });
-        // There may be an alert to send, or an answer to a key update request.
+        // TLS may want to send an alert, or an answer to a key update request.
         self.seal();
         match opened {
             Ok(closed) => {
@@ -268,7 +270,7 @@ impl<S: Session> Inner<S> {
         self.sealed += (self.output.len() - had) as u64;
     }
 
-    /// Writes `output` to the transport as far as there is room, with the background task's waker.
+    /// Writes `output` to the transport until there is no more room. `cx` is the context of the background task.
     fn flush(&mut self, cx: &mut Context<'_>) {
         let Some(stream) = &mut self.stream else {
             if self.closing {
@@ -294,7 +296,8 @@ impl<S: Session> Inner<S> {
             self.finished = true;
             stream.finish();
         }
-        // Both directions have ended, or nobody here reads any more: the transport discards data that still arrives.
+        // Drop the transport's stream if both directions have ended, or if the program reads no more. The transport then
+        // discards data that still arrives.
         if self.finished && (self.end.is_some() || self.closing && !self.held) {
             self.stream = None;
         }
@@ -308,7 +311,7 @@ impl<S: Session> Inner<S> {
             return;
         }
         self.stage = Stage::Failed(reason);
-        // Only the alert is still sent.
+        // Finish and close, so that only TLS's alert is still sent.
         (self.finishing, self.closing) = (true, true);
         wake(&mut self.waiting);
         wake(&mut self.readers);
@@ -318,7 +321,7 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Sends the closure alert after the last data (RFC 8446 §6.1: close_notify ends one direction).
+    /// Sends the closure alert after the last data. RFC 8446 §6.1: close_notify ends one direction.
     fn begin_finish(&mut self) {
         if !self.finishing {
             self.finishing = true;
@@ -368,7 +371,7 @@ impl<S: Session> Inner<S> {
                 Poll::Ready(Ok(true)) => {
                     self.go_on();
                     empty += u32::from(self.plain.is_empty());
-                    // A peer that sends empty records without end must not keep other tasks waiting.
+                    // Let other tasks run, because a peer may send empty records without end.
                     if empty == MOST_EMPTY {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -430,11 +433,11 @@ impl<S: Session> Inner<S> {
     }
 }
 
-/// Returns the length of the first record in `input`, if it is complete.
+/// Returns the length of the first record in `input`; `None` if the record is not complete.
 fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
     let Some(header) = input.first_chunk::<HEADER>() else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
-    // RFC 8446 §5.1: types from 20 (change_cipher_spec) to 24 (heartbeat), major version 3.
+    // RFC 8446 §5.1: the types are 20 (change_cipher_spec) to 24 (heartbeat), and the major version is 3.
     if !(20..=24).contains(&header[0]) || header[1] != 3 {
         return Err(CloseReason::Protocol("what the peer sent is not TLS".to_owned()));
     }
@@ -445,7 +448,8 @@ fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// Creates a session over `below`, of which `tls` is the initial state. The caller has to spawn the returned task.
+    /// Creates a session over the transport's session `below`. `tls` is the initial TLS state. The caller has to spawn the
+    /// returned task.
     pub(crate) fn over(
         below: S,
         tls: Connection,
@@ -489,8 +493,7 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// The background task of a session: it makes progress without polls by the program, and ends with the transport's
-/// session.
+/// The background task of a session. It makes progress without polls by the program, and ends with the transport's session.
 pub(crate) struct Duty<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Future for Duty<S> {
@@ -508,7 +511,7 @@ impl<S: Session> Future for Duty<S> {
                 if inner.stage == Stage::Handshake {
                     inner.fail(reason);
                 }
-                // Data that has arrived can still be read.
+                // Wake all waiting tasks. Their reads still return data that arrived before the end.
                 wake(&mut inner.waiting);
                 wake(&mut inner.readers);
                 wake(&mut inner.writers);
@@ -578,7 +581,7 @@ impl<S: Session> Session for TlsSession<S> {
             Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
             Poll::Pending => return Poll::Pending,
         }
-        // There is only one stream; after it, only the end can be reported.
+        // A TLS session has only one stream. After that stream, a call of this function waits for the end of the session.
         if !self.with(|inner| std::mem::replace(&mut inner.accepted, true))
             && let Ok(stream) = self.open(0)
         {
@@ -617,7 +620,7 @@ impl<S: Session> Session for TlsSession<S> {
     }
 }
 
-/// The stream of a session over TLS.
+/// The one stream of a session over TLS.
 pub struct TlsStream<S: Session>(Rc<Handle<S>>);
 
 impl<S: Session> TlsStream<S> {

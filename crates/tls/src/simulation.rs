@@ -1,12 +1,12 @@
-//! The source of secrets and of the time of day in virtual time: the seed and the virtual clock.
+//! The source of TLS secrets and of the time of day in a simulation: the seed and the virtual clock.
 //!
-//! TLS draws randomness and reads the clock inside calls that have no parameters for them. So each call of a session in
-//! virtual time runs within a scope that holds both ([`Surroundings::within`]), and the cryptographic provider of virtual
-//! time takes them from there. Outside such a scope the provider returns an error, so every handshake fails. A session on
-//! a real network therefore cannot use it by mistake.
+//! TLS draws randomness and reads the clock inside calls that have no parameters for them. Therefore each call of a session
+//! in a simulation runs within a scope that holds both ([`Surroundings::within`]). The cryptographic provider of simulations
+//! takes them from the scope. Outside a scope the provider returns an error, so every handshake fails. A session on a real
+//! network therefore cannot use this provider by mistake.
 //!
-//! Signatures are Ed25519, whose bytes are determined by key and message. Secrets of the key exchange (X25519, RFC 7748)
-//! are drawn from the seed. Everything else is the provider of real networks.
+//! Signatures are Ed25519, so the key and the message determine their bytes. The secrets of the key exchange (X25519,
+//! RFC 7748) are drawn from the seed. Everything else is as in the provider of real networks.
 
 use anabranch_base::{Instant, Rng};
 use rustls::crypto::{
@@ -23,20 +23,20 @@ use std::sync::Arc;
 use std::time::Duration;
 use x25519_dalek::{PublicKey, StaticSecret};
 
-/// The start of virtual time: 1 January 2026, 0:00 UTC, in seconds since 1970.
+/// The time of day at the start of a simulation: 1 January 2026, 0:00 UTC, in seconds since 1970.
 const BEGINS: u64 = 1_767_225_600;
 
 /// The source of a session's randomness and time.
 #[derive(Clone, Default)]
 pub enum Surroundings {
-    /// The operating system.
+    /// The operating system's randomness and clock.
     #[default]
     Real,
-    /// A seed and a virtual clock.
+    /// The seed and the virtual clock of a simulation.
     Simulated(Simulation),
 }
 
-/// The randomness and the clock of one host in virtual time.
+/// The randomness and the clock of one host in a simulation.
 #[derive(Clone)]
 pub struct Simulation {
     rng: Rc<RefCell<Rng>>,
@@ -44,7 +44,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Creates it from a random number generator and a clock.
+    /// Creates the sources of a host from a random number generator and a clock.
     pub fn new(rng: Rng, now: impl Fn() -> Instant + 'static) -> Self {
         Self { rng: Rc::new(RefCell::new(rng)), now: Rc::new(now) }
     }
@@ -66,7 +66,7 @@ impl fmt::Debug for Surroundings {
 }
 
 impl Surroundings {
-    /// The cryptographic provider for this source.
+    /// Returns the cryptographic provider that uses this source.
     pub(crate) fn provider(&self) -> CryptoProvider {
         match self {
             Self::Real => rustls::crypto::ring::default_provider(),
@@ -74,7 +74,7 @@ impl Surroundings {
         }
     }
 
-    /// The clock for this source.
+    /// Returns the time of day according to this source, for TLS.
     pub(crate) fn clock(&self) -> Arc<dyn TimeProvider> {
         match self {
             Self::Real => Arc::new(rustls::time_provider::DefaultTimeProvider),
@@ -82,7 +82,7 @@ impl Surroundings {
         }
     }
 
-    /// Runs `work`, which may draw randomness and read the clock.
+    /// Runs `work` within the scope of this source. `work` may draw randomness and read the clock.
     pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
         let Self::Simulated(simulation) = self else { return work() };
         let _inside = Inside(SCOPE.replace(Some(simulation.clone())));
@@ -91,11 +91,11 @@ impl Surroundings {
 }
 
 thread_local! {
-    /// The source for the current call.
+    /// The simulation whose call is running in this thread; `None` outside such a call.
     static SCOPE: RefCell<Option<Simulation>> = const { RefCell::new(None) };
 }
 
-/// Restores the previous source, however the call ends.
+/// Restores the enclosing scope when a call ends, even if it panics.
 struct Inside(Option<Simulation>);
 
 impl Drop for Inside {
@@ -104,14 +104,14 @@ impl Drop for Inside {
     }
 }
 
-/// Fills `out` from the seed of the session whose call is running ([`Surroundings::within`]), for other protocols with
-/// pluggable cryptography. Returns false outside of virtual time and of such a call; `out` is unchanged then.
+/// Fills `out` with random bytes from the seed, for other protocols with pluggable cryptography. It works only within a call
+/// of [`Surroundings::within`] in a simulation. Otherwise the function returns false and leaves `out` unchanged.
 #[must_use]
 pub fn draw_seeded(out: &mut [u8]) -> bool {
     draw(out).is_ok()
 }
 
-/// Fills `out` from the randomness of the current scope.
+/// Fills `out` with random bytes of the current scope.
 fn draw(out: &mut [u8]) -> Result<(), GetRandomFailed> {
     SCOPE.with_borrow(|scope| match scope {
         Some(simulation) => {
@@ -122,7 +122,7 @@ fn draw(out: &mut [u8]) -> Result<(), GetRandomFailed> {
     })
 }
 
-/// ring's provider, with the source of randomness and the key exchange replaced.
+/// Returns ring's provider with the source of randomness and the key exchange replaced.
 fn provider() -> CryptoProvider {
     let ring = rustls::crypto::ring::default_provider();
     CryptoProvider {
@@ -152,7 +152,7 @@ impl TimeProvider for VirtualClock {
     }
 }
 
-/// X25519 with secrets drawn from the scope.
+/// The X25519 key exchange with secrets drawn from the current scope.
 #[derive(Debug)]
 struct SeededX25519;
 
@@ -182,7 +182,7 @@ impl ActiveKeyExchange for Exchange {
     fn complete(self: Box<Self>, peer: &[u8]) -> Result<SharedSecret, Error> {
         let peer: [u8; 32] = peer.try_into().map_err(|_| Error::from(PeerMisbehaved::InvalidKeyShare))?;
         let shared = self.secret.diffie_hellman(&PublicKey::from(peer));
-        // RFC 7748 §6.1: a peer's key of small order gives an all-zero secret and is refused.
+        // RFC 7748 §6.1: a peer's key of small order gives an all-zero shared secret, and is refused.
         if !shared.was_contributory() {
             return Err(PeerMisbehaved::InvalidKeyShare.into());
         }
@@ -216,7 +216,7 @@ mod tests {
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups[0].start().is_err());
         assert_eq!(VirtualClock.current_time(), None);
-        // Within a real session's scope, the simulated provider fails, too.
+        // The provider of simulations also fails within a scope of `Surroundings::Real`.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
     }
 
@@ -231,7 +231,7 @@ mod tests {
         assert_ne!(drawn(1), drawn(2));
         let now = simulated(1).within(|| VirtualClock.current_time()).expect("a time");
         assert_eq!(now.as_secs(), BEGINS + 1);
-        // The scope ends with the call, and the enclosing one continues.
+        // The scope ends with the call, and the enclosing scope is restored.
         let inner = simulated(2);
         simulated(1).within(|| {
             inner.within(|| ());

@@ -1,4 +1,4 @@
-//! The certificates that a client trusts: those of authorities, one with a given fingerprint, or all.
+//! The certificates that a client trusts: those of authorities, one with a given fingerprint, or any certificate.
 
 use crate::identity::fingerprint;
 use crate::simulation::Surroundings;
@@ -19,34 +19,35 @@ use std::sync::Arc;
 /// The certificates that a client trusts.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// Certificates of the system's authorities.
+    /// Certificates signed by the system's authorities.
     #[default]
     System,
-    /// Certificates of these authorities, or one of these certificates itself.
+    /// Certificates signed by these authorities, and these certificates themselves.
     Authorities(Vec<CertificateDer<'static>>),
-    /// The certificate with this fingerprint, whatever its name and dates.
+    /// The certificate with this fingerprint, whatever its names and dates.
     Certificate(Fingerprint),
-    /// Any certificate: an attacker between the two ends can then read all data.
+    /// Any certificate. An attacker between client and server can then read all data.
     Anybody,
 }
 
-/// Why a set of trusted certificates cannot be used.
+/// The reason why a set of trusted certificates cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrustError {
-    /// A file cannot be read, or holds no certificate.
+    /// A file cannot be read, or contains no certificate. The fields are the file and the reason.
     #[error("{0}: {1}")]
     File(String, String),
-    /// The system has no certificates of authorities.
+    /// The system has no certificates of authorities. The field is the reason, if known.
     #[error(
         "this system has no certificates of authorities{0}; --trust names a file of them, or a fingerprint"
     )]
     NoSystem(String),
-    /// A certificate cannot be used.
+    /// A certificate to trust cannot be used. The field is the reason.
     #[error("a certificate to trust is of no use: {0}")]
     Certificate(String),
 }
 
-/// SHA-256 of a certificate in DER, written `sha256:` and 64 hexadecimal digits, colons between them allowed.
+/// The SHA-256 hash of a certificate in DER. Its text form is `sha256:` and 64 hexadecimal digits, which may be separated by
+/// colons.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -85,10 +86,10 @@ impl FromStr for Fingerprint {
 }
 
 impl Trust {
-    /// Reads the certificates of a PEM file.
+    /// Reads the certificates to trust from a PEM file.
     ///
     /// # Errors
-    /// [`TrustError::File`].
+    /// [`TrustError::File`], if the file cannot be read or contains no certificate.
     pub fn from_file(path: &Path) -> Result<Self, TrustError> {
         let wrong = |error: String| TrustError::File(path.display().to_string(), error);
         let text = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
@@ -100,7 +101,7 @@ impl Trust {
         Ok(Self::Authorities(found))
     }
 
-    /// Creates the verifier of server certificates.
+    /// Creates the verifier that checks server certificates.
     pub(crate) fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -128,8 +129,8 @@ impl Trust {
     }
 }
 
-/// Verifies server certificates for a protocol that shows only one, and that itself checks that the server has its
-/// key.
+/// Verifies server certificates for a protocol in which a server sends only one certificate. The protocol itself must check
+/// that the server has the certificate's private key.
 #[derive(Debug)]
 pub struct Judge {
     verifier: Arc<dyn ServerCertVerifier>,
@@ -137,16 +138,16 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Creates a verifier that trusts these certificates.
+    /// Creates a verifier that trusts the certificates of `trust`.
     ///
     /// # Errors
-    /// [`TrustError`].
+    /// [`TrustError`], if the trusted certificates cannot be used.
     pub fn new(trust: &Trust, surroundings: Surroundings) -> Result<Self, TrustError> {
         let verifier = trust.verifier(&Arc::new(surroundings.provider()))?;
         Ok(Self { verifier, surroundings })
     }
 
-    /// Verifies the certificate (DER) of a server that must have this name or address.
+    /// Verifies the certificate (DER) of a server. The certificate must be for `name`, a host name or an address.
     ///
     /// # Errors
     /// One line that says why the certificate is not trusted.
@@ -172,7 +173,7 @@ fn webpki(
         .map_err(|error| TrustError::Certificate(error.to_string()))
 }
 
-/// Loads the authorities that this system trusts, without those that TLS cannot use.
+/// Loads the certificates of the authorities that this system trusts. Those that TLS cannot use are skipped.
 fn system() -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -184,7 +185,7 @@ fn system() -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Trusts one certificate, or any, and checks that the server has its key.
+/// Trusts one certificate, or any certificate, and checks that the server has its private key.
 #[derive(Debug)]
 struct Known {
     fingerprint: Option<Fingerprint>,
@@ -231,7 +232,8 @@ impl ServerCertVerifier for Known {
     }
 }
 
-/// Trusts authorities, and also the listed certificates themselves, for example a server's self-signed one.
+/// Trusts certificates signed by authorities, and the listed certificates themselves, for example a server's self-signed
+/// one.
 #[derive(Debug)]
 struct Listed {
     authorities: Arc<WebPkiServerVerifier>,
@@ -248,8 +250,8 @@ impl ServerCertVerifier for Listed {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // webpki rejects a certificate authority's certificate as a server's own; here it was listed explicitly.
-            // Its dates have been checked before, its name has not.
+            // webpki rejects a certificate authority's certificate as a server's own certificate, but here it was listed
+            // explicitly. webpki has already checked its dates. Its name remains to be checked.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.own.contains(&Fingerprint(fingerprint(own))) =>
             {

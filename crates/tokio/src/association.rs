@@ -1,4 +1,4 @@
-//! The handle of an association: sending and receiving messages, opening streams, closing.
+//! The handle of an association: sends and receives messages, opens streams, and closes the association.
 
 use crate::entry::Signals;
 use crate::event::Events;
@@ -17,11 +17,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Notify;
 
-/// An association. A clone is another handle of the same association. When the last handle and the last stream have been
-/// dropped, it is shut down gracefully.
+/// An association. A clone is another handle of the same association. The association is shut down gracefully when its last
+/// handle and its last stream have been dropped.
 ///
-/// Messages are sent and received on any stream ([`send`](Self::send), [`recv`](Self::recv)), or stream by stream
-/// ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). Each message goes to the first task that asks for it.
+/// Messages are sent and received either on any stream ([`send`](Self::send), [`recv`](Self::recv)), or stream by stream
+/// ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). Each received message goes to the first task that asks for
+/// it.
 #[derive(Clone)]
 pub struct Association {
     pub(crate) handle: Arc<Handle>,
@@ -33,7 +34,7 @@ impl fmt::Debug for Association {
     }
 }
 
-/// The state that all handles of an association and of its streams share. Dropping the last one releases the association.
+/// The state that all handles of an association and of its streams share. Dropping it releases the association.
 pub(crate) struct Handle {
     shared: Arc<Shared>,
     id: AssociationId,
@@ -66,7 +67,7 @@ impl Handle {
         self.shared.with(ask)
     }
 
-    /// Calls `ask` now and after each notification of `signal`, until it returns a result.
+    /// Calls `ask` now and after each notification of `signal`, until `ask` returns a result.
     pub(crate) async fn until<R>(
         &self,
         signal: &Notify,
@@ -74,7 +75,7 @@ impl Handle {
     ) -> R {
         loop {
             let mut notified = pin!(signal.notified());
-            // Enable this before the call, so that no notification in between is missed.
+            // Register for notifications before the call, so that a notification during the call is not missed.
             notified.as_mut().enable();
             if let Some(answer) = self.with(&mut ask) {
                 return answer;
@@ -83,7 +84,7 @@ impl Handle {
         }
     }
 
-    /// Sends a message when it is its turn and there is room for it.
+    /// Sends a message, after earlier waiting messages and when the send buffer has room for it.
     pub(crate) async fn send(
         &self,
         stream: u16,
@@ -106,7 +107,7 @@ impl Handle {
     }
 }
 
-/// A position in the queue for send buffer room, given up when the waiting call is dropped.
+/// A position in the queue of messages that wait for room in the send buffer. Dropping it gives the position up.
 struct Turn<'a> {
     handle: &'a Handle,
     ticket: Option<u32>,
@@ -133,7 +134,7 @@ impl Association {
         Self { handle: Arc::new(Handle { shared, id, signals, peer }) }
     }
 
-    /// Waits until the handshake is done.
+    /// Waits until the association is established. Returns an error if the association ends before.
     pub(crate) async fn established(&self) -> Result<(), CloseReason> {
         let id = self.handle.id;
         let up = |state: &mut State, _| {
@@ -147,37 +148,37 @@ impl Association {
         self.handle.until(&self.handle.signals.state, up).await
     }
 
-    /// The peer's first address, with its SCTP port.
+    /// Returns the peer's first address, with the peer's SCTP port.
     #[must_use]
     pub fn remote_address(&self) -> SocketAddr {
         self.handle.peer
     }
 
-    /// Our SCTP port; `None` once the association has ended.
+    /// Returns the local SCTP port; `None` once the association has ended.
     #[must_use]
     pub fn local_port(&self) -> Option<u16> {
         self.info().map(|info| info.local_port)
     }
 
-    /// The number of stream pairs that both sides have; they are numbered from 0.
+    /// Returns the number of stream pairs, which exist in both directions. They are numbered from 0.
     #[must_use]
     pub fn streams(&self) -> u16 {
         self.handle.with(|state, _| state.entry(self.handle.id).map_or(0, |entry| entry.pairs()))
     }
 
-    /// The size in bytes of the largest message that can be sent: it must fit into the send buffer.
+    /// Returns the size in bytes of the largest message that can be sent, because it fits into the send buffer.
     #[must_use]
     pub fn max_message_size(&self) -> usize {
         self.handle.with(|state, _| state.largest_message(self.handle.id))
     }
 
-    /// Sends one user message on a stream (RFC 9260 §6.1). Waits for room in the send buffer, after calls that already
-    /// wait. The peer receives the message as a whole.
+    /// Sends one user message on a stream (RFC 9260 §6.1). The call waits until there is room in the send buffer, and
+    /// earlier calls that wait come first. The peer receives the message as a whole.
     ///
-    /// Cancel-safe: if it is dropped before it is ready, nothing has been sent; messages are never sent in part.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in part.
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// [`SendError`], if the message cannot be sent. No part of it has been sent then.
     pub async fn send(
         &self,
         stream: u16,
@@ -187,10 +188,10 @@ impl Association {
         self.handle.send(stream, message.as_ref(), options).await
     }
 
-    /// Sends a message like [`send`](Self::send), but does not wait.
+    /// Sends a message like [`send`](Self::send), but returns an error instead of waiting.
     ///
     /// # Errors
-    /// [`SendError::Full`] if [`send`](Self::send) would wait; otherwise the same errors.
+    /// [`SendError::Full`] if [`send`](Self::send) would wait; otherwise the errors of [`send`](Self::send).
     pub fn try_send(
         &self,
         stream: u16,
@@ -203,32 +204,33 @@ impl Association {
         if taken { Ok(()) } else { Err(SendError::Full) }
     }
 
-    /// Receives the next message of any stream: of the complete ones, the one that became readable first.
+    /// Receives the next message from any stream. Of several complete messages, it returns the one that became readable
+    /// first.
     ///
-    /// Cancel-safe: if it is dropped before it is ready, nothing is lost; the received part of a message waits for the
-    /// next call.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing is lost. Received parts of a message are kept for
+    /// the next call.
     ///
     /// # Errors
-    /// [`RecvError`]: a message was too long, or the association has ended and all messages have been read.
+    /// [`RecvError`], if a message was too long, or if the association has ended and all messages have been read.
     pub async fn recv(&self) -> Result<Received, RecvError> {
         let id = self.handle.id;
         let next = |state: &mut State, now| state.recv(now, id, None).transpose();
         self.handle.until(&self.handle.signals.readable, next).await
     }
 
-    /// Receives a message like [`recv`](Self::recv), but returns `None` if that would wait.
+    /// Receives a message like [`recv`](Self::recv), but returns `None` instead of waiting.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn try_recv(&self) -> Result<Option<Received>, RecvError> {
         self.handle.with(|state, now| state.recv(now, self.handle.id, None))
     }
 
-    /// Opens the lowest stream that has no holder here. Both sides may open streams; to avoid a stream that the peer
-    /// uses, open streams by number.
+    /// Opens the stream with the lowest number that this side does not hold. The peer may be using a stream with that
+    /// number. To avoid this, use [`open_number`](Self::open_number).
     ///
     /// # Errors
-    /// [`OpenError`]: all streams are held, or the association has ended.
+    /// [`OpenError`], if this side holds all streams, or if the association has ended.
     pub fn open_bi(&self) -> Result<(SendStream, RecvStream), OpenError> {
         self.open(None)
     }
@@ -236,7 +238,7 @@ impl Association {
     /// Opens the stream with this number.
     ///
     /// # Errors
-    /// [`OpenError`]: there is no such stream, it is already held, or the association has ended.
+    /// [`OpenError`], if there is no such stream, if this side already holds it, or if the association has ended.
     pub fn open_number(&self, number: u16) -> Result<(SendStream, RecvStream), OpenError> {
         self.open(Some(number))
     }
@@ -246,12 +248,12 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// Accepts the next stream on which the peer has sent something and which has no holder here.
+    /// Accepts the next stream on which the peer has sent a message, and which this side does not hold.
     ///
-    /// Cancel-safe: if it is dropped before it is ready, no stream has been taken.
+    /// Cancel-safe: if the future is dropped before it is ready, no stream has been taken.
     ///
     /// # Errors
-    /// The association has ended.
+    /// The reason why the association has ended.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), CloseReason> {
         let id = self.handle.id;
         let next = |state: &mut State, _| state.accept_stream(id).transpose();
@@ -259,28 +261,29 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// Returns the events of the association other than messages.
+    /// Returns the events of the association, which are all notifications except messages.
     #[must_use]
     pub fn events(&self) -> Events {
         self.handle.with(|state, _| state.events(self.handle.id).map(|events| events.listen()));
         Events { handle: self.handle.clone() }
     }
 
-    /// Returns the current state of the association: its state, the negotiated features, and for each path the round-trip
-    /// time, retransmission timeout, congestion window, bytes in flight and counters. `None` once it has ended.
+    /// Returns information about the association: its state, the negotiated features, and the values of each path. These are
+    /// the round-trip time, retransmission timeout, congestion window, bytes in flight and counters. Returns `None` once the
+    /// association has ended.
     #[must_use]
     pub fn info(&self) -> Option<AssociationInfo> {
         self.handle.with(|state, _| state.endpoint.info(self.handle.id))
     }
 
-    /// Returns the statistics of the association; `None` once it has ended.
+    /// Returns the statistics of the association; `None` once the association has ended.
     #[must_use]
     pub fn stats(&self) -> Option<AssociationStats> {
         self.handle.with(|state, _| state.endpoint.stats(self.handle.id))
     }
 
-    /// Shuts the association down gracefully: messages sent before are delivered first, and sending is an error from now
-    /// on. Returns at once; wait with [`closed`](Self::closed).
+    /// Shuts the association down gracefully. Messages sent before are still delivered, and sending returns an error from
+    /// now on. The call does not wait for the end; [`closed`](Self::closed) does.
     pub fn close(&self) {
         self.handle.with(|state, now| state.close(now, self.handle.id));
     }
@@ -290,20 +293,20 @@ impl Association {
         self.abort_because(b"");
     }
 
-    /// Aborts the association with a reason for the peer's program, which receives at most 512 bytes of it
+    /// Aborts the association with a reason. The peer's program receives at most 512 bytes of it
     /// ([`Event::AbortReason`](crate::Event::AbortReason)).
     pub fn abort_because(&self, reason: impl AsRef<[u8]>) {
         self.handle.with(|state, now| state.abort(now, self.handle.id, reason.as_ref()));
     }
 
-    /// Waits for the end of the association.
+    /// Waits until the association has ended, and returns the reason.
     ///
-    /// Cancel-safe: dropping it early has no effect.
+    /// Cancel-safe: dropping the future has no effect.
     pub async fn closed(&self) -> CloseReason {
         self.handle.until(&self.handle.signals.state, |state, _| self.reason(state)).await
     }
 
-    /// Returns why the association has ended, if it has.
+    /// Returns the reason why the association has ended; `None` if it has not ended.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.handle.with(|state, _| self.reason(state))

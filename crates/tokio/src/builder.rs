@@ -1,11 +1,12 @@
-//! Typed methods for the most common settings; all others are set by key.
+//! Typed methods for the most common settings. All other settings are set by key.
 //!
-//! Home of RFC 9260 §16 as far as this crate goes: the engine's table lists the settings and their sources.
+//! Home of RFC 9260 §16 as far as this crate implements it. The engine's table lists the settings and the sources of their
+//! values.
 
 use anabranch_sctp::{Config, KnobError, SchedulerKind};
 use std::time::Duration;
 
-/// Builds a [`Config`], starting from the profile `modern`.
+/// Builds a [`Config`] that starts from the profile `modern`.
 ///
 /// ```
 /// use anabranch_tokio::{ConfigBuilder, SchedulerKind};
@@ -27,7 +28,7 @@ use std::time::Duration;
 #[must_use = "`build` makes the settings"]
 pub struct ConfigBuilder {
     config: Config,
-    /// The first error.
+    /// The first error of a `set` call.
     wrong: Option<KnobError>,
 }
 
@@ -44,17 +45,17 @@ impl From<Config> for ConfigBuilder {
 }
 
 impl ConfigBuilder {
-    /// Starts from the profile `modern`.
+    /// Creates a builder that starts from the profile `modern`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts from the literal values of RFC 9260.
+    /// Creates a builder that starts from the literal values of RFC 9260.
     pub fn rfc9260() -> Self {
         Self::from(Config::default())
     }
 
-    /// Sets any setting by its key and text form; see [`Config::knobs`].
+    /// Sets any setting from its key and its text form; see [`Config::knobs`].
     pub fn set(mut self, key: &str, value: &str) -> Self {
         if let Err(why) = self.config.set(key, value) {
             self.wrong.get_or_insert(why);
@@ -62,19 +63,18 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets the number of streams that are requested and granted in each direction.
+    /// Sets the number of streams that this side requests and grants in each direction.
     pub fn streams(self, streams: u16) -> Self {
         self.set("streams", &streams.to_string())
     }
 
-    /// Sets the receive buffer of an association in bytes: the maximum of data that the peer may send and that is not
-    /// read yet.
+    /// Sets the receive buffer of an association in bytes, which limits the data that the peer may send before it is read.
     pub fn receive_buffer(self, bytes: u64) -> Self {
         self.set("rcvbuf", &format!("{bytes}B"))
     }
 
-    /// Sets the send buffer of an association in bytes: the maximum of data that is unsent or unacknowledged. No message
-    /// may be larger.
+    /// Sets the send buffer of an association in bytes, which limits the data that is unsent or unacknowledged. No message
+    /// may be larger than the send buffer.
     pub fn send_buffer(self, bytes: u64) -> Self {
         self.set("sndbuf", &format!("{bytes}B"))
     }
@@ -85,7 +85,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets the retransmission timeout before the first measurement.
+    /// Sets the retransmission timeout that applies before the first round-trip time measurement.
     pub fn rto_initial(mut self, initial: Duration) -> Self {
         self.config.rto_initial = initial;
         self
@@ -97,20 +97,20 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets the number of consecutive errors after which a path fails, and after which an association fails.
+    /// Sets the numbers of consecutive errors after which a path fails, and after which an association fails.
     pub fn retransmissions(mut self, path: u32, association: u32) -> Self {
         (self.config.path_max_retrans, self.config.assoc_max_retrans) = (path, association);
         self
     }
 
-    /// Sets the number of consecutive errors after which data avoids a path for the time being (RFC 7829). With `None`,
-    /// data leaves a path only when it has failed.
+    /// Sets the number of consecutive errors after which a path counts as potentially failed (RFC 7829). Data avoids such a
+    /// path until it answers. With `None`, data leaves a path only when the path has failed.
     pub fn potentially_failed(mut self, errors: Option<u32>) -> Self {
         self.config.pf_max_retrans = errors;
         self
     }
 
-    /// Sets the maximum number of retransmissions of the first two handshake packets, which limits how long
+    /// Sets the maximum number of retransmissions of an INIT or a COOKIE ECHO. It limits how long
     /// [`Endpoint::connect`](crate::Endpoint::connect) waits.
     pub fn connect_retransmissions(mut self, most: u32) -> Self {
         self.config.init_max_retrans = most;
@@ -123,7 +123,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets whether messages may be abandoned (RFC 3758), see [`SendOptions`](crate::SendOptions).
+    /// Sets whether messages may be abandoned (RFC 3758); see [`SendOptions`](crate::SendOptions).
     pub fn partial_reliability(mut self, on: bool) -> Self {
         self.config.partial_reliability = on;
         self
@@ -141,13 +141,14 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets whether chunks can be authenticated (RFC 4895).
+    /// Sets whether chunks are authenticated (RFC 4895).
     pub fn authentication(mut self, on: bool) -> Self {
         self.config.auth = on;
         self
     }
 
-    /// Sets whether addresses may be added and removed during an association (RFC 5061), which requires authentication.
+    /// Sets whether addresses may be added and removed during an association (RFC 5061). Turning this on also turns
+    /// authentication on, which RFC 5061 requires.
     pub fn dynamic_addresses(mut self, on: bool) -> Self {
         self.config.asconf = on;
         self.config.auth |= on;
@@ -157,7 +158,7 @@ impl ConfigBuilder {
     /// Returns the settings.
     ///
     /// # Errors
-    /// [`KnobError`]: an invalid value, or two values that contradict each other.
+    /// [`KnobError`], if a value is invalid, or if two values contradict each other.
     pub fn build(self) -> Result<Config, KnobError> {
         match self.wrong {
             Some(wrong) => Err(wrong),

@@ -1,5 +1,5 @@
-//! The thread of an endpoint: a world of the operating system, its socket, and the loop that moves packets and time
-//! between these and the engine.
+//! The thread of an endpoint. It has an `OsWorld`, a socket, and the loop that passes packets and time to the engine and
+//! packets back to the network.
 
 #[cfg(feature = "dtls")]
 use crate::dtls::Names;
@@ -24,14 +24,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::oneshot;
 
-/// A started endpoint.
+/// The result of starting an endpoint.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) shared: Arc<Shared>,
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// Starts an endpoint in a thread of its own.
+/// Starts an endpoint in a thread of its own, and waits until it has bound its socket.
 pub(crate) async fn start(
     options: Options,
     #[cfg(feature = "dtls")] names: Option<Names>,
@@ -39,7 +39,7 @@ pub(crate) async fn start(
     let (begun, beginning) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // Without a world, `begun` is dropped with the closure, and the waiting caller gets an error.
+        // If the `OsWorld` cannot be created, `begun` is dropped with this closure, and the caller below gets an error.
         os::run(world, async |world| {
             let ready = Thread::begin(
                 world,
@@ -60,8 +60,8 @@ pub(crate) async fn start(
     beginning.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
 }
 
-/// Adapts an association's settings to this crate: buffers use the memory that all associations share. Packets shrink
-/// when they vanish because of their size, unless the program has chosen a path MTU discovery method.
+/// Adapts the settings of an association to this crate. Buffers take their memory from the budget that all associations
+/// share. If the program has not chosen a method of path MTU discovery, packets become smaller when large ones are lost.
 pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     let set = config.prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages");
     debug_assert!(set.is_ok(), "a value of the knob");
@@ -71,21 +71,21 @@ pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     config
 }
 
-/// Half of the memory is reserved for this number of associations, the same amount for each.
+/// The number of associations for which half of the memory is reserved, with the same amount for each.
 const FLOORS: u64 = 4096;
 
 /// The state of the endpoint's thread.
 struct Thread {
     world: OsWorld,
     driver: Driver<OsWorld, Box<dyn Datagrams>>,
-    /// The DTLS layer, which knows why a peer was lost.
+    /// The DTLS layer, which can tell why a peer was lost; `None` without DTLS.
     layer: Option<Rc<dyn Layer>>,
     #[cfg(feature = "dtls")]
     names: Option<(Rc<DtlsLayer<OsWorld>>, Names)>,
     shared: Arc<Shared>,
-    /// The UDP port, or 0.
+    /// The UDP port, or 0 if packets are sent on IP.
     port: u16,
-    /// Whether added and removed addresses are announced to peers.
+    /// Whether changes of the host's addresses are announced to peers.
     dynamic: bool,
 }
 
@@ -117,7 +117,7 @@ impl Thread {
         let layer: Option<Rc<dyn Layer>> = None;
         let mut paths = None;
         if let Some(layer) = &layer {
-            // RFC 8261 §6.1: one DTLS connection per peer, over one path.
+            // RFC 8261 §6.1: a peer has one DTLS connection over one path.
             socket = layer.over(socket);
             paths = Some(1);
             config.asconf = false;
@@ -147,7 +147,7 @@ impl Thread {
         Ok((thread, Started { shared, addresses }))
     }
 
-    /// Runs until the socket fails, or until nobody needs the endpoint any more.
+    /// Runs the endpoint until its socket fails, or until no program needs it any more.
     async fn run(mut self) {
         poll_fn(|cx| {
             #[cfg(feature = "dtls")]

@@ -1,6 +1,6 @@
-//! DTLS below an endpoint: its certificate, and the certificates it trusts.
+//! DTLS below SCTP: the certificate of an endpoint, and the certificates that it trusts.
 //!
-//! Home of RFC 8261 as far as this crate goes; `anabranch-dtls` does the work.
+//! Home of RFC 8261 as far as this crate implements it. The crate `anabranch-dtls` implements the protocol.
 
 use anabranch_dtls::{DtlsLayer, Ends, Settings, Version};
 use anabranch_tls::{Fingerprint, Identity, Surroundings, Trust};
@@ -10,7 +10,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The DTLS settings of an endpoint. A server needs an identity, a client needs trust; an endpoint may have both.
+/// The DTLS settings of an endpoint. To accept associations it needs an identity, and to connect it needs trust. An endpoint
+/// may have both.
 ///
 /// ```
 /// use anabranch_tokio::{Dtls, Fingerprint, Identity};
@@ -24,34 +25,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Dtls {
-    /// The certificate and key for accepting associations; `None`: it accepts none.
+    /// The certificate and key with which the endpoint accepts associations. With `None` it accepts none.
     pub identity: Option<Identity>,
-    /// The certificates that are trusted when connecting; `None`: it connects to no peer.
+    /// The certificates that the endpoint trusts when it connects. With `None` it cannot connect.
     pub trust: Option<Trust>,
-    /// The protocol versions.
+    /// The DTLS versions that the endpoint supports.
     pub version: Version,
 }
 
 impl Dtls {
-    /// A server with this certificate and key (ECDSA P-256).
+    /// Returns the settings of a server with this certificate and key (ECDSA P-256).
     #[must_use]
     pub fn server(identity: Identity) -> Self {
         Self { identity: Some(identity), ..Self::default() }
     }
 
-    /// A client that trusts these certificates.
+    /// Returns the settings of a client that trusts these certificates.
     #[must_use]
     pub fn client(trust: Trust) -> Self {
         Self { trust: Some(trust), ..Self::default() }
     }
 
-    /// A client for the server whose certificate has this fingerprint.
+    /// Returns the settings of a client that trusts only the certificate with this fingerprint.
     #[must_use]
     pub fn client_of(fingerprint: Fingerprint) -> Self {
         Self::client(Trust::Certificate(fingerprint))
     }
 
-    /// Sets the protocol versions.
+    /// Sets the DTLS versions that the endpoint supports.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
         self.version = version;
@@ -67,18 +68,18 @@ impl Dtls {
     }
 }
 
-/// Expected certificate names of servers, on their way to the endpoint's thread.
+/// The names that the certificates of servers must have. The list passes them from the program to the endpoint's thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 
 impl Names {
-    /// Expects a certificate with this name from the server at this address, if a name is given.
+    /// Requires that the certificate of the server at this address has this name. Without a name nothing changes.
     pub(crate) fn expect(&self, server: SocketAddr, name: Option<String>) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.extend(name.map(|name| (server, name)));
     }
 
-    /// Passes the names on to the layer.
+    /// Passes all names in the list to the DTLS layer.
     pub(crate) fn tell(&self, layer: &DtlsLayer<OsWorld>) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (server, name) in names.drain(..) {

@@ -1,4 +1,4 @@
-//! An endpoint: its options, and the handle that programs hold.
+//! An endpoint: its options, and the handle that programs use.
 
 use crate::association::Association;
 use crate::driver;
@@ -14,8 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// The options of an endpoint. Default: SCTP in UDP from a port that the system chooses, on all addresses of the host,
-/// with profile `modern`, accepting no associations.
+/// The options of an endpoint. By default the endpoint sends SCTP in UDP from a port that the system chooses, and uses all
+/// addresses of the host. It has the profile `modern` and accepts no associations.
 ///
 /// ```
 /// use anabranch_tokio::{ConfigBuilder, Options};
@@ -28,24 +28,25 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The local addresses. If empty: all addresses of the host, updated when they change, except link-local ones.
+    /// The local addresses. If the list is empty, the endpoint uses all addresses of the host except link-local ones, and
+    /// follows changes of the host's addresses.
     pub addresses: Vec<IpAddr>,
-    /// The carrier of the packets: UDP or IP.
+    /// The protocol that carries SCTP's packets: UDP or IP.
     pub carrier: Carrier,
-    /// The SCTP port to accept associations on.
+    /// The SCTP port on which associations are accepted; `None` if none are accepted.
     pub listen: Option<u16>,
-    /// The maximum number of associations that wait to be accepted or refused. A peer that connects when it is reached
-    /// has to try again, by the timers of its handshake.
+    /// The maximum number of associations that wait until the program accepts or refuses them. If a peer connects while this
+    /// many wait, its handshake is retried by its timers.
     pub backlog: usize,
-    /// The maximum size in bytes of a received message, see [`RecvError::TooLong`](crate::RecvError::TooLong).
+    /// The maximum size of a received message in bytes; see [`RecvError::TooLong`](crate::RecvError::TooLong).
     pub max_receive: usize,
-    /// The memory in bytes for the messages of all associations together: those that are sent and not acknowledged, and
-    /// those that are received and not read. Each association may always use 1/8192 of it. It may use more, up to its
-    /// `sndbuf` and `rcvbuf`, if its network needs more and enough memory is left for all.
+    /// The memory in bytes for the messages of all associations together: messages that are not acknowledged, and received
+    /// messages that are not read. Each association may always use 1/8192 of this memory. An association whose path needs
+    /// more may use more, up to its `sndbuf` and `rcvbuf`, if enough memory is left for all.
     pub memory: u64,
-    /// The engine's settings: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
+    /// The settings of the SCTP engine: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
     pub config: Config,
-    /// DTLS below SCTP (RFC 8261). An association then has only one path.
+    /// The DTLS settings; `None` for SCTP without DTLS. An association over DTLS (RFC 8261) has only one path.
     #[cfg(feature = "dtls")]
     pub dtls: Option<Dtls>,
 }
@@ -59,7 +60,7 @@ impl Default for Options {
             backlog: 256,
             max_receive: 16 << 20,
             memory: 1 << 30,
-            // The engine's own default is RFC 9260 to the letter; programs get the values that are usual today.
+            // The engine's own default is the literal RFC 9260. Programs get the profile `modern` instead.
             config: Config::profile("modern").unwrap_or_default(),
             #[cfg(feature = "dtls")]
             dtls: None,
@@ -82,14 +83,14 @@ impl Options {
         self
     }
 
-    /// Sends packets in UDP from this port (RFC 6951); with 0 the system chooses one.
+    /// Sends packets in UDP from this port (RFC 6951). With port 0, the system chooses the port.
     #[must_use]
     pub fn udp(mut self, port: u16) -> Self {
         self.carrier = Carrier::Udp { port };
         self
     }
 
-    /// Sends packets directly on IP, as protocol 132. Requires the privilege to open raw sockets.
+    /// Sends packets directly on IP, as protocol 132. This requires the privilege to open raw sockets.
     #[must_use]
     pub fn ip(mut self) -> Self {
         self.carrier = Carrier::Ip;
@@ -103,7 +104,7 @@ impl Options {
         self
     }
 
-    /// Sets the maximum number of associations that wait to be accepted.
+    /// Sets the maximum number of associations that wait until the program accepts or refuses them.
     #[must_use]
     pub fn backlog(mut self, associations: usize) -> Self {
         self.backlog = associations;
@@ -124,14 +125,14 @@ impl Options {
         self
     }
 
-    /// Sets the engine's settings.
+    /// Sets the settings of the SCTP engine.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Uses DTLS below SCTP (RFC 8261).
+    /// Uses DTLS below SCTP (RFC 8261), with these settings.
     #[cfg(feature = "dtls")]
     #[must_use]
     pub fn dtls(mut self, dtls: Dtls) -> Self {
@@ -140,23 +141,23 @@ impl Options {
     }
 }
 
-/// Options of a new association besides the peer's addresses.
+/// The options of a new association, except the peer's addresses.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// The local SCTP port; `None`: any free port.
+    /// The local SCTP port; `None` for any free port.
     pub local_port: Option<u16>,
-    /// The number of streams to request in both directions; `None`: the configured number.
+    /// The number of streams that this side requests in both directions; `None` for the configured number.
     pub streams: Option<u16>,
-    /// The settings of this association; `None`: those of the endpoint.
+    /// The settings of this association; `None` for those of the endpoint.
     pub config: Option<Config>,
-    /// The name that the peer's certificate must have; `None`: its address.
+    /// The name that the peer's certificate must have; `None` if it must be for the peer's address.
     #[cfg(feature = "dtls")]
     pub server_name: Option<String>,
 }
 
 impl ConnectOptions {
-    /// The defaults.
+    /// Returns the default options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -169,14 +170,14 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets the number of streams to request in both directions.
+    /// Sets the number of streams that this side requests in both directions.
     #[must_use]
     pub fn streams(mut self, streams: u16) -> Self {
         self.streams = Some(streams);
         self
     }
 
-    /// Sets the settings of this association.
+    /// Sets the settings of this association, which replace those of the endpoint.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
@@ -192,14 +193,15 @@ impl ConnectOptions {
     }
 }
 
-/// Why an association could not be established.
+/// The reason why an association could not be established.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The handshake could not be begun: no route, no port, no address.
+    /// The handshake could not be started, for example because there is no route, free port or address. The field is the
+    /// reason.
     #[error("cannot connect: {0}")]
     NotBegun(String),
-    /// The handshake failed.
+    /// The handshake failed, for this reason.
     #[error("cannot connect: {0}")]
     Failed(#[from] CloseReason),
     /// The endpoint has ended.
@@ -207,8 +209,8 @@ pub enum ConnectError {
     Ended,
 }
 
-/// A host's SCTP. A clone is another handle of the same endpoint. When the last handle has been dropped, the endpoint
-/// accepts no more associations, and ends after its last one.
+/// The SCTP endpoint of a host. A clone is another handle of the same endpoint. When the last handle has been dropped, the
+/// endpoint accepts no more associations, and it ends after its last association.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -229,10 +231,11 @@ impl Drop for Inner {
 }
 
 impl Endpoint {
-    /// Starts an endpoint with a thread of its own.
+    /// Starts an endpoint in a thread of its own.
     ///
     /// # Errors
-    /// The settings contradict each other (`InvalidInput`), or the thread, the socket or the port is not available.
+    /// `InvalidInput` if the settings contradict each other. Other errors if the thread, the socket or the port is not
+    /// available.
     pub async fn new(options: Options) -> io::Result<Self> {
         options.config.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         #[cfg(feature = "dtls")]
@@ -252,35 +255,36 @@ impl Endpoint {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The local addresses at the start of the endpoint; their ports are UDP ports, or 0 on IP.
+    /// Returns the local addresses at the start of the endpoint. Their ports are UDP ports, or 0 on IP.
     #[must_use]
     pub fn local_addresses(&self) -> &[SocketAddr] {
         &self.inner.addresses
     }
 
-    /// The SCTP port on which associations are accepted, if any.
+    /// Returns the SCTP port on which associations are accepted, if any.
     #[must_use]
     pub fn local_port(&self) -> Option<u16> {
         self.inner.shared.lock().listening()
     }
 
-    /// Connects to SCTP port `port` at the addresses of `peer`, the first of which is the primary path. Their ports are
-    /// the peer's UDP port, or 0 on IP.
+    /// Connects to the SCTP port `port` at the addresses of `peer`. The first address is the primary path. The ports in
+    /// `peer` are the peer's UDP port, or 0 on IP.
     ///
-    /// Cancel-safe: if it is dropped before it is ready, no association remains.
+    /// Cancel-safe: if the future is dropped before it is ready, no association remains.
     ///
     /// # Errors
-    /// [`ConnectError`]; the engine's limits end the wait (Max.Init.Retransmits).
+    /// [`ConnectError`], if no association can be established. The number of retransmissions (Max.Init.Retransmits) limits
+    /// the waiting time.
     pub async fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<Association, ConnectError> {
         self.connect_with(peer, port, ConnectOptions::default()).await
     }
 
-    /// Connects like [`connect`](Self::connect), with options.
+    /// Connects like [`connect`](Self::connect), with these options.
     ///
-    /// Cancel-safe, as [`connect`](Self::connect).
+    /// Cancel-safe, like [`connect`](Self::connect).
     ///
     /// # Errors
-    /// As [`connect`](Self::connect).
+    /// The errors of [`connect`](Self::connect).
     pub async fn connect_with(
         &self,
         peer: &[SocketAddr],
@@ -329,10 +333,10 @@ impl Endpoint {
         })
     }
 
-    /// Returns the next association that a peer has begun, which can be examined before it is accepted. Returns `None` if
-    /// the endpoint does not accept associations (any more).
+    /// Returns the next association that a peer has begun. The program can examine it before accepting it. Returns `None` if
+    /// the endpoint does not accept associations, or not any more.
     ///
-    /// Cancel-safe: if it is dropped before it is ready, no association has been taken.
+    /// Cancel-safe: if the future is dropped before it is ready, no association has been taken.
     pub async fn accept(&self) -> Option<Incoming> {
         let shared = &self.inner.shared;
         loop {
@@ -350,43 +354,43 @@ impl Endpoint {
         }
     }
 
-    /// Adds or replaces a shared key for associations that begin from now on (RFC 4895).
+    /// Adds or replaces a shared key of associations that begin from now on (RFC 4895).
     ///
     /// # Errors
-    /// [`KeyError`].
+    /// [`KeyError`], if the key cannot be set.
     pub fn set_key(&self, key: u16, secret: impl AsRef<[u8]>) -> Result<(), KeyError> {
         self.inner.shared.with(|state, _| state.endpoint.set_key(None, key, secret.as_ref()))
     }
 
-    /// Makes associations that begin from now on sign with this key.
+    /// Makes associations that begin from now on authenticate chunks with this key.
     ///
     /// # Errors
-    /// [`KeyError`].
+    /// [`KeyError`], if the key cannot be activated.
     pub fn activate_key(&self, key: u16) -> Result<(), KeyError> {
         self.inner.shared.with(|state, _| state.endpoint.activate_key(None, key))
     }
 
-    /// The number of associations that have not ended.
+    /// Returns the number of associations that have not ended.
     #[must_use]
     pub fn associations(&self) -> usize {
         self.inner.shared.lock().live()
     }
 
-    /// The totals of all associations of the endpoint.
+    /// Returns the totals of all associations of the endpoint.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.inner.shared.lock().endpoint.totals()
     }
 
-    /// Accepts no more associations and shuts all existing ones down gracefully; those that wait to be accepted are
-    /// refused. Returns at once, see [`wait_idle`](Self::wait_idle).
+    /// Accepts no more associations, refuses those that wait to be accepted, and shuts all existing ones down gracefully.
+    /// The call does not wait for their ends; [`wait_idle`](Self::wait_idle) does.
     pub fn close(&self) {
         self.inner.shared.with(|state, now| state.close_all(now));
     }
 
-    /// Waits until all associations have ended.
+    /// Waits until all associations of the endpoint have ended.
     ///
-    /// Cancel-safe: dropping it early has no effect.
+    /// Cancel-safe: dropping the future has no effect.
     pub async fn wait_idle(&self) {
         let shared = &self.inner.shared;
         loop {

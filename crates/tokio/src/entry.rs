@@ -1,4 +1,5 @@
-//! An association as it is kept behind the lock: its streams, their holders and waiting tasks, and how it ended.
+//! The state of an association that the endpoint keeps behind its lock: the streams, their holders, the waiting tasks, and
+//! the reason of the end.
 //!
 //! Home of no protocol rule.
 
@@ -13,45 +14,45 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::sync::Notify;
 
-/// The notifications of an association for waiting tasks.
+/// The notifications for tasks that wait for an association.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
-    /// The association is established, or has ended.
+    /// The association has been established, or has ended.
     pub(crate) state: Notify,
-    /// A stream has data to read, or there will be no more data.
+    /// A stream has data to read, or no more data will arrive.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream without a holder, or will begin none any more.
+    /// The peer has begun a stream that no program holds, or no more streams will begin.
     pub(crate) begun: Notify,
 }
 
-/// An association.
+/// The state of an association besides the engine's.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) signals: Arc<Signals>,
-    /// The peer's first address, with its SCTP port.
+    /// The peer's first address, with the peer's SCTP port.
     pub(crate) peer: SocketAddr,
-    /// The UDP port from which its packets came, or to which they go, at first.
+    /// The peer's UDP port at the start of the association.
     pub(crate) udp: u16,
     pub(crate) established: bool,
-    /// Whether the peer began it.
+    /// Whether the peer began the association.
     pub(crate) accepted: bool,
-    /// Whether a program holds it, or may still accept it.
+    /// Whether a program holds the association, or may still accept it.
     pub(crate) held: bool,
-    /// Whether this side has started to close it.
+    /// Whether this side has started to close the association.
     pub(crate) closing: bool,
-    /// Whether a task receives messages of any stream.
+    /// Whether a task has received messages from any stream ([`Association::recv`](crate::Association::recv)).
     pub(crate) reads_all: bool,
-    /// Whether the peer has sent everything.
+    /// Whether the peer is shutting down and all its data has arrived.
     pub(crate) peer_shutdown: bool,
     outbound: u16,
     inbound: u16,
-    /// All streams below this number are held.
+    /// The lowest stream number that may be free: all streams below it are held.
     first_free: u16,
-    /// Streams that are held or announced, sorted by number.
+    /// The streams that are held or announced, sorted by number.
     streams: Vec<StreamEntry>,
-    /// Streams that the peer has begun and that have no holder.
+    /// The streams that the peer has begun and that no program holds, in the order in which they began.
     begun: VecDeque<u16>,
-    /// Messages that wait for room in the send buffer.
+    /// The queue of messages that wait for room in the send buffer.
     pub(crate) turns: Turns,
     pub(crate) partials: Partials,
     pub(crate) events: EventQueue,
@@ -62,14 +63,14 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct StreamEntry {
     number: u16,
-    /// Whether the sending half and the receiving half are held.
+    /// Whether the sending half and the receiving half are held, in this order.
     pub(crate) halves: [bool; 2],
-    /// Whether the stream is in `begun`.
+    /// Whether the stream is in the list `begun`.
     announced: bool,
     reader: Option<Waker>,
-    /// The waker of a task that writes bytes and waits for room.
+    /// The waker of a task that writes bytes and waits for room in the send buffer.
     writer: Option<Waker>,
-    /// The task that waits for a lower buffered amount, and its threshold.
+    /// The task that waits until the stream's buffered amount has fallen to this threshold.
     low: Option<Box<(usize, Waker)>>,
 }
 
@@ -106,12 +107,12 @@ impl Entry {
         self.ended.as_ref()
     }
 
-    /// Why nothing more can be sent, if that is so.
+    /// Returns the reason why nothing more can be sent; `None` if sending is possible.
     pub(crate) fn shut(&self) -> Option<CloseReason> {
         self.ended.clone().or_else(|| self.closing.then_some(CloseReason::Finished))
     }
 
-    /// The number of stream pairs that exist in both directions.
+    /// Returns the number of streams that exist in both directions.
     pub(crate) fn pairs(&self) -> u16 {
         self.outbound.min(self.inbound)
     }
@@ -126,7 +127,7 @@ impl Entry {
         self.signals.state.notify_waiters();
     }
 
-    /// Returns the lowest stream without a holder.
+    /// Returns the lowest stream that is not held.
     pub(crate) fn free_stream(&mut self) -> Option<u16> {
         let pairs = self.pairs();
         let free = (self.first_free..pairs).find(|&number| !self.is_held(number));
@@ -145,7 +146,7 @@ impl Entry {
     fn stream(&mut self, number: u16) -> &mut StreamEntry {
         let place = self.place(number).unwrap_or_else(|place| {
             if self.streams.len() < 4 {
-                // Thousands of associations may never use more.
+                // Reserve room for one stream only, because thousands of associations may never use more.
                 self.streams.reserve_exact(1);
             }
             let (halves, announced) = ([false; 2], false);
@@ -156,7 +157,7 @@ impl Entry {
         &mut self.streams[place]
     }
 
-    /// Takes both halves of a stream; returns false if either is held.
+    /// Takes both halves of a stream. Returns false if either half is held.
     pub(crate) fn hold(&mut self, number: u16) -> bool {
         if self.is_held(number) {
             return false;
@@ -165,8 +166,8 @@ impl Entry {
         true
     }
 
-    /// Releases one half of a stream. Returns true if unread data must be discarded, because the sending half is still
-    /// held. Otherwise the data remains for the next holder.
+    /// Releases one half of a stream. Returns true if the unread data must be discarded, because the receiving half was
+    /// released while the sending half is still held. Otherwise the data remains for the next holder of the stream.
     pub(crate) fn give_back(&mut self, number: u16, half: usize) -> bool {
         let stream = self.stream(number);
         stream.halves[half] = false;
@@ -181,19 +182,20 @@ impl Entry {
         half == RECV && held && !self.reads_all
     }
 
-    /// Whether data on a stream is discarded: its receiving half has been dropped, and its sending half is held.
+    /// Whether data on a stream is discarded, because its receiving half has been dropped while its sending half is held.
     pub(crate) fn is_unread(&self, number: u16) -> bool {
         !self.reads_all && self.place(number).is_ok_and(|place| self.streams[place].halves == [true, false])
     }
 
-    /// Removes and returns the first stream that the peer has begun and that has no holder.
+    /// Removes and returns the first stream that the peer has begun and that no program holds.
     pub(crate) fn take_begun(&mut self) -> Option<u16> {
         let number = self.begun.pop_front()?;
         self.stream(number).announced = false;
         Some(number)
     }
 
-    /// Announces a stream without a holder once, when it has data to read.
+    /// Announces a stream with data to read to tasks that accept streams, if no program holds it and it is not announced
+    /// yet.
     pub(crate) fn announce(&mut self, number: u16) {
         if number >= self.pairs() || self.is_held(number) {
             return;
@@ -226,7 +228,8 @@ impl Entry {
         self.stream(number).low = Some(Box::new((most, cx.waker().clone())));
     }
 
-    /// Handles new room in the send buffer: first for messages, then for tasks that write bytes.
+    /// Handles new room in the send buffer. Waiting messages come first; tasks that write bytes are woken if no message
+    /// waits.
     pub(crate) fn on_writable(&mut self) {
         if self.turns.is_empty() {
             self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);
@@ -235,7 +238,7 @@ impl Entry {
         }
     }
 
-    /// Removes a message from the queue after its turn.
+    /// Removes a message from the queue, because it was accepted or its task gave up.
     pub(crate) fn leave(&mut self, ticket: u32) {
         self.turns.leave(ticket);
         if self.turns.is_empty() {
@@ -243,7 +246,7 @@ impl Entry {
         }
     }
 
-    /// Wakes tasks whose streams have drained; returns false if no task waits any more.
+    /// Wakes the tasks whose streams have drained to their thresholds. Returns false if no such task waits any more.
     pub(crate) fn wake_drained(&mut self, endpoint: &Endpoint, id: AssociationId) -> bool {
         let mut waits = false;
         for stream in &mut self.streams {
@@ -261,7 +264,7 @@ impl Entry {
         self.wake_all();
     }
 
-    /// Wakes all tasks that send, because nothing more can be sent.
+    /// Wakes all tasks that wait to send, because nothing more can be sent.
     pub(crate) fn wake_writers(&mut self) {
         self.turns.wake_all();
         self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);
@@ -278,8 +281,8 @@ impl Entry {
         self.signals.begun.notify_waiters();
     }
 
-    /// Records the end of the association; returns false if it had already ended. `most` limits the bytes of messages
-    /// that wait with the events.
+    /// Records the end of the association. Returns false if the association had already ended. `most` limits the bytes of
+    /// undelivered messages in the event queue.
     pub(crate) fn end(&mut self, reason: CloseReason, most: usize) -> bool {
         if self.ended.is_some() {
             return false;

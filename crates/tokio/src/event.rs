@@ -1,7 +1,7 @@
-//! The events of an association other than received messages: about its paths, its streams, its peer, and messages that
-//! were sent.
+//! The events of an association, except received messages. They are about its paths, its streams, its peer, and messages
+//! that were sent.
 //!
-//! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate goes.
+//! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate implements them.
 
 use crate::association::Handle;
 use anabranch_sctp::{AddressChange, Direction, Event as EngineEvent, KeyChange, Policy, ReconfigResult};
@@ -20,80 +20,82 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A path works: it was verified, or has recovered from a failure or a suspected failure.
+    /// A path works: its address was verified, or the path has recovered from a failure or a suspected failure.
     PathUp(IpAddr),
-    /// A path may have failed (RFC 7829): data uses other paths until it answers ([`PathUp`](Self::PathUp)) or has failed
-    /// ([`PathDown`](Self::PathDown)).
+    /// A path may have failed (RFC 7829). Data uses other paths until this path answers ([`PathUp`](Self::PathUp)) or has
+    /// failed ([`PathDown`](Self::PathDown)).
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// Data makes progress again after an interruption, on another path or on one that had failed meanwhile.
+    /// Data makes progress again after an interruption. It uses another path, or a path that had failed during the
+    /// interruption.
     Interrupted {
-        /// True if the peer was the sender: no data arrived. False if this side was: none of its data was acknowledged.
+        /// Who was sending. True if the peer was: no data arrived. False if this side was: none of its data was
+        /// acknowledged.
         received: bool,
-        /// The duration, 100 ms or more.
+        /// The duration of the interruption, which is at least 100 ms.
         outage: Duration,
-        /// The peer's address on the path of the last data before the interruption.
+        /// The peer's address on the path that carried the last data before the interruption.
         from: IpAddr,
-        /// The peer's address on the path of the first data after it.
+        /// The peer's address on the path that carried the first data after the interruption.
         to: IpAddr,
     },
-    /// Data uses this address as the primary destination from now on, as requested by this side or by the peer (RFC 6458
-    /// §6.1.2, RFC 5061 §5.4).
+    /// This address of the peer is the primary destination from now on. This side or the peer has requested the change
+    /// (RFC 6458 §6.1.2, RFC 5061 §5.4).
     PrimaryChanged(IpAddr),
-    /// The peer has added an address (RFC 5061).
+    /// The peer has added this address (RFC 5061).
     AddressAdded(IpAddr),
-    /// The peer has removed an address (RFC 5061).
+    /// The peer has removed this address (RFC 5061).
     AddressRemoved(IpAddr),
-    /// The peer has answered a change of a local address (RFC 5061).
+    /// The peer has answered a request to change a local address of the association (RFC 5061).
     LocalAddress {
         /// The local address.
         address: IpAddr,
-        /// Its new state at the peer.
+        /// The state of the address at the peer after the change.
         change: AddressChange,
     },
     /// The peer is closing the association and accepts no more data. Messages sent before are still delivered.
     PeerShutdown,
-    /// The peer has restarted (RFC 9260 §5.2.4 A): streams start again at 0, and unacknowledged messages are lost.
-    /// [`SendFailed`](Self::SendFailed) has been reported for each of them.
+    /// The peer has restarted (RFC 9260 §5.2.4 A). Sequence numbers of all streams start again at 0, and unacknowledged
+    /// messages are lost. [`SendFailed`](Self::SendFailed) has been reported for each of these messages.
     Restarted,
     /// A message was abandoned according to its [`SendOptions`](crate::SendOptions) (RFC 3758).
     Abandoned {
-        /// The stream it was for.
+        /// The stream of the message.
         stream: u16,
-        /// Its payload protocol identifier.
+        /// The payload protocol identifier of the message.
         ppid: u32,
-        /// The context it was sent with.
+        /// The context with which the message was sent.
         context: u32,
-        /// Its length in bytes.
+        /// The length of the message in bytes.
         length: u32,
-        /// The policy by which it was abandoned.
+        /// The policy by which the message was abandoned.
         policy: Policy,
-        /// Whether at least a part of it had been sent: it may have arrived nevertheless.
+        /// Whether at least a part of the message was sent. The message may have arrived in that case.
         sent: bool,
     },
-    /// A message was not delivered, as far as is known, and will not be sent again (RFC 9260 §11.2.2).
+    /// A message will not be sent again, although as far as is known it was not delivered (RFC 9260 §11.2.2).
     SendFailed(Box<SendFailed>),
-    /// Streams were reset, as requested by either side (RFC 6525): their next message has number 0.
+    /// Streams were reset, as requested by either side (RFC 6525). Their next message has the sequence number 0.
     StreamsReset {
         /// The direction of the streams.
         direction: Direction,
-        /// The streams, in ascending order; empty means all.
+        /// The streams that were reset, in ascending order; an empty list means all streams.
         streams: Box<[u16]>,
     },
-    /// The peer did not do what [`Association::reset_streams`](crate::Association::reset_streams) requested.
+    /// The peer did not perform a reset requested by [`Association::reset_streams`](crate::Association::reset_streams).
     ResetFailed {
         /// The direction of the streams; `None` for the whole association.
         direction: Option<Direction>,
-        /// The streams, in ascending order; empty means all.
+        /// The streams of the request, in ascending order; an empty list means all streams.
         streams: Box<[u16]>,
-        /// The peer's answer.
+        /// The result in the peer's answer.
         result: ReconfigResult,
     },
-    /// The peer asks for a reset of our outgoing streams (RFC 6525 §5.2.3): it happens after the queued messages have
+    /// The peer asks for a reset of our outgoing streams (RFC 6525 §5.2.3). The reset happens after the queued messages have
     /// been sent.
     ResetRequested {
-        /// The streams, in ascending order; empty means all.
+        /// The streams to be reset, in ascending order; an empty list means all streams.
         streams: Box<[u16]>,
     },
     /// Streams were added, as requested by either side (RFC 6525).
@@ -103,13 +105,13 @@ pub enum Event {
         /// The number of additional incoming streams.
         incoming: u16,
     },
-    /// The peer did not do what [`Association::add_streams`](crate::Association::add_streams) requested.
+    /// The peer did not add the streams requested by [`Association::add_streams`](crate::Association::add_streams).
     AddFailed {
-        /// The number of outgoing streams requested.
+        /// The number of outgoing streams that were requested.
         outgoing: u16,
-        /// The number of incoming streams requested.
+        /// The number of incoming streams that were requested.
         incoming: u16,
-        /// The peer's answer.
+        /// The result in the peer's answer.
         result: ReconfigResult,
     },
     /// All sequence numbers of both sides were reset (RFC 6525 §5.2.4).
@@ -118,23 +120,23 @@ pub enum Event {
     Key {
         /// The key's identifier.
         key: u16,
-        /// The change.
+        /// The change of the key.
         change: KeyChange,
     },
-    /// The peer's adaptation layer indication, sent in the handshake (RFC 5061 §4.2.6).
+    /// The peer's adaptation layer indication, which the peer sent in the handshake (RFC 5061 §4.2.6).
     Adaptation(u32),
     /// One cause of an ERROR chunk that the peer has sent (RFC 9260 §3.3.10).
     PeerError {
         /// The cause code.
         code: u16,
-        /// The content of the cause, without its header.
+        /// The content of the error cause, without its header.
         cause: Box<[u8]>,
     },
-    /// The peer's program has aborted the association with this reason. [`Closed`](Self::Closed) follows.
+    /// The peer's program has aborted the association with this reason. The event [`Closed`](Self::Closed) follows.
     AbortReason(Box<[u8]>),
-    /// This number of events was lost because nobody took them; they preceded the next event.
+    /// This number of events before the next event was lost, because the program did not take them in time.
     Missed(u64),
-    /// The association has ended: the last event.
+    /// The association has ended, for this reason. This is the last event.
     Closed(CloseReason),
 }
 
@@ -142,24 +144,24 @@ pub enum Event {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct SendFailed {
-    /// The stream it was for.
+    /// The stream of the message.
     pub stream: u16,
-    /// Its payload protocol identifier.
+    /// The payload protocol identifier of the message.
     pub ppid: u32,
-    /// The context it was sent with.
+    /// The context with which the message was sent.
     pub context: u32,
-    /// Whether it was sent unordered.
+    /// Whether the message was sent unordered.
     pub unordered: bool,
-    /// Whether at least a part of it had been sent: it may have arrived nevertheless.
+    /// Whether at least a part of the message was sent. The message may have arrived in that case.
     pub sent: bool,
-    /// Its length in bytes.
+    /// The length of the message in bytes.
     pub length: u32,
-    /// The message itself; `None` if the peer had acknowledged a part of it.
+    /// The message itself; `None` if the peer has acknowledged a part of the message.
     pub message: Option<Bytes>,
 }
 
 impl Event {
-    /// Converts an engine event; `None` if programs learn of it in another way.
+    /// Converts an event of the engine. Returns `None` if the program learns of it by other means.
     pub(crate) fn of(event: EngineEvent) -> Option<Self> {
         Some(match event {
             EngineEvent::PathUp { address, .. } => Self::PathUp(address),
@@ -202,7 +204,7 @@ impl Event {
         })
     }
 
-    /// The number of bytes that are kept with the event besides its own.
+    /// Returns the number of bytes of the undelivered message that the event holds.
     fn weight(&self) -> usize {
         match self {
             Self::SendFailed(failed) => failed.message.as_ref().map_or(0, Bytes::len),
@@ -211,26 +213,26 @@ impl Event {
     }
 }
 
-/// The most recent events of an association that have not been taken yet.
+/// The queue of the most recent events of an association that the program has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     waiting: VecDeque<Event>,
-    /// The bytes of undelivered messages among them.
+    /// The bytes of undelivered messages in the queue.
     weight: usize,
     missed: u64,
-    /// Whether a program takes the events.
+    /// Whether a program has asked for the events.
     listening: bool,
-    /// Whether the last event has been taken.
+    /// Whether the last event (`Closed`) has been taken.
     done: bool,
     wakers: Vec<Waker>,
 }
 
 impl EventQueue {
-    /// Adds an event. `most` limits the bytes of messages that wait with the events.
+    /// Adds an event to the queue. `most` limits the bytes of undelivered messages in the queue.
     pub(crate) fn push(&mut self, event: Event, most: usize) {
         self.weight += event.weight();
         if self.waiting.capacity() == 0 {
-            // Of thousands of associations, few may ever have more than one event.
+            // Reserve room for one event only, because most associations never have more than one waiting.
             self.waiting.reserve_exact(1);
         }
         self.waiting.push_back(event);
@@ -242,7 +244,7 @@ impl EventQueue {
         self.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Notes that a program takes the events from now on.
+    /// Records that a program takes the events from now on.
     pub(crate) fn listen(&mut self) {
         self.listening = true;
     }
@@ -260,7 +262,7 @@ impl EventQueue {
             None if self.done => Poll::Ready(None),
             None => {
                 if !self.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    // Mostly only one task waits for events.
+                    // Reserve room for one waker only, because usually only one task waits for events.
                     self.wakers.reserve_exact(1);
                     self.wakers.push(cx.waker().clone());
                 }
@@ -273,24 +275,24 @@ impl EventQueue {
 /// The maximum number of waiting events.
 const MAX_EVENTS: usize = 256;
 
-/// The maximum number of waiting events before a program has asked for them.
+/// The maximum number of waiting events before a program has asked for the events.
 const MAX_UNHEARD: usize = 16;
 
-/// The events of an association from its start, in the order in which they occurred: a [`Stream`]. An association has one
-/// list of events, and each event goes to the first task that takes it.
+/// A [`Stream`] of the events of an association from its start, in the order in which they occurred. An association has one
+/// queue of events, and each event goes to the first task that takes it.
 ///
-/// At most 256 events wait, with undelivered messages of at most the size of the send buffer. [`Event::Missed`] reports
-/// how many were lost beyond that. Before [`Association::events`](crate::Association::events) is called, at most 16
-/// events wait.
+/// At most 256 events wait in the queue, or 16 before [`Association::events`](crate::Association::events) is called. The
+/// undelivered messages in these events take at most the size of the send buffer. If there are more events, the oldest are
+/// lost, and [`Event::Missed`] reports how many.
 #[derive(Debug)]
 pub struct Events {
     pub(crate) handle: Arc<Handle>,
 }
 
 impl Events {
-    /// Returns the next event; `None` after [`Event::Closed`].
+    /// Waits for the next event. Returns `None` after [`Event::Closed`].
     ///
-    /// Cancel-safe: if it is dropped before it is ready, no event has been taken.
+    /// Cancel-safe: if the future is dropped before it is ready, no event has been taken.
     pub async fn next(&mut self) -> Option<Event> {
         poll_fn(|cx| self.poll_event(cx)).await
     }

@@ -1,4 +1,4 @@
-//! An association that a peer has begun and that has not been accepted yet.
+//! An association that a peer has begun, and that the program has not accepted yet.
 
 use crate::association::Association;
 use crate::shared::Shared;
@@ -8,12 +8,13 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// An association that a peer has begun and that has not been accepted yet. The peer has proven that it receives packets
-/// at its address, and waits; no other state is kept for it. Dropping this refuses the association.
+/// An association that a peer has begun, and that the program has not accepted yet. The peer has proven that it receives
+/// packets at its address, and waits for an answer. No other state is kept for it. Dropping this value refuses the
+/// association.
 #[must_use = "dropped, it is refused"]
 pub struct Incoming {
     shared: Arc<Shared>,
-    /// `None` once it has been accepted or refused.
+    /// The request of the peer; `None` once it has been accepted or refused.
     request: Option<Request>,
 }
 
@@ -35,41 +36,42 @@ impl Incoming {
         }
     }
 
-    /// The peer's source address, with its SCTP port.
+    /// Returns the source address of the peer's packet, with the peer's SCTP port.
     #[must_use]
     pub fn remote_address(&self) -> SocketAddr {
         SocketAddr::new(self.request().peer.ip(), self.request().peer_port)
     }
 
-    /// The peer's UDP port; 0 on IP.
+    /// Returns the peer's UDP port; 0 on IP.
     #[must_use]
     pub fn remote_udp_port(&self) -> u16 {
         self.request().peer.port()
     }
 
-    /// All addresses of the peer, as it has listed them.
+    /// Returns all addresses that the peer has listed in its INIT.
     #[must_use]
     pub fn remote_addresses(&self) -> &[IpAddr] {
         &self.request().addresses
     }
 
-    /// The local SCTP port to which the peer connects.
+    /// Returns the local SCTP port to which the peer connects.
     #[must_use]
     pub fn local_port(&self) -> u16 {
         self.request().port
     }
 
-    /// The number of stream pairs that both sides would have.
+    /// Returns the number of streams that would exist in both directions.
     #[must_use]
     pub fn streams(&self) -> u16 {
         self.request().outbound_streams.min(self.request().inbound_streams)
     }
 
-    /// Accepts the association, which completes the peer's handshake.
+    /// Accepts the association. The endpoint answers the peer's COOKIE ECHO, which completes the handshake.
     ///
     /// # Errors
-    /// It is no longer available. It may have waited for longer than its State Cookie is valid (`cookie_life`); then the
-    /// peer gets an error and may start again. Or its peer has given up, or the endpoint accepts none any more.
+    /// The association is no longer available. This happens if it has waited longer than its State Cookie is valid
+    /// (`cookie_life`), and the peer gets an error and may start again. It also happens if the peer has given up, or if the
+    /// endpoint accepts no more associations.
     pub fn accept(mut self) -> Result<Association, CloseReason> {
         let peer = self.remote_address();
         let request = self.request.take();
@@ -91,10 +93,11 @@ impl Incoming {
         }
     }
 
-    /// Refuses the association with an ABORT: the peer's handshake fails.
+    /// Refuses the association with an ABORT, which makes the peer's handshake fail.
     pub fn refuse(self) {}
 
-    /// Refuses the association with a reason for the peer's program, which receives at most 512 bytes of it.
+    /// Refuses the association, and sends `reason` to the peer. The peer's program receives at most the first 512 bytes of
+    /// `reason`.
     pub fn refuse_because(mut self, reason: impl AsRef<[u8]>) {
         self.decide(reason.as_ref());
     }

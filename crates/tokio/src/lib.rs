@@ -1,4 +1,4 @@
-//! SCTP for programs on tokio, with names that are familiar from quinn.
+//! SCTP for programs that use tokio. Types and methods have the names that quinn uses.
 //!
 //! | type | content |
 //! |---|---|
@@ -16,7 +16,7 @@
 //!
 //! #[tokio::main]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // A server with two addresses. Each of its associations has a path to either.
+//!     // A server with two addresses. Each of its associations has a path to each address.
 //!     let both = ["127.0.0.1".parse()?, "127.0.0.2".parse()?];
 //!     let server = Endpoint::new(Options::default().addresses(both).listen(7)).await?;
 //!     let at = server.local_addresses().to_vec();
@@ -25,7 +25,7 @@
 //!             println!("somebody at {:?}", incoming.remote_addresses());
 //!             let association = incoming.accept().expect("it has just come");
 //!             tokio::spawn(async move {
-//!                 // Every message goes back on the stream it came on, as what it came.
+//!                 // Send each message back on its stream, with the same attributes.
 //!                 while let Ok(message) = association.recv().await {
 //!                     let options = SendOptions::new().ppid(message.ppid).unordered(message.unordered);
 //!                     association.send(message.stream, message.bytes, &options).await.expect("the client is there");
@@ -45,7 +45,7 @@
 //!         println!("{}: RTT {:?}, cwnd {}", path.address, path.srtt, path.cwnd);
 //!     }
 //!     association.close();
-//!     // What happened; the last is `Closed`.
+//!     // Print all events. The last one is `Closed`.
 //!     while let Some(event) = events.next().await {
 //!         println!("{event:?}");
 //!     }
@@ -53,29 +53,30 @@
 //! }
 //! ```
 //!
-//! All types are `Send`. The engine runs in a thread of the endpoint and is shared with the program behind a lock. So a
-//! sent message is in the engine's send buffer at once, and a received message stays in its receive buffer until it is
-//! read. Nothing else stores messages, and both buffers are bounded in bytes (`sndbuf`, `rcvbuf`). A reader that does not
-//! read stops the peer, and a writer waits for the network.
+//! All types are `Send`. The engine runs in a thread of the endpoint, and the program shares it behind a lock. A sent
+//! message is in the engine's send buffer at once. A received message stays in the engine's receive buffer until the program
+//! reads it. Messages are not stored anywhere else, and the size of both buffers is limited (`sndbuf`, `rcvbuf`). If a
+//! program does not read, the peer has to stop sending. If the send buffer is full, a writer has to wait.
 //!
-//! The package's examples are an `echo`, a `chat`, a client with two paths (`multihoming`), and an unchanged `axum`
+//! The package has these examples: `echo`, `chat`, a client with two paths (`multihoming`), and an unchanged `axum`
 //! application that is served over SCTP.
 //!
 //! # Two ways to read and write
 //!
-//! [`Association::send`] and [`Association::recv`] handle messages of any stream: one task can serve them all. Or each
-//! task holds a stream of its own: [`Association::open_bi`], [`Association::accept_bi`]. Each message goes to the first
-//! task that asks for it, so a program should read in only one of the two ways.
-//!
-//! # DTLS
-//!
+//! [`Association::send`] and [`Association::recv`] handle messages of any stream, so one task can serve all streams. With
+//! [`Association::open_bi`] and [`Association::accept_bi`], each task holds a stream of its own. Each received message goes
+//! to the first task that asks for it, so a program should read in only one of these two ways.
 //!
 //! # Inside
 //!
-//! Each endpoint is a world of the operating system in a thread of its own. That thread runs the drive loop over SCTP's engine, or over DTLS
-//! beneath it. The program's calls use the same engine behind one lock (`state`, `shared`), as quinn does for a connection. No call leaves
-//! anything half done when it is dropped at an await, and nobody holds the lock across an await. Writers that wait for room take turns
-//! (`turns`). What was read of an incomplete message waits in `partial`.
+//! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers. The
+//! thread runs the loop that drives the SCTP engine, or the engine over DTLS. Calls of the program use the same engine
+//! behind one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await. A call that
+//! is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer take turns (`turns`). The
+//! received parts of an incomplete message wait in `partial`.
+//!
+//! # DTLS
+//!
 #![cfg_attr(
     feature = "dtls",
     doc = r#"
@@ -101,24 +102,26 @@ assert_eq!(theirs.recv().await?.bytes, "in private");
 "#
 )]
 //!
-//! With [`Options::dtls`](Options), SCTP's packets are carried in DTLS 1.3 or 1.2 (RFC 8261). A server shows a
-//! certificate; a client trusts authorities or one fingerprint. An association over DTLS has one path. All associations
-//! between two UDP ports share one DTLS connection. Without the feature `dtls`, which is on by default, none of this is
-//! built.
+//! With [`Options::dtls`](Options), SCTP's packets are carried in DTLS 1.3 or 1.2 (RFC 8261). A server needs a certificate,
+//! and a client trusts authorities or one fingerprint. An association over DTLS has one path. All associations between two
+//! UDP ports share one DTLS connection. DTLS is built only with the feature `dtls`, which is on by default.
 //!
-//! # How things end
+//! # The end of streams, associations and endpoints
 //!
-//! Dropping a handle closes gracefully. A stream's number is available again when both halves have been dropped. An
-//! association is shut down (RFC 9260 §9.2) when its last handle and stream have been dropped. An endpoint's thread ends
-//! after its last association. [`Association::closed`] says why an association ended; then sending fails, and receiving
+//! Dropping a handle closes gracefully:
+//! - A stream's number is available again when both halves of the stream have been dropped.
+//! - An association is shut down (RFC 9260 §9.2) when its last handle and its last stream have been dropped.
+//! - An endpoint's thread ends after its last association, when all handles of the endpoint have been dropped.
+//!
+//! [`Association::closed`] returns the reason why an association ended. Sending on an ended association fails. Receiving
 //! fails after all received messages have been read.
 //!
-//! SCTP has no half-close: a reader sees the end when the association ends. A protocol above SCTP has to mark the end of
-//! a request itself, as HTTP does.
+//! SCTP has no half-close, so a reader sees the end of a stream only when the association ends. A protocol above SCTP has to
+//! mark the end of a request itself, as HTTP does.
 //!
 //! # Cancellation
 //!
-//! Every call may be dropped at any await, as `tokio::select!` does. The documentation of each call describes the effect:
+//! Every future may be dropped at any await, as `tokio::select!` does. The documentation of each call describes the effect:
 //!
 //! | call | effect of dropping it early |
 //! |---|---|
@@ -131,11 +134,12 @@ assert_eq!(theirs.recv().await?.bytes, "in private");
 //! | [`Endpoint::new`] | no endpoint remains |
 //!
 //! All other calls return at once. `AsyncReadExt::read` and `AsyncWriteExt::write` are equally safe. tokio's loops over
-//! them (`read_exact`, `write_all`, `read_to_end`, `copy`) are not, as for any stream: the number of bytes done is lost.
+//! these calls (`read_exact`, `write_all`, `read_to_end`, `copy`) are not safe, as for any stream: the number of bytes
+//! transferred so far is lost.
 //!
 //! # Platforms
 //!
-//! Linux only. On other systems compilation fails with a message.
+//! This crate supports only Linux. On other systems, compilation fails with a message.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("anabranch-tokio runs on Linux only: it uses Linux's timers, netlink and UDP offloads");
@@ -206,7 +210,7 @@ pub use message::{Received, RecvError, SendError, SendOptions};
 #[cfg(target_os = "linux")]
 pub use stream::{RecvStream, SendStream};
 
-/// The example of README.md.
+/// Tests the example in README.md.
 #[cfg(all(doctest, target_os = "linux"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

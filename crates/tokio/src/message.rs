@@ -1,7 +1,7 @@
-//! Messages as programs send and receive them: the options of a sent message, the attributes of a received one, and the
-//! errors of both.
+//! Messages as programs send and receive them: the options of a sent message, the attributes of a received message, and the
+//! errors of sending and receiving.
 //!
-//! Home of RFC 9260 §11.1.5 and §11.1.7, RFC 3758 §4.1, RFC 7496 §3 as far as this crate goes.
+//! Home of RFC 9260 §11.1.5 and §11.1.7, RFC 3758 §4.1, RFC 7496 §3 as far as this crate implements them.
 
 use anabranch_sctp::{Message, Reliability};
 use anabranch_transport::CloseReason;
@@ -9,7 +9,8 @@ use bytes::Bytes;
 use std::io;
 use std::time::Duration;
 
-/// How a message is sent. Default: payload protocol identifier 0, in the order of its stream, fully reliable.
+/// The options with which a message is sent. By default the payload protocol identifier is 0, and the message is delivered
+/// reliably and in the order of its stream.
 ///
 /// ```
 /// use anabranch_tokio::SendOptions;
@@ -29,77 +30,79 @@ pub struct SendOptions {
 }
 
 impl SendOptions {
-    /// The defaults.
+    /// Returns the default options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets the payload protocol identifier, which the peer receives; SCTP itself does not use it (RFC 9260 §3.3.1).
+    /// Sets the payload protocol identifier, which the peer's program receives. SCTP itself does not use it
+    /// (RFC 9260 §3.3.1).
     #[must_use]
     pub fn ppid(mut self, ppid: u32) -> Self {
         self.ppid = Some(ppid);
         self
     }
 
-    /// Sets whether the message is delivered as soon as it has arrived, even if earlier ones are missing (RFC 9260 §6.6).
+    /// Sets whether the message is unordered: delivered as soon as it has arrived, even if earlier messages are missing
+    /// (RFC 9260 §6.6).
     #[must_use]
     pub fn unordered(mut self, unordered: bool) -> Self {
         self.unordered = unordered;
         self
     }
 
-    /// Sets whether the peer is asked to acknowledge the message at once (RFC 7053).
+    /// Sets whether the peer is asked to acknowledge the message without delay (RFC 7053).
     #[must_use]
     pub fn immediate(mut self, immediate: bool) -> Self {
         self.immediate = immediate;
         self
     }
 
-    /// Sets the reliability. [`lifetime`](Self::lifetime), [`retransmissions`](Self::retransmissions) and
-    /// [`priority`](Self::priority) set it, too; the last call counts.
+    /// Sets the reliability of the message. [`lifetime`](Self::lifetime), [`retransmissions`](Self::retransmissions) and
+    /// [`priority`](Self::priority) set it, too. The last of these calls applies.
     #[must_use]
     pub fn reliability(mut self, reliability: Reliability) -> Self {
         self.reliability = reliability;
         self
     }
 
-    /// Abandons the message if it was not delivered within this time (RFC 3758 §4.1).
+    /// Abandons the message if it has not been delivered within this time (RFC 3758 §4.1).
     #[must_use]
     pub fn lifetime(self, lifetime: Duration) -> Self {
         self.reliability(Reliability::Lifetime(lifetime))
     }
 
-    /// Abandons the message after each of its chunks was retransmitted this often; with 0 it is sent once (RFC 7496
-    /// §3.1).
+    /// Abandons the message when one of its chunks is lost after this number of retransmissions (RFC 7496 §3.1). With 0,
+    /// each chunk is sent once.
     #[must_use]
     pub fn retransmissions(self, most: u32) -> Self {
         self.reliability(Reliability::Retransmissions(most))
     }
 
-    /// Abandons the message if the send buffer is full and a message of a higher priority is sent; 0 is the highest
-    /// (RFC 7496 §3.2).
+    /// Abandons the message if the send buffer is full when a message of a higher priority is sent. 0 is the highest
+    /// priority (RFC 7496 §3.2).
     #[must_use]
     pub fn priority(self, priority: u32) -> Self {
         self.reliability(Reliability::Priority(priority))
     }
 
-    /// Sets a number chosen by the program, which is returned with [`Event::Abandoned`](crate::Event::Abandoned) and
-    /// [`Event::SendFailed`](crate::Event::SendFailed).
+    /// Sets a number of the program's choice, which [`Event::Abandoned`](crate::Event::Abandoned) and
+    /// [`Event::SendFailed`](crate::Event::SendFailed) return.
     #[must_use]
     pub fn context(mut self, context: u32) -> Self {
         self.context = context;
         self
     }
 
-    /// Sets the shared key that signs the message instead of the active one, if chunks are authenticated (RFC 4895).
+    /// Sets the shared key that authenticates the message instead of the active key, if chunks are authenticated (RFC 4895).
     #[must_use]
     pub fn key(mut self, key: u16) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Converts to the engine's form, with this identifier if none was set.
+    /// Converts the options to the engine's form. `ppid` is the payload protocol identifier if the program has set none.
     pub(crate) fn message(&self, stream: u16, ppid: u32) -> Message {
         Message {
             stream,
@@ -117,51 +120,53 @@ impl SendOptions {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Received {
-    /// Its stream.
+    /// The stream of the message.
     pub stream: u16,
-    /// Its payload protocol identifier.
+    /// The payload protocol identifier of the message.
     pub ppid: u32,
-    /// Whether it was sent unordered.
+    /// Whether the message was sent unordered.
     pub unordered: bool,
-    /// Its sequence number in the stream (SSN); with I-DATA the lower half of its message identifier (RFC 8260 §2.1).
+    /// The stream sequence number (SSN) of the message; with I-DATA, the lower half of its message identifier
+    /// (RFC 8260 §2.1).
     pub ssn: u16,
-    /// The message.
+    /// The content of the message.
     pub bytes: Bytes,
 }
 
-/// Why no message was received.
+/// The reason why no message was received.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// A message is larger than [`Options::max_receive`](crate::Options::max_receive). The rest of it is skipped: the
+    /// A message is larger than [`Options::max_receive`](crate::Options::max_receive). The message is discarded, and the
     /// next call returns the next message.
     #[error("a message of more than {limit} bytes on stream {stream}")]
     TooLong {
-        /// Its stream.
+        /// The stream of the message.
         stream: u16,
-        /// The limit in bytes.
+        /// The maximum size of a message in bytes.
         limit: usize,
     },
-    /// The association has ended, and everything that came before has been read.
+    /// The association has ended, and all messages that arrived before the end have been read.
     #[error(transparent)]
     Closed(#[from] CloseReason),
 }
 
-/// Why a message was not accepted. No part of it was sent.
+/// The reason why a message was not accepted. No part of the message was sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// There is no room for it now; only from [`Association::try_send`](crate::Association::try_send).
+    /// The send buffer has no room for the message now. Only [`Association::try_send`](crate::Association::try_send) returns
+    /// this error.
     #[error("the send buffer is full")]
     Full,
-    /// It can never fit into the send buffer, see
+    /// The message is larger than the send buffer, see
     /// [`Association::max_message_size`](crate::Association::max_message_size).
     #[error("the message is larger than {limit} bytes")]
     TooLarge {
-        /// The maximum size in bytes.
+        /// The maximum size of a message in bytes.
         limit: usize,
     },
-    /// The message is empty; a message has at least one byte (RFC 9260 §3.3.1).
+    /// The message is empty. A message has at least one byte (RFC 9260 §3.3.1).
     #[error("an empty message cannot be sent")]
     Empty,
     /// The association has no outgoing stream with this number.
@@ -170,7 +175,7 @@ pub enum SendError {
     /// The association has no shared key with this number, or does not authenticate chunks (RFC 4895).
     #[error("there is no shared key {0}")]
     NoSuchKey(u16),
-    /// The association has ended, or is being closed by either side.
+    /// The association has ended, or either side is closing it.
     #[error(transparent)]
     Closed(#[from] CloseReason),
 }

@@ -1,23 +1,23 @@
-//! Messages of which a part was read. The engine delivers large messages in parts (RFC 9260 §6.9), but programs receive
-//! them whole. The received parts wait here, so that a waiting call may be dropped at any time.
+//! Messages that have been received in part. The engine delivers a large message in parts (RFC 9260 §6.9), but programs
+//! receive it as a whole. The received parts are kept here, so that a waiting call may be dropped at any time.
 //!
-//! Home of RFC 6458 §3.1.4 (partial delivery) as far as this crate goes.
+//! Home of RFC 6458 §3.1.4 (partial delivery) as far as this crate implements it.
 
 use crate::message::{Received, RecvError};
 use anabranch_sctp::Received as Part;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Messages that have been read in part: at most one per stream and kind.
+/// The messages that have been received in part: at most one ordered and one unordered message per stream.
 #[derive(Debug, Default)]
 pub(crate) struct Partials(Vec<Partial>);
 
-/// A message that has been read in part.
+/// A message that has been received in part.
 #[derive(Debug)]
 struct Partial {
     stream: u16,
     unordered: bool,
     bytes: BytesMut,
-    /// Whether it was too long: its remaining parts are discarded.
+    /// Whether the message was too long, so that its remaining parts are discarded.
     passed_over: bool,
 }
 
@@ -26,7 +26,8 @@ impl Partials {
         self.0.iter().position(|partial| partial.stream == stream && partial.unordered == unordered)
     }
 
-    /// Adds a part of a message, `bytes`; returns the message once it is complete. It has at most `limit` bytes.
+    /// Adds the part `bytes` of a message. Returns the message once it is complete. A message of more than `limit` bytes is
+    /// an error.
     pub(crate) fn take_in(
         &mut self,
         stream: u16,
@@ -36,7 +37,7 @@ impl Partials {
     ) -> Result<Option<Received>, RecvError> {
         let place = self.find(stream, part.unordered);
         if part.incomplete {
-            // RFC 3758 §3.6: the peer has abandoned the message, so its received parts are discarded.
+            // RFC 3758 §3.6: the peer has abandoned the message, so the parts received so far are discarded.
             place.map(|place| self.0.swap_remove(place));
             return Ok(None);
         }
@@ -73,8 +74,8 @@ impl Partials {
         }
     }
 
-    /// Returns received parts of a message of this stream to a reader of bytes, as much as fits; `None` if there are
-    /// none.
+    /// Copies received parts of a stream's message to `into`, for a reader of bytes, as much as fits. Returns `None` if
+    /// there are no such parts.
     pub(crate) fn take_bytes(&mut self, stream: u16, into: &mut [u8]) -> Option<usize> {
         let place =
             self.0.iter().position(|partial| partial.stream == stream && !partial.bytes.is_empty())?;
@@ -88,12 +89,13 @@ impl Partials {
         Some(length)
     }
 
-    /// Removes the parts of a stream that nobody reads any more.
+    /// Discards the received parts of a stream's messages, because they will not be read.
     pub(crate) fn forget(&mut self, stream: u16) {
         self.0.retain(|partial| partial.stream != stream);
     }
 
-    /// Whether a part that was read as bytes belongs to a message that is discarded; the end of the message ends that.
+    /// Whether a part belongs to a message that is discarded because it is too long. The last part of the message ends the
+    /// discarding.
     pub(crate) fn passes_over(&mut self, stream: u16, part: &Part) -> bool {
         let place = self.find(stream, part.unordered).filter(|&place| self.0[place].passed_over);
         if part.end_of_message {

@@ -1,7 +1,7 @@
-//! The state that the endpoint's thread and a program's handles share: the engine and the waiting tasks, behind one lock.
+//! The state that an endpoint's thread and a program's handles share, behind one lock: the engine and the waiting tasks.
 //!
-//! A call of a program takes the lock, calls the engine, handles the resulting events, and wakes the thread if there are
-//! packets to send. The lock is never held across an await.
+//! A call of the program takes the lock, calls the engine, and handles the resulting events. If the engine has packets to
+//! send, the call wakes the thread. The lock is never held across an await.
 
 use crate::state::State;
 use anabranch_base::Instant;
@@ -9,7 +9,7 @@ use anabranch_world::os::OsClock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The endpoint as all of its handles see it.
+/// The state of an endpoint that all its handles and its thread share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -17,10 +17,10 @@ pub(crate) struct Shared {
     signals: Arc<EndpointSignals>,
 }
 
-/// The notifications of the whole endpoint for waiting tasks.
+/// The notifications for tasks that wait for the whole endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointSignals {
-    /// An association waits to be accepted, or none will arrive any more.
+    /// An association waits to be accepted, or no more associations will be accepted.
     pub(crate) incoming: Notify,
     /// All associations have ended.
     pub(crate) idle: Notify,
@@ -36,13 +36,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls `ask`, handles the resulting events, and wakes the thread if there are packets to send.
+    /// Calls `ask` under the lock, handles the resulting events, and wakes the endpoint's thread if it has to run.
     pub(crate) fn with<R>(&self, ask: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.lock();
         let now = self.clock.now();
         let result = ask(&mut state, now);
         let waker = state.settle(now);
-        // Release the lock first: the thread takes it as soon as it wakes.
+        // Release the lock first, because the thread takes it as soon as it wakes.
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

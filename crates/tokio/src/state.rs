@@ -1,7 +1,7 @@
-//! The engine of an endpoint, its associations, and the tasks that wait for them: everything behind the lock. Calls of a
-//! program come from one side; packets, time and the engine's events come from the other.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. Programs call
+//! it from their tasks. The endpoint's thread calls it with packets, time and the engine's events.
 //!
-//! Home of RFC 9260 §11.2 (notifications) as far as they change the state kept here.
+//! Home of RFC 9260 §11.2 (notifications) as far as notifications change the state kept here.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
@@ -19,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// The state behind the lock of an endpoint.
+/// The state of an endpoint behind its lock.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) endpoint: Endpoint,
@@ -28,30 +28,30 @@ pub(crate) struct State {
     pub(crate) ports: PortClaims,
     notify: Notify,
     entries: BTreeMap<AssociationId, Box<Entry>>,
-    /// The maximum number of associations begun by peers that wait to be accepted.
+    /// The maximum number of associations begun by peers that wait until the program accepts them.
     pub(crate) backlog: usize,
-    /// The port it listens on.
+    /// The SCTP port on which the endpoint accepts associations; `None` if it accepts none.
     listening: Option<u16>,
-    /// Whether a program holds the endpoint.
+    /// Whether a program holds a handle of the endpoint.
     held: bool,
     /// The number of associations that have not ended.
     live: usize,
-    /// Why the endpoint has failed permanently.
+    /// The reason why the endpoint has failed permanently; `None` if it has not failed.
     failure: Option<CloseReason>,
-    /// Whether a layer below (DTLS) knows why a peer was lost.
+    /// Whether there is a DTLS layer below the engine, which knows why a peer was lost.
     pub(crate) layered: bool,
-    /// Associations whose peers were lost and whose reason has not been asked for yet.
+    /// The associations whose peers were lost, until the layer has been asked for the reason. The address is the peer's.
     unexplained: Vec<(AssociationId, SocketAddr)>,
-    /// Associations with tasks that wait for a lower buffered amount.
+    /// The associations with tasks that wait for a lower buffered amount.
     draining: Vec<AssociationId>,
-    /// The buffer for reads from the engine.
+    /// The buffer into which data is read from the engine.
     pub(crate) buffer: Box<[u8]>,
-    /// The maximum size of a received message in bytes.
+    /// The maximum size in bytes of a received message.
     pub(crate) max_receive: usize,
     signals: Arc<EndpointSignals>,
 }
 
-/// The maximum number of bytes read from the engine at once.
+/// The maximum number of bytes that one call reads from the engine.
 const BUFFER: usize = 64 * 1024;
 
 impl State {
@@ -84,7 +84,7 @@ impl State {
         self.entries.get_mut(&id).map(|entry| &mut **entry)
     }
 
-    /// Returns the engine, the read buffer, and an association.
+    /// Returns the engine, the read buffer, and the state of an association.
     pub(crate) fn parts(&mut self, id: AssociationId) -> Option<(&mut Endpoint, &mut [u8], &mut Entry)> {
         let entry = self.entries.get_mut(&id)?;
         Some((&mut self.endpoint, &mut self.buffer, entry))
@@ -94,12 +94,13 @@ impl State {
         self.entry(id).map(|entry| &mut entry.events)
     }
 
-    /// Why an association that is not kept here (any more), or the whole endpoint, has ended.
+    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint, if it has
+    /// failed, or else that it has ended.
     pub(crate) fn end(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
 
-    /// Handles the events that a call has caused; returns the waker of the thread if it has to run.
+    /// Handles the events that a call has caused. Returns the waker of the endpoint's thread if the thread has to run.
     pub(crate) fn settle(&mut self, now: Instant) -> Option<Waker> {
         while let Some(event) = self.endpoint.poll_event() {
             self.on_event(now, event);
@@ -109,7 +110,7 @@ impl State {
         if done || self.endpoint.has_output() { self.notify.waker() } else { None }
     }
 
-    /// Accepts associations to this port.
+    /// Accepts associations on this SCTP port from now on.
     pub(crate) fn listen(&mut self, port: u16) -> io::Result<()> {
         self.ports.listen(&mut self.endpoint, port).map_err(io::Error::other)?;
         self.endpoint.ask_before(port, self.backlog);
@@ -117,7 +118,7 @@ impl State {
         Ok(())
     }
 
-    /// Accepts no more associations; those that wait to be accepted are refused.
+    /// Accepts no more associations, and refuses those that wait to be accepted.
     pub(crate) fn close_listener(&mut self, now: Instant) {
         while let Some(request) = self.endpoint.poll_request() {
             self.endpoint.refuse(now, request.id, &[]);
@@ -128,7 +129,7 @@ impl State {
         self.signals.incoming.notify_waiters();
     }
 
-    /// Notifies tasks that accept if a peer has begun an association.
+    /// Notifies the tasks that accept associations if a peer has begun one.
     pub(crate) fn hear_requests(&mut self) {
         if self.endpoint.has_requests() {
             self.signals.incoming.notify_waiters();
@@ -139,40 +140,40 @@ impl State {
         self.listening
     }
 
-    /// Takes the association that has waited longest to be accepted.
+    /// Removes and returns the association that has waited longest to be accepted.
     pub(crate) fn take_incoming(&mut self) -> Option<Request> {
         self.endpoint.poll_request()
     }
 
-    /// Accepts an association and adds it. Returns `None` if it is no longer available.
+    /// Accepts an association and adds its state. Returns `None` if the association is no longer available.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
         request: RequestId,
     ) -> Option<(AssociationId, Arc<Signals>)> {
         let id = self.endpoint.admit(now, request)?;
-        // The engine reports the new association as an event.
+        // The engine reports the new association as an event, and handling the event adds the state.
         self.settle(now);
         self.entry(id).map(|entry| (id, entry.signals.clone()))
     }
 
-    /// Called when nobody holds the endpoint any more: it ends after its last association.
+    /// Records that no program holds the endpoint any more. The endpoint then ends after its last association.
     pub(crate) fn release_endpoint(&mut self, now: Instant) {
         self.held = false;
         self.close_listener(now);
     }
 
-    /// The number of associations that have not ended.
+    /// Returns the number of associations that have not ended.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
 
-    /// Whether nothing is left to do, now and later.
+    /// Whether the endpoint has nothing left to do, so that its thread may end.
     pub(crate) fn is_done(&self) -> bool {
         !self.held && self.live == 0 && !self.endpoint.has_output()
     }
 
-    /// Shuts all associations down gracefully.
+    /// Accepts no more associations, and shuts all existing ones down gracefully.
     pub(crate) fn close_all(&mut self, now: Instant) {
         self.close_listener(now);
         let live = self.entries.iter().filter(|(_, entry)| entry.ended().is_none());
@@ -181,7 +182,7 @@ impl State {
         }
     }
 
-    /// Adds an association that this side began, with a peer whose packets come from this UDP port.
+    /// Adds the state of an association that this side began. `udp` is the peer's UDP port.
     pub(crate) fn began(&mut self, id: AssociationId, peer: SocketAddr, udp: u16) -> Arc<Signals> {
         self.ports.connected(&self.endpoint, id);
         self.insert(id, Entry::begun(peer, udp))
@@ -194,7 +195,7 @@ impl State {
         signals
     }
 
-    /// Shuts an association down gracefully: accepted messages are delivered first.
+    /// Shuts an association down gracefully: messages that were accepted before are still delivered.
     pub(crate) fn close(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.closing = true;
@@ -202,7 +203,7 @@ impl State {
         self.endpoint.shutdown(now, id);
     }
 
-    /// Aborts an association with the program's reason.
+    /// Aborts an association. `reason` is for the peer's program.
     pub(crate) fn abort(&mut self, now: Instant, id: AssociationId, reason: &[u8]) {
         if let Some(entry) = self.entry(id) {
             entry.closing = true;
@@ -211,7 +212,7 @@ impl State {
         self.settle(now);
     }
 
-    /// Closes an association gracefully that nobody holds any more.
+    /// Releases an association that no program holds any more, and closes it gracefully if it has not ended.
     pub(crate) fn let_go(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.held = false;
@@ -235,9 +236,9 @@ impl State {
         self.ports.release(id);
     }
 
-    /// Discards the unread data of an association that nobody reads any more, so that the peer can continue to send.
+    /// Discards the unread data of an association that no program reads any more, so that the peer can continue to send.
     fn discard_unread(&mut self, now: Instant, id: AssociationId) {
-        // Wake the thread, so that the peer learns of the new room.
+        // Wake the thread, because it has to announce the new room in the receive buffer to the peer.
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv_next(now, id, &mut self.buffer) {}
     }
@@ -248,7 +249,7 @@ impl State {
         while let Ok(Some(_)) = self.endpoint.recv(now, id, stream, &mut self.buffer) {}
     }
 
-    /// Takes both halves of a stream: the one with this number, or the lowest one without a holder.
+    /// Takes both halves of the stream with this number. Without a number, takes the lowest stream that is not held.
     pub(crate) fn open_stream(&mut self, id: AssociationId, number: Option<u16>) -> Result<u16, OpenError> {
         let end = self.end();
         let Some(entry) = self.entry(id) else { return Err(OpenError::Closed(end)) };
@@ -266,12 +267,12 @@ impl State {
         if entry.hold(number) { Ok(number) } else { Err(OpenError::AlreadyOpen(number.into())) }
     }
 
-    /// Takes the next stream that the peer has begun and that has no holder.
+    /// Takes the next stream that the peer has begun and that no program holds.
     pub(crate) fn accept_stream(&mut self, id: AssociationId) -> Result<Option<u16>, CloseReason> {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // Its data may have been read by another call meanwhile.
+            // Skip streams whose data has been read by another call meanwhile.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -323,7 +324,7 @@ impl State {
         }
     }
 
-    /// Adds an event to the program's list, and updates the state.
+    /// Updates the state after an event of the engine, and adds the event to the program's queue.
     fn tell(&mut self, event: EngineEvent) {
         let Some(id) = id_of(&event) else { return };
         let most = self.endpoint.config().sndbuf as usize;
@@ -364,12 +365,12 @@ impl State {
         self.ended(now, id, reason);
     }
 
-    /// Takes the associations whose peers were lost, for [`explain`](Self::explain).
+    /// Removes and returns the associations whose peers were lost. The caller then calls [`explain`](Self::explain).
     pub(crate) fn take_unexplained(&mut self) -> Vec<(AssociationId, SocketAddr)> {
         std::mem::take(&mut self.unexplained)
     }
 
-    /// Ends an association with the layer's reason for the loss of its peer, if there is one.
+    /// Ends an association whose peer was lost. `fault` is the DTLS layer's reason for the loss, if it has one.
     pub(crate) fn explain(&mut self, now: Instant, id: AssociationId, fault: Option<CloseReason>) {
         if let Some(entry) = self.entry(id) {
             let usual = to_close_reason(EngineReason::Unreachable, entry.established, entry.accepted);
@@ -393,7 +394,7 @@ impl State {
         }
     }
 
-    /// Ends all associations after a permanent failure.
+    /// Ends all associations after a permanent failure of the endpoint.
     pub(crate) fn fail(&mut self, now: Instant, reason: &CloseReason) {
         self.failure.get_or_insert_with(|| reason.clone());
         for id in self.entries.keys().copied().collect::<Vec<_>>() {
@@ -404,21 +405,21 @@ impl State {
         self.signals.idle.notify_waiters();
     }
 
-    /// Why the endpoint has failed, if it has.
+    /// Returns the reason why the endpoint has failed; `None` if it has not failed.
     pub(crate) fn failure(&self) -> Option<&CloseReason> {
         self.failure.as_ref()
     }
 
-    /// Updates the host's addresses (`None`: unchanged); its routes may have changed, too.
+    /// Updates the host's addresses and routes after a change. If `present` is `None`, the addresses stay as they are.
     pub(crate) fn follow(&mut self, now: Instant, port: u16, present: Option<&[IpAddr]>) {
         if let Some(present) = present {
             follow_addresses(&mut self.endpoint, now, port, present);
         }
-        // Destinations without a route may have one now.
+        // Destinations that had no route may have one now.
         self.endpoint.handle_routes(now);
     }
 
-    /// Watches the buffered amounts of an association's streams for a waiting task.
+    /// Remembers that a task waits until the buffered amount of one of this association's streams has fallen to a threshold.
     pub(crate) fn watch(&mut self, id: AssociationId) {
         if !self.draining.contains(&id) {
             self.draining.push(id);
@@ -448,12 +449,12 @@ impl EngineOwner for State {
     }
 
     fn handle_failure(&mut self, error: &io::Error) {
-        // The engine is not called any more, so the time does not matter.
+        // The engine is not called any more after this, so any time will do.
         self.fail(Instant::ZERO, &CloseReason::Network(error.to_string()));
     }
 }
 
-/// Returns the association of an event that goes to a program's list.
+/// Returns the association of an event that goes to the program's queue; `None` for any other event.
 fn id_of(event: &EngineEvent) -> Option<AssociationId> {
     Some(match *event {
         EngineEvent::Abandoned { id, .. }

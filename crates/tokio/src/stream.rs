@@ -1,4 +1,4 @@
-//! The two halves of a stream pair, for messages and for bytes (`AsyncRead`, `AsyncWrite`).
+//! The two halves of a stream pair, which transfer messages, and bytes (`AsyncRead`, `AsyncWrite`).
 
 use crate::association::Handle;
 use crate::entry::{RECV, SEND};
@@ -16,7 +16,7 @@ pub(crate) fn pair(handle: &Arc<Handle>, number: u16) -> (SendStream, RecvStream
     (send, RecvStream { handle: handle.clone(), number })
 }
 
-/// The sending half. When it is dropped, written data is still sent.
+/// The sending half of a stream. When it is dropped, written data is still sent.
 #[derive(Debug)]
 pub struct SendStream {
     handle: Arc<Handle>,
@@ -32,35 +32,35 @@ impl Drop for SendStream {
 }
 
 impl SendStream {
-    /// Its number in the association.
+    /// Returns the number of the stream in its association.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.number
     }
 
-    /// Sets the options of messages and bytes that are sent without options of their own. The default payload protocol
-    /// identifier of bytes is 63 (HTTP over SCTP).
+    /// Sets the options of messages and bytes that are sent without options of their own. If the options have no payload
+    /// protocol identifier, bytes are sent with 63 (HTTP over SCTP).
     pub fn set_options(&mut self, options: SendOptions) {
         self.options = options;
     }
 
-    /// Sends one user message (RFC 9260 §6.1). Waits for room in the send buffer, after calls that already wait. Message
-    /// boundaries are kept: the peer's [`RecvStream::recv`] returns it as a whole.
+    /// Sends one user message (RFC 9260 §6.1). The call waits until there is room in the send buffer, and earlier calls that
+    /// wait come first. Message boundaries are kept: the peer's [`RecvStream::recv`] returns the message as a whole.
     ///
-    /// Cancel-safe: if it is dropped before it is ready, nothing has been sent; messages are never sent in part.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in part.
     ///
     /// # Errors
-    /// [`SendError`]; nothing was sent.
+    /// [`SendError`], if the message cannot be sent. No part of it has been sent then.
     pub async fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
         self.handle.send(self.number, message.as_ref(), &self.options).await
     }
 
     /// Sends a message like [`send`](Self::send), with these options.
     ///
-    /// Cancel-safe, as [`send`](Self::send).
+    /// Cancel-safe, like [`send`](Self::send).
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     pub async fn send_with(
         &mut self,
         message: impl AsRef<[u8]>,
@@ -69,23 +69,23 @@ impl SendStream {
         self.handle.send(self.number, message.as_ref(), options).await
     }
 
-    /// The number of bytes sent on this stream that are neither acknowledged nor abandoned yet.
+    /// Returns the number of bytes sent on this stream that are neither acknowledged nor abandoned yet.
     #[must_use]
     pub fn buffered_amount(&self) -> usize {
         self.handle.with(|state, _| state.endpoint.buffered_amount(self.handle.id(), self.number))
     }
 
-    /// Sets the threshold in bytes for [`buffered_amount_low`](Self::buffered_amount_low); initially 0.
+    /// Sets the threshold of [`buffered_amount_low`](Self::buffered_amount_low) in bytes, which is 0 at first.
     pub fn set_buffered_amount_low_threshold(&mut self, bytes: usize) {
         self.low = bytes;
     }
 
     /// Waits until [`buffered_amount`](Self::buffered_amount) is at most the threshold.
     ///
-    /// Cancel-safe: dropping it early has no effect.
+    /// Cancel-safe: dropping the future has no effect.
     ///
     /// # Errors
-    /// The association has ended, or is being closed.
+    /// [`SendError`], if the association has ended or is being closed.
     pub async fn buffered_amount_low(&mut self) -> Result<(), SendError> {
         let (id, number, low) = (self.handle.id(), self.number, self.low);
         poll_fn(|cx| {
@@ -106,11 +106,11 @@ impl SendStream {
         .await
     }
 
-    /// Sets the stream's priority (0 is first) or its weight, for schedulers that use one (RFC 8260 §3); see
-    /// [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
+    /// Sets the priority of the stream (0 is served first) or its weight, for schedulers that use one of them (RFC 8260 §3);
+    /// see [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
     ///
     /// # Errors
-    /// The association has ended.
+    /// [`SchedulerError`], if the association has ended.
     pub fn set_scheduler_value(&mut self, value: u16) -> Result<(), SchedulerError> {
         let (id, number) = (self.handle.id(), self.number);
         self.handle.with(|state, now| state.endpoint.set_stream_value(now, id, number, value))
@@ -135,7 +135,8 @@ impl AsyncWrite for SendStream {
         })
     }
 
-    /// Ready at once: the engine has the written data and delivers it, or the association ends with a reason.
+    /// Returns at once, because the engine already has the written data. The engine delivers the data, or the association
+    /// ends with a reason.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let end = self.handle.with(|state, _| {
             let end = state.end();
@@ -144,15 +145,15 @@ impl AsyncWrite for SendStream {
         Poll::Ready(end.map_or(Ok(()), |reason| Err(SendError::Closed(reason).into())))
     }
 
-    /// As [`poll_flush`](AsyncWrite::poll_flush): SCTP has no half-close.
+    /// Does the same as [`poll_flush`](AsyncWrite::poll_flush), because SCTP has no half-close.
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }
 }
 
-/// The receiving half. If it is dropped while the other half is held, data that still arrives on the stream is discarded,
-/// so that other streams have room. That does not happen if a task receives messages of any stream
-/// ([`Association::recv`](crate::Association::recv)).
+/// The receiving half of a stream. If it is dropped while the sending half is held, data that still arrives on the stream is
+/// discarded, so that other streams have room in the receive buffer. The data is not discarded if a task receives messages
+/// from any stream ([`Association::recv`](crate::Association::recv)).
 #[derive(Debug)]
 pub struct RecvStream {
     handle: Arc<Handle>,
@@ -166,7 +167,7 @@ impl Drop for RecvStream {
 }
 
 impl RecvStream {
-    /// Its number in the association.
+    /// Returns the number of the stream in its association.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.number
@@ -174,11 +175,11 @@ impl RecvStream {
 
     /// Receives the next complete user message of this stream.
     ///
-    /// Cancel-safe: if it is dropped before it is ready, nothing is lost; the received part of a message waits for the
-    /// next call, or for a reader of bytes.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing is lost. Received parts of a message are kept for
+    /// the next call, or for a reader of bytes.
     ///
     /// # Errors
-    /// [`RecvError`]: a message was too long, or the association has ended and all messages have been read.
+    /// [`RecvError`], if a message was too long, or if the association has ended and all messages have been read.
     pub async fn recv(&mut self) -> Result<Received, RecvError> {
         let (id, number) = (self.handle.id(), self.number);
         poll_fn(|cx| {
@@ -195,17 +196,17 @@ impl RecvStream {
         .await
     }
 
-    /// Receives a message like [`recv`](Self::recv), but returns `None` if that would wait.
+    /// Receives a message like [`recv`](Self::recv), but returns `None` instead of waiting.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// The errors of [`recv`](Self::recv).
     pub fn try_recv(&mut self) -> Result<Option<Received>, RecvError> {
         self.handle.with(|state, now| state.recv(now, self.handle.id(), Some(self.number)))
     }
 }
 
 impl AsyncRead for RecvStream {
-    /// Reads bytes across message boundaries. The end of the stream is the graceful end of the association.
+    /// Reads bytes across message boundaries. The stream ends when the association has ended gracefully.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if into.remaining() == 0 {
             return Poll::Ready(Ok(()));

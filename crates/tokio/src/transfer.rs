@@ -1,7 +1,7 @@
-//! Transfers messages and bytes between programs and the engine, behind the lock. There are no further buffers: an
-//! accepted message is in the engine's send buffer, and a received one stays in its receive buffer until it is read.
+//! Transfers messages and bytes between programs and the engine, behind the lock. There are no further buffers. An accepted
+//! message is in the engine's send buffer, and a received message stays in the engine's receive buffer until it is read.
 //!
-//! Home of RFC 9260 §11.1.5 and §11.1.7 as far as this crate goes.
+//! Home of RFC 9260 §11.1.5 and §11.1.7 as far as this crate implements them.
 
 use crate::message::{Received, RecvError, SendError, SendOptions};
 use crate::state::State;
@@ -11,7 +11,8 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::sctp::PPID_HTTP;
 
 impl State {
-    /// Accepts a message if there is room for it and no other message waits before it. Returns whether it was accepted.
+    /// Accepts a message if the send buffer has room for it and no other message waits in front of it. Returns whether the
+    /// message was accepted.
     pub(crate) fn send(
         &mut self,
         now: Instant,
@@ -37,7 +38,8 @@ impl State {
         }
     }
 
-    /// Accepts as many bytes as there is room for, if no message waits. Returns their number, perhaps 0.
+    /// Accepts as many bytes as the send buffer has room for, if no message waits. Returns the number of accepted bytes,
+    /// which may be 0.
     pub(crate) fn write(
         &mut self,
         now: Instant,
@@ -57,7 +59,8 @@ impl State {
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
         let piece = match endpoint.interleaves(id) {
             false => fragment,
-            // RFC 8260 §2: a message does not block other streams, so a write is one message if there is room for it.
+            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. All bytes
+            // for which there is room then become one message.
             true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
         };
         match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {
@@ -80,18 +83,19 @@ impl State {
             EngineError::Empty => SendError::Empty,
             EngineError::NoSuchStream => SendError::NoSuchStream(stream),
             EngineError::NoSuchKey => SendError::NoSuchKey(options.message(stream, 0).key.unwrap_or(0)),
-            // The peer is closing the association.
+            // Any other error means that the peer is closing the association.
             _ => SendError::Closed(CloseReason::Finished),
         }
     }
 
-    /// The maximum size of a message that fits into the send buffer of an association.
+    /// Returns the maximum size in bytes of a message that fits into the send buffer of an association.
     pub(crate) fn largest_message(&self, id: AssociationId) -> usize {
         let config = self.endpoint.config_of(id).unwrap_or_else(|| self.endpoint.config());
         config.sndbuf.min(u32::MAX.into()) as usize
     }
 
-    /// Returns the next message of a stream, or of any stream; `None` if there is none now.
+    /// Returns the next message of one stream, or of any stream if `stream` is `None`. Returns `None` if no complete message
+    /// has arrived.
     pub(crate) fn recv(
         &mut self,
         now: Instant,
@@ -120,8 +124,8 @@ impl State {
         }
     }
 
-    /// Reads a stream as a sequence of bytes, across message boundaries. Returns `None` if there is nothing now, and 0
-    /// bytes at the graceful end.
+    /// Reads a stream as a sequence of bytes, across message boundaries. Returns `None` if there is nothing to read now, and
+    /// 0 bytes at the graceful end of the association.
     pub(crate) fn read(
         &mut self,
         now: Instant,
@@ -148,8 +152,9 @@ impl State {
     }
 }
 
-/// The minimum size in bytes of a piece of written bytes, used while the engine does not know how much fits in a packet.
+/// The minimum size in bytes of the messages into which written bytes are divided. It is used while the engine does not know
+/// how much data fits into a packet.
 const MIN_PIECE: usize = 512;
 
-/// The maximum size in bytes of a piece, if messages can be interleaved.
+/// The maximum size in bytes of the messages into which written bytes are divided, if messages are interleaved.
 const MAX_PIECE: usize = 64 * 1024;

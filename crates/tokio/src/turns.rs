@@ -1,11 +1,11 @@
-//! The queue for room in the send buffer of an association: first come, first served, so that small messages do not
-//! overtake a large one for ever.
+//! The queue of messages that wait for room in the send buffer of an association. It is first come, first served, so that
+//! small messages do not overtake a large one for ever.
 //!
 //! Home of no protocol rule.
 
 use std::task::{Context, Waker};
 
-/// The waiting messages, the first one in front.
+/// The waiting messages by ticket, each with the waker of its task, the first one in front.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     next: u32,
@@ -13,17 +13,17 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Whether it is the turn of the holder of this ticket, or nobody waits.
+    /// Whether the message with this ticket is the first one, or no message waits.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
     }
 
-    /// Whether nobody waits.
+    /// Whether no message waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Starts or continues to wait; returns the ticket.
+    /// Starts to wait, or continues to wait if `ticket` is in the queue. Returns the ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u32>, cx: &Context<'_>) -> u32 {
         let held = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
         if let Some((held, waker)) = held {
@@ -36,7 +36,8 @@ impl Turns {
         ticket
     }
 
-    /// Removes a ticket after its turn, or when its holder gives up. Wakes the next one if it was first.
+    /// Removes a ticket from the queue, because its message was accepted or its task gave up. If the ticket was the first
+    /// one, wakes the next task.
     pub(crate) fn leave(&mut self, ticket: u32) {
         let was_first = self.is_next(Some(ticket));
         self.waiting.retain(|(other, _)| *other != ticket);
@@ -45,14 +46,14 @@ impl Turns {
         }
     }
 
-    /// Wakes the first waiting task, because there is room.
+    /// Wakes the first waiting task, because the send buffer has room.
     pub(crate) fn wake_first(&self) {
         if let Some((_, waker)) = self.waiting.first() {
             waker.wake_by_ref();
         }
     }
 
-    /// Wakes all waiting tasks, because there will be no room any more.
+    /// Wakes all waiting tasks, because nothing more can be sent.
     pub(crate) fn wake_all(&self) {
         for (_, waker) in &self.waiting {
             waker.wake_by_ref();
@@ -90,7 +91,7 @@ mod tests {
             tickets[1],
             "no second place"
         );
-        // Removing a ticket from the middle changes nobody's turn.
+        // Removing a ticket from the middle of the queue does not wake another task.
         turns.leave(tickets[1]);
         turns.leave(tickets[0]);
         let woken = counts.map(|count| count.0.load(Ordering::Relaxed));

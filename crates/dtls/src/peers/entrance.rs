@@ -1,10 +1,12 @@
-//! Admission to a server: answers hellos, asks for cookies, and decides whose handshake begins.
+//! Limits the handshakes of a server: answers hellos, asks for cookies, and decides which handshakes begin.
 //!
-//! A server keeps no state for a hello: it answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1) and begins a handshake
-//! when the cookie comes back. At most [`MAX_HALF_OPEN`] handshakes are under way; beyond that, the oldest one of the
-//! client with the most is dropped. A hello in several datagrams, or one that needs another key share, cannot be answered
-//! without state. At most [`MAX_UNPROVEN`] of these are kept; beyond that, the oldest is dropped. A peer that starts
-//! again from the same port (RFC 6347 §4.2.8) replaces its old connection only after its new handshake is done.
+//! The server keeps no state for a first hello. It answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and the handshake
+//! begins when the client returns the cookie. At most [`MAX_HALF_OPEN`] such handshakes are under way. Beyond that, the
+//! oldest handshake of the client address with the most handshakes is dropped.
+//!
+//! A hello that spans several datagrams, or that needs another key share, cannot be answered without state. At most
+//! [`MAX_UNPROVEN`] such hellos are kept, and beyond that the oldest is dropped. A peer may connect again from the same port
+//! (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
 
 use super::{Key, Peers, Unproven};
 use crate::connection::Connection;
@@ -17,7 +19,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 impl Peers {
-    /// Answers a hello without a valid cookie, or begins a handshake with one that has a valid cookie.
+    /// Handles a hello. A hello with a valid cookie begins a handshake, and any other hello is answered.
     pub(super) fn answer(
         &mut self,
         now: Instant,
@@ -43,8 +45,8 @@ impl Peers {
         };
         let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
         let Some((cookie, padded)) = good else {
-            // RFC 6347 §4.2.1: a client with an invalid cookie is asked again; DTLS 1.3 does not allow that (RFC 8446
-            // §4.1.4).
+            // RFC 6347 §4.2.1: a client whose cookie is invalid is asked again. In DTLS 1.3 its hello is dropped, because a
+            // second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
             if given.is_none() || !newer {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
@@ -77,7 +79,7 @@ impl Peers {
         }
     }
 
-    /// Drops the oldest handshake of the client (by address) that has the most under way.
+    /// Drops the oldest handshake of the client address that has the most handshakes under way.
     fn thin_out(&mut self) {
         let mut many: BTreeMap<IpAddr, (usize, std::cmp::Reverse<u64>)> = BTreeMap::new();
         for (number, key) in self.order[1].iter().rev() {
@@ -91,7 +93,8 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake as a server with a hello that has no cookie; if there are too many of these, drops the oldest.
+    /// Begins a handshake for a hello without a cookie, which requires keeping state. If there are too many such handshakes,
+    /// the oldest is dropped.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -112,20 +115,22 @@ impl Peers {
 
 /// The result of handling a hello.
 pub(super) enum Heard {
-    /// It was answered or ignored.
+    /// The hello was answered or ignored.
     Done,
-    /// It belongs to a handshake that is under way.
+    /// The hello belongs to a handshake that is under way.
     Again,
-    /// It has begun a handshake.
+    /// The hello has begun a handshake.
     Begun,
-    /// It cannot be answered without keeping state.
+    /// The hello cannot be answered without keeping state.
     Unproven,
 }
 
-/// A handshake_failure alert (RFC 8446 §6.2), sent if the two ends share no version or cipher suite.
+/// A handshake_failure alert (RFC 8446 §6.2), which is sent if the two ends have no version or cipher suite in common.
 const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 
-/// The maximum number of handshakes under way with clients whose addresses are validated; some tens of kilobytes each.
+/// The maximum number of handshakes under way with clients whose addresses are validated. Each takes some tens of kilobytes
+/// of memory.
 const MAX_HALF_OPEN: usize = 512;
-/// The maximum number of hellos without a cookie that are kept; some kilobytes each.
+/// The maximum number of handshakes under way with clients that have not returned a cookie. Each takes some kilobytes of
+/// memory.
 const MAX_UNPROVEN: usize = 64;

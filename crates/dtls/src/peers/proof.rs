@@ -1,11 +1,11 @@
-//! Limits what is sent to a client whose hello had to be kept without a cookie: at most three times the received bytes.
+//! Limits the bytes sent to a client whose hello was kept without a cookie to three times the bytes received from it.
 //!
-//! RFC 9147 §5.1 and RFC 6347 §4.2.1: a cookie request answers a hello and is not retransmitted on a timer, but the
-//! library does that. Duplicates of a small fragment of a hello make the library send it again, too.
+//! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie only answers a hello, and is not retransmitted on a timer.
+//! dimpl does retransmit it on a timer. dimpl also sends it again when a small fragment of a hello is repeated.
 
 use crate::hello::RETRY;
 
-/// Bytes and datagrams received from a client, and sent to it.
+/// The bytes and datagrams received from a client (`came`), and those sent to it (`went`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Unproven {
     came: [usize; 2],
@@ -13,13 +13,14 @@ pub(crate) struct Unproven {
 }
 
 impl Unproven {
-    /// Records a received datagram.
+    /// Records a datagram received from the client.
     pub fn came(&mut self, datagram: &[u8]) {
         self.came = [self.came[0] + datagram.len(), self.came[1] + 1];
     }
 
-    /// Whether a datagram may be sent; `has_come` is true if it answers a received one, false if a timer caused it. The
-    /// library sends a ServerHello only after its cookie has come back, so from then on there is no limit.
+    /// Whether a datagram may be sent to the client. `has_come` is true if the datagram answers a received one, and false if
+    /// a timer caused it. dimpl sends a ServerHello only after the client has returned the cookie, so the limit ends with
+    /// the ServerHello.
     pub fn may_leave(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
         let Some(unproven) = this else { return true };
         if is_server_hello(datagram) {
@@ -27,7 +28,7 @@ impl Unproven {
             return true;
         }
         let went = [unproven.went[0] + datagram.len(), unproven.went[1] + 1];
-        // Both with the headers of UDP and IP, and without them.
+        // Check the limit twice: with the sizes of UDP and IP headers, and without them.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
         let within =
             [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.came, headers));
@@ -39,9 +40,9 @@ impl Unproven {
     }
 }
 
-/// Whether a datagram begins with a ServerHello that does not ask for another hello.
+/// Whether a datagram begins with a ServerHello that is not a HelloRetryRequest.
 fn is_server_hello(datagram: &[u8]) -> bool {
-    // A handshake record of epoch 0, with the first byte of the message.
+    // Require a handshake record of epoch 0 that begins with the first byte of the message.
     let begins = datagram.first() == Some(&22)
         && datagram.get(3..5) == Some(&[0; 2])
         && datagram.get(13) == Some(&2)
@@ -49,7 +50,7 @@ fn is_server_hello(datagram: &[u8]) -> bool {
     begins && datagram.get(27..59).is_some_and(|random| random != RETRY)
 }
 
-/// The size of the UDP and IPv6 headers, which are the larger ones.
+/// The size of the UDP and IPv6 headers in bytes, which is larger than that of UDP and IPv4.
 const HEADERS: usize = 48;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The record state of a DTLS 1.2 connection (RFC 6347): one epoch, alerts, and the server's last flight.
+//! The record state of a DTLS 1.2 connection (RFC 6347): its one epoch, alerts, and the server's last flight.
 //!
-//! There is no renegotiation, so the epoch is always 1. The server's last flight is sent again whenever the client's
-//! Finished arrives again (§4.2.4), until a packet shows that the client has it.
+//! There is no renegotiation, so the epoch is always 1. The server sends its last flight again whenever the client's
+//! Finished arrives again (§4.2.4). It stops when a packet shows that the client has received the flight.
 
 use super::keys::{
     ALERT, CHANGE_CIPHER_SPEC, Content, DATA, EPOCH_12, HANDSHAKE, HEADER_12, Header12, Keys12, TAG,
@@ -21,7 +21,8 @@ pub(crate) struct Records {
     receiving: Keys12,
     next: u64,
     window: Window,
-    /// The first two bytes of explicit nonces: the epoch, unless a nonce of the library has begun with that.
+    /// The first two bytes of our explicit nonces. They are the epoch, unless dimpl has used a nonce that begins with the
+    /// epoch.
     prefix: u16,
     library: Option<Box<Library>>,
     /// The number of records that failed authentication.
@@ -30,14 +31,14 @@ pub(crate) struct Records {
     begun: bool,
 }
 
-/// The state taken over from the library.
+/// The state taken over from dimpl, which is needed to send the server's last flight again.
 #[derive(Default)]
 struct Library {
-    /// The first two bytes of its nonces.
+    /// The first two bytes of each explicit nonce that dimpl has used.
     prefixes: Vec<u16>,
-    /// The next number of an unencrypted record.
+    /// The number of the next unencrypted record.
     clear: u64,
-    /// The Finished message.
+    /// The server's Finished message.
     finished: Vec<u8>,
 }
 
@@ -64,7 +65,8 @@ impl Records {
         HEADER_12 + self.explicit + TAG
     }
 
-    /// Takes numbers and nonces from a datagram that the library sends, and keeps what may have to be sent again.
+    /// Continues the record numbers and nonces after those of a datagram that dimpl sends, and keeps the Finished message in
+    /// it.
     pub fn adopt(&mut self, datagram: &[u8]) {
         let Some(library) = &mut self.library else { return };
         let mut rest = datagram;
@@ -124,12 +126,13 @@ impl Records {
             let header = Header12::read(rest)?;
             let record;
             (record, rest) = rest.split_at_mut_checked(header.end)?;
-            // Unencrypted records belong to the handshake and are not trusted any more.
+            // Skip unencrypted records. They belong to the handshake, and are not trusted after it.
             if header.epoch != EPOCH_12 {
                 continue;
             }
             let Some(content) = self.receiving.open(&self.window, header, record) else {
-                // RFC 6347 §4.1.2.7: discard it silently, but limit how often, as RFC 9147 §4.5.3 does.
+                // RFC 6347 §4.1.2.7: discard a record that is not authentic silently. The number of such records is limited,
+                // as in RFC 9147 §4.5.3.
                 self.forged += 1;
                 if self.forged >= MAX_FORGED {
                     return Some(Ended::UsedUp);
@@ -140,7 +143,7 @@ impl Records {
             self.window.note(number);
             match kind {
                 DATA => {
-                    // Data shows that the client has received our last flight.
+                    // A packet from the client shows that it has received our last flight.
                     if self.begun && self.library.is_some() {
                         self.library = None;
                     }
@@ -156,12 +159,12 @@ impl Records {
         }
     }
 
-    /// Handles a record that is not data.
+    /// Handles a record that does not contain a packet: an alert or a handshake message.
     #[cold]
     fn handle(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) -> Option<Ended> {
         match (kind, content) {
             (ALERT, [_, CLOSE_NOTIFY]) => {
-                // RFC 5246 §7.2.1: answer with a closure alert.
+                // RFC 5246 §7.2.1: a closure alert is answered with a closure alert.
                 self.say(ALERT, &super::GOODBYE, send);
                 return Some(Ended::Closed);
             }
@@ -170,7 +173,7 @@ impl Records {
                 for (kind, ..) in messages(content) {
                     match kind {
                         FINISHED => self.send_last(send),
-                        // RFC 5246 §7.2.2: there is no renegotiation.
+                        // RFC 5246 §7.2.2: a request to renegotiate is refused with a warning.
                         CLIENT_HELLO | HELLO_REQUEST => self.say(ALERT, &[WARNING, NO_RENEGOTIATION], send),
                         _ => {}
                     }
@@ -181,7 +184,7 @@ impl Records {
         None
     }
 
-    /// Sends the last flight again: an unencrypted ChangeCipherSpec, and Finished, in one datagram.
+    /// Sends the server's last flight again in one datagram: an unencrypted ChangeCipherSpec, and Finished.
     fn send_last(&mut self, send: &mut impl FnMut(&[u8])) {
         let Some(mut library) = self.library.take() else { return };
         if !library.finished.is_empty() && library.clear <= MAX_NUMBER {
@@ -195,7 +198,7 @@ impl Records {
         self.library = Some(library);
     }
 
-    /// Sends a record in a datagram of its own.
+    /// Sends a record alone in a datagram.
     fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
@@ -204,7 +207,7 @@ impl Records {
     }
 }
 
-/// Returns the end of a data record, if the bytes begin with one.
+/// Returns the end of the first record, if it contains application data.
 pub(super) fn data(bytes: &[u8]) -> Option<usize> {
     let is_data = |header: &Header12| header.kind == DATA && header.epoch == EPOCH_12;
     Header12::read(bytes).filter(is_data).map(|header| header.end)
@@ -212,12 +215,12 @@ pub(super) fn data(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 impl Records {
-    /// The number of the next record, for tests to change.
+    /// Returns the number of the next record, for tests to change.
     pub fn next(&mut self) -> &mut u64 {
         &mut self.next
     }
 
-    /// The first two bytes of explicit nonces.
+    /// Returns the first two bytes of our explicit nonces.
     pub fn prefix(&self) -> u16 {
         self.prefix
     }

@@ -1,10 +1,11 @@
-//! The record state of a DTLS 1.3 connection (RFC 9147): epochs, acknowledgements, key updates, alerts.
+//! The record state of a DTLS 1.3 connection (RFC 9147): epochs, acknowledgements, key updates and alerts.
 //!
-//! Epochs from 3 on carry data (RFC 9147 §6.1). A client's last flight, which is one Finished message, is in epoch 2. It
-//! is retransmitted until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7). A KeyUpdate is the last
-//! message of its epoch: it is retransmitted in the same epoch until it is acknowledged, and the next epoch begins after
-//! that (§8). So the epoch identifies the update, and handshake messages need not be reordered. Session tickets are
-//! acknowledged and discarded; all other messages are refused.
+//! Application data is in epoch 3 and later epochs (RFC 9147 §6.1). A client's last flight is one Finished message in epoch
+//! 2. It is retransmitted until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
+//!
+//! A KeyUpdate is the last message of its epoch. It is retransmitted in the same epoch until it is acknowledged, and the
+//! sender's next epoch begins after that (§8). Therefore the epoch of a KeyUpdate identifies it, and handshake messages need
+//! not be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
 
 use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
@@ -20,7 +21,7 @@ use crate::secrets::{
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// The header, the content type, and the tag.
+/// The bytes that a record adds to a packet: the header, the content type, and the tag.
 pub(super) const OVERHEAD: usize = 5 + 1 + TAG;
 
 pub(crate) struct Records {
@@ -28,22 +29,22 @@ pub(crate) struct Records {
     client: bool,
     sending: Sending,
     receiving: Receiving,
-    /// The previous epoch, whose records may arrive late.
+    /// The keys of the peer's previous epoch, whose records may arrive late.
     before: Option<Box<Receiving>>,
     early: Option<Box<Early>>,
-    /// Our Finished, until the server has acknowledged it.
+    /// Our Finished message, until the server has acknowledged it.
     finished: Option<Box<Flight>>,
-    /// Our KeyUpdate, until the peer has acknowledged it.
+    /// Our KeyUpdate message, until the peer has acknowledged it.
     update: Option<Box<Flight>>,
-    /// The number of the next handshake message.
+    /// The number of our next handshake message.
     message: u16,
-    /// The number of records after which a key is changed.
+    /// The number of records after which our key is changed.
     update_after: u64,
     /// The number of records that failed authentication.
     forged: u64,
     /// Whether the handshake is done.
     begun: bool,
-    /// Whether a packet has arrived.
+    /// Whether a packet of the peer has arrived.
     heard: bool,
 }
 
@@ -61,7 +62,7 @@ struct Receiving {
     window: Window,
 }
 
-/// Epoch 2, that of the handshake, while it is needed. Keys are derived on first use.
+/// The keys of epoch 2, which protects handshake messages, while they are needed. They are derived on first use.
 struct Early {
     sending: (TrafficSecret, Option<Box<Keys13>>),
     receiving: (TrafficSecret, Option<Box<Keys13>>),
@@ -102,7 +103,7 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // The caller's limit may be higher than ours, which leaves room for answers below the cipher's limit.
+            // Our own limit is the upper bound, so that answers can still be sent below the cipher's limit.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             begun: false,
@@ -110,7 +111,8 @@ impl Records {
         })
     }
 
-    /// Takes numbers from a datagram that the library sends, and keeps what may have to be sent again.
+    /// Continues the record numbers after those in `datagram`, which dimpl sends. Also keeps the client's Finished message
+    /// if `datagram` contains one.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
@@ -147,7 +149,7 @@ impl Records {
         }
     }
 
-    /// RFC 9147 §4.5.3: whether the key may seal another record.
+    /// RFC 9147 §4.5.3: whether the key may encrypt another record.
     #[inline]
     pub fn may_seal(&self) -> bool {
         self.sending.next < MAX_SEALED
@@ -175,7 +177,8 @@ impl Records {
         let mut rest = datagram;
         loop {
             let Some(header) = Header::read(rest) else {
-                // Unencrypted records belong to the handshake; records of ours may follow them.
+                // Skip unencrypted records. They belong to the handshake, and encrypted records may follow them in the
+                // datagram.
                 let end = clear(rest)?;
                 rest = rest.split_at_mut_checked(end)?.1;
                 continue;
@@ -194,7 +197,8 @@ impl Records {
                 }
                 Some(_) => {}
                 None => {
-                    // RFC 9147 §4.5.2: discard it silently, but limit how often (§4.5.3).
+                    // RFC 9147 §4.5.2: discard a record that is not authentic silently. The number of such records is
+                    // limited (§4.5.3).
                     self.forged += 1;
                     if self.forged >= MAX_FORGED {
                         return Some(Ended::UsedUp);
@@ -204,11 +208,11 @@ impl Records {
         }
     }
 
-    /// Opens a record with the keys of its epoch.
+    /// Decrypts a record with the keys of its epoch.
     #[inline]
     fn open(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
         let is_of = |epoch: u64| epoch & 3 == u64::from(header.epoch);
-        // RFC 9147 §4.2.2: two bits distinguish the epochs in use; only authentic records move a window.
+        // RFC 9147 §4.2.2: the last two bits of the epoch select the keys. Only authentic records move a replay window.
         let receiving = match &mut self.before {
             _ if is_of(self.receiving.epoch) => &mut self.receiving,
             Some(before) if is_of(before.epoch) => before,
@@ -227,7 +231,7 @@ impl Records {
         Some((2, content))
     }
 
-    /// Handles a record that is not data.
+    /// Handles a record that does not contain a packet.
     #[cold]
     fn handle(
         &mut self,
@@ -243,7 +247,7 @@ impl Records {
                 None
             }
             (ALERT, [_, CLOSE_NOTIFY]) => {
-                // RFC 8446 §6.1: we close the other direction.
+                // RFC 8446 §6.1: the peer has closed its direction, so we close ours.
                 self.say(ALERT, &super::GOODBYE, send);
                 Some(Ended::Closed)
             }
@@ -258,20 +262,20 @@ impl Records {
         }
     }
 
-    /// Handles a repeated message of the handshake, which is done.
+    /// Handles a handshake message that the peer repeats after the handshake is done.
     fn take_early(&mut self, now: Instant, record: (u64, u64), content: &[u8], send: &mut impl FnMut(&[u8])) {
         let since = self.early.as_ref().and_then(|early| early.since);
         if since.is_some_and(|since| now > since + KEPT) {
             self.early = None;
         } else if !self.client && messages(content).any(|(kind, ..)| kind == FINISHED) {
-            // RFC 9147 §7: our acknowledgement was lost.
+            // RFC 9147 §7: the client repeats its Finished because our acknowledgement was lost.
             self.acknowledge(record, send);
         } else if self.finished.as_ref().is_some_and(|flight| flight.may_hurry(now)) {
             self.send_finished(now, send);
         }
     }
 
-    /// Handles a message that follows the handshake.
+    /// Handles a message of type handshake that arrives after the handshake is done, for example a KeyUpdate.
     fn take_message(
         &mut self,
         now: Instant,
@@ -281,15 +285,15 @@ impl Records {
     ) -> Option<Ended> {
         for (kind, _, body) in messages(content) {
             match (kind, body) {
-                // Tickets are not used.
+                // Ignore session tickets, because connections are not resumed.
                 (NEW_SESSION_TICKET, _) if self.client => {}
-                // RFC 9147 §8: the KeyUpdate of an earlier epoch has been applied already.
+                // RFC 9147 §8: a KeyUpdate of an earlier epoch has been applied already, and is only acknowledged again.
                 (KEY_UPDATE, Some(_)) if record.0 < self.receiving.epoch => {}
                 (KEY_UPDATE, Some(&[asks @ (0 | 1)])) => {
                     if self.next_receiving().is_none() {
                         return Some(Ended::UsedUp);
                     }
-                    // RFC 8446 §5.1: KeyUpdate is the last message of its record.
+                    // RFC 8446 §5.1: a KeyUpdate is the last message of its record.
                     self.acknowledge(record, send);
                     if asks == 1 && self.update.is_none() {
                         self.send_update(now, send);
@@ -306,11 +310,11 @@ impl Records {
         None
     }
 
-    /// Starts the peer's next epoch.
+    /// Changes to the keys of the peer's next epoch.
     fn next_receiving(&mut self) -> Option<()> {
         let secret = self.receiving.secret.next();
         let epoch = self.receiving.epoch + 1;
-        // RFC 9147 §8: the epoch is limited.
+        // RFC 9147 §8: epochs beyond the highest are refused.
         let keys = Keys13::new(self.aead, &secret).filter(|_| epoch <= MAX_EPOCH)?;
         let newer = Receiving { keys, secret, epoch, window: Window::default() };
         self.before = Some(Box::new(std::mem::replace(&mut self.receiving, newer)));
@@ -344,7 +348,7 @@ impl Records {
         }
     }
 
-    /// Whether the keys have to be changed.
+    /// Whether our key has to be changed.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.sending.next >= self.update_after && self.update.is_none() && self.sending.epoch < MAX_EPOCH
@@ -362,7 +366,7 @@ impl Records {
         {
             match flight.is_spent() {
                 false => self.send_finished(now, &mut send),
-                // A peer that sends packets has received our Finished.
+                // The peer has sent a packet, so it has received our Finished.
                 true if self.heard => (self.finished, self.early) = (None, None),
                 true => return Some(Ended::Silent),
             }
@@ -373,7 +377,7 @@ impl Records {
         None
     }
 
-    /// Sends Finished again.
+    /// Sends the Finished message again.
     fn send_finished(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
         let (Some(flight), Some(early)) = (&mut self.finished, &mut self.early) else { return };
         let (number, mut out) = (early.next, Vec::new());
@@ -386,8 +390,8 @@ impl Records {
         }
     }
 
-    /// Sends our KeyUpdate, for the first time or again. It does not request one from the peer: each end updates its own
-    /// keys.
+    /// Sends our KeyUpdate, for the first time or again. It does not ask the peer to update its keys, because each end
+    /// decides that for its own keys.
     fn send_update(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
         if self.sending.epoch >= MAX_EPOCH {
             return;
@@ -416,7 +420,7 @@ impl Records {
         Some(Ended::Broken(what))
     }
 
-    /// Sends a record in a datagram of its own.
+    /// Sends a record alone in a datagram.
     fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
@@ -425,7 +429,7 @@ impl Records {
     }
 }
 
-/// Returns the keys of a secret, and derives them on first use.
+/// Returns the keys that belong to a secret, and derives them on first use.
 fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -> Option<&Keys13> {
     if keys.is_none() {
         *keys = Keys13::new(aead, secret).map(Box::new);
@@ -433,39 +437,39 @@ fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -
     keys.as_deref()
 }
 
-/// Returns the end of an unencrypted record (RFC 9147 §4), if the bytes begin with one.
+/// Returns the end of the first record, if it is an unencrypted record (RFC 9147 §4).
 fn clear(bytes: &[u8]) -> Option<usize> {
     Header12::read(bytes).map(|header| header.end)
 }
 
-/// Returns the end of a record of the first data epoch, if the bytes begin with one.
+/// Returns the end of the first record, if it belongs to the first epoch of application data.
 pub(super) fn data(bytes: &[u8]) -> Option<usize> {
     Header::read(bytes).filter(|header| u64::from(header.epoch) == FIRST).map(|header| header.end)
 }
 
-/// The first epoch of data.
+/// The first epoch of application data.
 const FIRST: u64 = 3;
 /// RFC 9147 §8: the highest epoch.
 const MAX_EPOCH: u64 = (1 << 48) - 1;
-/// RFC 8446 §5.5, which RFC 9147 §4.5.3 adopts for AES-GCM: 2^24.5 records. ChaCha20-Poly1305 has no such limit, but is
-/// given the same here.
+/// The number of records that one key may encrypt. RFC 8446 §5.5: 2^24.5 records for AES-GCM, which RFC 9147 §4.5.3 adopts.
+/// ChaCha20-Poly1305 has no such limit, but the same one is used here.
 const MAX_SEALED: u64 = 23_726_566;
-/// The number of records after which keys are changed, well below the limit.
+/// The number of records after which our key is changed, well below [`MAX_SEALED`].
 pub(crate) const UPDATE_AFTER: u64 = 1 << 23;
 const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
-/// How often Finished is sent: this takes as long as a handshake may take.
+/// How often Finished is sent. With the waiting times between the attempts, this takes as long as a handshake may take.
 const TRIES: u32 = 5;
-/// How long repeated handshake messages are answered: twice RFC 793's two minutes.
+/// The time for which repeated handshake messages are answered: twice the two minutes of RFC 793.
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]
 impl Records {
-    /// The epoch and number of the next record, to be set.
+    /// Returns the epoch and the number of our next record, for tests to change.
     pub fn next(&mut self) -> (u64, &mut u64) {
         (self.sending.epoch, &mut self.sending.next)
     }
 
-    /// The epoch of what comes.
+    /// Returns the epoch of the peer's records.
     pub fn received(&self) -> u64 {
         self.receiving.epoch
     }

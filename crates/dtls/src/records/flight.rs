@@ -1,20 +1,20 @@
-//! Messages that are retransmitted until acknowledged: the last flight of a DTLS 1.3 client, and KeyUpdate (RFC 9147
-//! §5.8, §8).
+//! A message that is retransmitted until it is acknowledged: the last flight of a DTLS 1.3 client, or a KeyUpdate
+//! (RFC 9147 §5.8, §8).
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// A handshake message that is not acknowledged yet, alone in its record.
+/// A handshake message that is not acknowledged yet. It is alone in its record.
 #[derive(Debug)]
 pub(super) struct Flight {
-    /// The message with its header.
+    /// The message including its header.
     pub content: Vec<u8>,
-    /// The numbers of the records that have carried it.
+    /// The numbers of the records that have contained the message.
     numbers: Vec<u64>,
-    /// The time of the last transmission; `None` before the first.
+    /// The time of the last transmission; `None` before the first one.
     sent: Option<Instant>,
     wait: Duration,
-    /// The number of transmissions left.
+    /// The number of transmissions that remain.
     left: u32,
 }
 
@@ -23,7 +23,7 @@ impl Flight {
         Self { content, numbers: Vec::new(), sent: None, wait: FIRST_WAIT, left: tries }
     }
 
-    /// Records a transmission in a record with this number.
+    /// Records a transmission of the message in a record with this number.
     pub fn note(&mut self, number: u64, now: Instant) {
         if self.sent.is_some() {
             self.wait = (self.wait * 2).min(LAST_WAIT);
@@ -36,29 +36,29 @@ impl Flight {
         self.numbers.push(number);
     }
 
-    /// Whether a record with this number has carried it.
+    /// Whether a record with this number has contained the message.
     pub fn was(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
 
-    /// The time of the next retransmission, or at which it is given up.
+    /// Returns the time at which the message is retransmitted, or given up if no transmissions remain.
     pub fn due(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + self.wait)
     }
 
-    /// Whether the number of transmissions is used up.
+    /// Whether no transmissions remain.
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// Whether it may be sent before it is due, because the peer has shown that it waits for it.
+    /// Whether the message may be sent before it is due, because the peer has shown that it waits for the message.
     pub fn may_hurry(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.wait / 4)
     }
 }
 
-/// RFC 9147 §5.8.2: one second, doubled each time, up to a minute.
+/// RFC 9147 §5.8.2: the waiting time is one second at first, and doubles each time up to a minute.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
-/// The maximum number of record numbers that are remembered.
+/// The maximum number of record numbers that are remembered per message.
 const MAX_NUMBERS: usize = 16;

@@ -1,6 +1,6 @@
-//! Seals and opens one record in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
+//! Encrypts and decrypts single records in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
 //!
-//! This module handles keys and bytes; the callers assign the record numbers.
+//! This module handles keys and bytes. Its callers assign the record numbers.
 
 use super::window::Window;
 use crate::provider::Aead;
@@ -16,44 +16,44 @@ pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const DATA: u8 = 23;
 pub(super) const ACK: u8 = 26;
 
-/// The length of a tag in bytes, which is the same for all ciphers used here.
+/// The length of an authentication tag in bytes, which is the same for all ciphers used here.
 pub(super) const TAG: usize = 16;
-/// RFC 8446 §5.2: 2^14 bytes of payload, and the maximum expansion by encryption.
+/// RFC 8446 §5.2: the maximum length of an encrypted record, which is 2^14 bytes of payload and 256 bytes for encryption.
 const MAX_BODY: usize = (1 << 14) + 256;
 
-/// An authentic record: its number, its content type, and the range of its content.
+/// A decrypted, authentic record: its number, its content type, and the range of its content in the record.
 pub(super) struct Content {
     pub number: u64,
     pub kind: u8,
     pub range: Range<usize>,
 }
 
-/// The keys of one direction, in one epoch of DTLS 1.3.
+/// The keys of one direction in one epoch of DTLS 1.3.
 pub(super) struct Keys13 {
     cipher: LessSafeKey,
     numbers: HeaderProtectionKey,
     iv: [u8; NONCE_LEN],
 }
 
-/// The parts of an encrypted DTLS 1.3 record (RFC 9147 §4).
+/// The parsed header of an encrypted DTLS 1.3 record (RFC 9147 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     /// The last two bits of the epoch.
     pub epoch: u8,
-    /// The length of the number in bytes: one or two.
+    /// The length of the record number in bytes: one or two.
     number: usize,
-    /// The offset of the encrypted part.
+    /// The offset of the encrypted part in the record.
     body: usize,
     pub end: usize,
 }
 
 impl Header {
-    /// Parses the header at the start of these bytes; `None` if they do not begin with an encrypted record, so the rest
-    /// cannot be parsed either.
+    /// Parses the header at the start of `bytes`. Returns `None` if `bytes` does not begin with an encrypted record. Further
+    /// records in `bytes` cannot be found in that case.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
-        // RFC 9147 §4: 001CSLEE; connection IDs are not used.
+        // RFC 9147 §4: the first byte has the bits 001CSLEE. C, which announces a connection ID, must be 0.
         if first & 0b1111_0000 != 0b0010_0000 {
             return None;
         }
@@ -64,7 +64,7 @@ impl Header {
             let length = bytes.get(1 + number..)?.first_chunk()?;
             (3 + number, 3 + number + usize::from(u16::from_be_bytes(*length)))
         };
-        // RFC 9147 §4.2.3: a record must be at least as long as a sample of the ciphertext.
+        // RFC 9147 §4.2.3: the encrypted part must be at least as long as the sample that masks the record number.
         let sealed = end.checked_sub(body)?;
         let is_whole = end <= bytes.len() && (TAG + 1..=MAX_BODY).contains(&sealed);
         is_whole.then_some(Self { epoch: first & 3, number, body, end })
@@ -72,7 +72,8 @@ impl Header {
 }
 
 impl Keys13 {
-    /// Derives the keys (RFC 8446 §7.3, RFC 9147 §4.2.3). `None` if the cipher does not accept them.
+    /// Derives the keys from a traffic secret (RFC 8446 §7.3, RFC 9147 §4.2.3). Returns `None` if the cipher does not accept
+    /// the derived keys.
     pub fn new(aead: Aead, secret: &TrafficSecret) -> Option<Self> {
         let length = aead.algorithm.key_len();
         let [key, numbers] =
@@ -82,13 +83,13 @@ impl Keys13 {
         Some(Self { cipher: LessSafeKey::new(cipher), numbers, iv: secret.expand(b"iv", NONCE_LEN) })
     }
 
-    /// Appends a record to `out`.
+    /// Appends an encrypted record to `out`.
     #[inline]
     pub fn seal(&self, epoch: u64, number: u64, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let sealed = content.len() + 1 + TAG;
         let start = out.len();
         let [length, low] = [sealed as u16, number as u16].map(u16::to_be_bytes);
-        // The usual form, with a 16-bit number and the length.
+        // Our headers always have a 16-bit record number and the length.
         let header = [0b0010_1100 | (epoch & 3) as u8, low[0], low[1], length[0], length[1]];
         out.reserve(header.len() + sealed);
         out.extend_from_slice(&header);
@@ -98,7 +99,7 @@ impl Keys13 {
         let nonce = mixed(&self.iv, number);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, aead::Aad::from(header), body).ok()?;
         out.extend_from_slice(tag.as_ref());
-        // RFC 9147 §4.2.3: encrypt the record number.
+        // RFC 9147 §4.2.3: encrypt the record number with a mask made from a sample of the ciphertext.
         let sample = out.get(start + header.len()..)?.get(..SAMPLE)?;
         let mask = self.numbers.new_mask(sample).ok()?;
         out[start + 1] ^= mask[0];
@@ -106,7 +107,7 @@ impl Keys13 {
         Some(())
     }
 
-    /// Opens `record`, which is one whole record, in place; `None` if it is a replay or not authentic.
+    /// Decrypts `record`, which is exactly one record, in place. Returns `None` if the record is a replay or not authentic.
     #[inline]
     pub fn open(&self, window: &Window, header: Header, record: &mut [u8]) -> Option<Content> {
         let (head, body) = record.split_at_mut_checked(header.body)?;
@@ -120,17 +121,17 @@ impl Keys13 {
         }
         let opened =
             self.cipher.open_in_place(mixed(&self.iv, number), aead::Aad::from(&*head), body).ok()?;
-        // RFC 8446 §5.4: zeros are padding; a record with only padding has no content type.
+        // RFC 8446 §5.4: zeros at the end are padding. A record with nothing but padding has no content type.
         let end = opened.iter().rposition(|byte| *byte != 0);
         let (kind, length) = end.map_or((0, 0), |end| (opened[end], end));
         Some(Content { number, kind, range: header.body..header.body + length })
     }
 }
 
-/// The number of ciphertext bytes with which the record number is encrypted.
+/// The number of ciphertext bytes from which the mask of the record number is made.
 const SAMPLE: usize = 16;
 
-/// RFC 8446 §5.3: XORs the number into the last bytes of the IV.
+/// RFC 8446 §5.3: the nonce is the IV with the record number XORed into its last bytes.
 #[inline]
 fn mixed(iv: &[u8; NONCE_LEN], number: u64) -> aead::Nonce {
     let mut nonce = *iv;
@@ -138,20 +139,20 @@ fn mixed(iv: &[u8; NONCE_LEN], number: u64) -> aead::Nonce {
     aead::Nonce::assume_unique_for_key(nonce)
 }
 
-/// The keys of one direction of DTLS 1.2, for its one encrypted epoch.
+/// The keys of one direction of DTLS 1.2, which has one encrypted epoch.
 pub(super) struct Keys12 {
     cipher: LessSafeKey,
     iv: [u8; NONCE_LEN],
-    /// The number of explicit nonce bytes in a record.
+    /// The number of bytes of the explicit nonce in a record.
     explicit: usize,
 }
 
-/// The only encrypted epoch of DTLS 1.2; there is no renegotiation.
+/// The only encrypted epoch of DTLS 1.2, because there is no renegotiation.
 pub(super) const EPOCH_12: u16 = 1;
-/// The size of the header: type, version, epoch, number, length.
+/// The size of the record header in bytes: type, version, epoch, number and length.
 pub(super) const HEADER_12: usize = 13;
 
-/// The header of a DTLS 1.2 record, or of an unencrypted one (RFC 6347 §4.1).
+/// The header of a DTLS 1.2 record, or of an unencrypted DTLS 1.3 record (RFC 6347 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header12 {
     pub kind: u8,
@@ -161,8 +162,8 @@ pub(super) struct Header12 {
 }
 
 impl Header12 {
-    /// Parses the header at the start of these bytes; `None` if there is no valid one, so the rest cannot be parsed
-    /// either.
+    /// Parses the header at the start of `bytes`. Returns `None` if there is no valid header. Further records in
+    /// `bytes` cannot be found in that case.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let head = bytes.first_chunk::<HEADER_12>()?;
@@ -182,7 +183,7 @@ impl Header12 {
 }
 
 impl Keys12 {
-    /// Derives the client's and the server's keys from the key block (RFC 5246 §6.3: AEAD ciphers have no MAC keys).
+    /// Derives the client's and the server's keys from the key block. RFC 5246 §6.3: AEAD ciphers have no MAC keys. Returns
     /// `None` if the block is too short.
     pub fn pair(aead: Aead, block: &[u8]) -> Option<[Self; 2]> {
         let (key, iv) = (aead.algorithm.key_len(), NONCE_LEN - aead.explicit);
@@ -196,7 +197,8 @@ impl Keys12 {
         Some([of(0)?, of(1)?])
     }
 
-    /// RFC 5288 §3: the salt, and eight explicit bytes of the record; RFC 7905 §2: epoch and number, XORed into the IV.
+    /// RFC 5288 §3: the nonce is the salt and the record's eight explicit bytes. RFC 7905 §2: without explicit bytes, it is
+    /// the IV with the epoch and number XORed into it.
     #[inline]
     fn nonce(&self, number: u64, explicit: [u8; 8]) -> aead::Nonce {
         if self.explicit == 0 {
@@ -207,7 +209,8 @@ impl Keys12 {
         aead::Nonce::assume_unique_for_key(nonce)
     }
 
-    /// The additional data (RFC 5246 §6.2.3.3): begins with the number and ends with the length of the content.
+    /// Returns the additional authenticated data of a record (RFC 5246 §6.2.3.3), from the epoch and number to the length of
+    /// the content.
     #[inline]
     fn beside(kind: u8, number: u64, length: usize) -> aead::Aad<[u8; HEADER_12]> {
         let mut beside = [0; HEADER_12];
@@ -217,7 +220,7 @@ impl Keys12 {
         aead::Aad::from(beside)
     }
 
-    /// Appends a record to `out`; an explicit nonce begins with `prefix`.
+    /// Appends an encrypted record to `out`. `prefix` is the first two bytes of an explicit nonce.
     #[inline]
     pub fn seal(&self, prefix: u16, number: u64, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len() + HEADER_12 + self.explicit;
@@ -233,8 +236,8 @@ impl Keys12 {
         Some(())
     }
 
-    /// Opens `record`, which is one whole record of the encrypted epoch, in place; `None` if it is a replay or not
-    /// authentic.
+    /// Decrypts `record`, which is exactly one record of the encrypted epoch, in place. Returns `None` if the record is a
+    /// replay or not authentic.
     #[inline]
     pub fn open(&self, window: &Window, header: Header12, record: &mut [u8]) -> Option<Content> {
         let body = HEADER_12 + self.explicit;

@@ -1,5 +1,5 @@
-//! Tests our records against the library's: what one seals, the other opens, with keys of handshakes between two library
-//! ends.
+//! Tests our records against dimpl: records that one encrypts, the other decrypts. The keys come from handshakes between two
+//! dimpl ends.
 
 mod beside;
 mod harness;

@@ -1,22 +1,22 @@
-//! The sliding window against replays (RFC 9147 §4.5.1, RFC 6347 §4.1.2.6), and the reconstruction of record numbers
-//! from their last bits (RFC 9147 §4.2.2).
+//! The sliding window that detects replays (RFC 9147 §4.5.1, RFC 6347 §4.1.2.6). Also reconstructs record numbers from their
+//! last bits (RFC 9147 §4.2.2).
 
-/// The window of one epoch.
+/// The replay window of one epoch.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Window {
-    /// The number after the highest one received.
+    /// The highest record number received, plus one.
     next: u64,
-    /// Bitmap of received numbers below `next`; the highest is in the lowest bit.
+    /// A bitmap of the received numbers below `next`. The lowest bit is the number `next - 1`.
     seen: u128,
 }
 
 impl Window {
-    /// Creates a window that expects this number next.
+    /// Creates a window in which `next` is the next expected number.
     pub fn at(next: u64) -> Self {
         Self { next, seen: 0 }
     }
 
-    /// Whether a record with this number may be accepted: it has not been received, and is not too old.
+    /// Whether a record with this number may be accepted. It must not have been received, nor be older than the window.
     #[inline]
     pub fn is_fresh(&self, number: u64) -> bool {
         match self.next.checked_sub(number) {
@@ -39,7 +39,7 @@ impl Window {
         }
     }
 
-    /// Returns the number with these last bits that is nearest to the expected one.
+    /// Returns the number nearest to the expected one whose last `bits` bits are `low`.
     #[inline]
     pub fn nearest(&self, low: u64, bits: u32) -> u64 {
         let span = 1_u64 << bits;
@@ -54,7 +54,7 @@ impl Window {
     }
 }
 
-/// RFC 6347 §4.1: 48 bits; RFC 9147 §4.2.1: also the maximum in DTLS 1.3.
+/// The highest record number. RFC 6347 §4.1: 48 bits; RFC 9147 §4.2.1: also the maximum in DTLS 1.3.
 pub(super) const MAX_NUMBER: u64 = (1 << 48) - 1;
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
             window.note(number);
             assert!(!window.is_fresh(number), "{number}");
         }
-        // 128 numbers below 201 are remembered.
+        // The window remembers the 128 numbers below 201.
         for (number, fresh) in [(72, false), (74, true), (198, true), (201, true), (MAX_NUMBER, true)] {
             assert_eq!(window.is_fresh(number), fresh, "{number}");
         }
@@ -78,7 +78,7 @@ mod tests {
         assert!(!window.is_fresh(200) && !window.is_fresh(MAX_NUMBER) && window.is_fresh(MAX_NUMBER - 1));
     }
 
-    /// Compares with the definition, for all low bits around each wrap.
+    /// Compares the result with the definition, for all low bits around each wrap.
     #[test]
     fn a_number_is_the_nearest_one_with_its_last_bits() {
         for bits in [8, 16] {

@@ -1,10 +1,10 @@
-//! Fields of a head: parsing, and which of them are forwarded to the next hop.
+//! The header fields of a request or response: parses them, and selects those that are forwarded to the next hop.
 //!
-//! Home of RFC 9112 §5 and RFC 9110 §7.6.1 as far as a gateway obeys them.
+//! Home of RFC 9112 §5 and RFC 9110 §7.6.1 as far as they concern a gateway.
 
 use anabranch_http::framing::Framing;
 
-/// A field as received.
+/// A header field as it was received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Field {
     pub(super) name: String,
@@ -24,13 +24,13 @@ impl Field {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// Returns the members of a list (RFC 9110 §5.6.1).
+    /// Returns the members of the field's list (RFC 9110 §5.6.1).
     pub(super) fn list(&self) -> impl Iterator<Item = &[u8]> {
         self.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
     }
 
-    /// Returns whether a program that does not distinguish `-` from other punctuation (RFC 3875 §4.1.18) could take this
-    /// field for Content-Length or Transfer-Encoding.
+    /// Returns whether a program could take this field for Content-Length or Transfer-Encoding. Some programs do not
+    /// distinguish `-` from other punctuation in names (RFC 3875 §4.1.18).
     pub(super) fn passes_for_framing(&self) -> bool {
         let same = |(ours, theirs): (u8, u8)| {
             ours.eq_ignore_ascii_case(&theirs) || theirs == b'-' && !ours.is_ascii_alphanumeric()
@@ -46,12 +46,13 @@ pub(super) fn fields_of(parsed: &[httparse::Header<'_>]) -> Vec<Field> {
     parsed.iter().map(|field| Field { name: field.name.to_owned(), value: field.value.to_vec() }).collect()
 }
 
-/// RFC 9112 §5.2: a line that begins with white space would continue the previous field.
+/// RFC 9112 §5.2: returns whether a line begins with white space, so that it would continue the previous field.
 pub(super) fn is_folded(head: &[u8]) -> bool {
     head.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
 }
 
-/// RFC 9112 §6.3: one field with one number. A second one is refused even if it has the same value.
+/// RFC 9112 §6.3: returns the value of Content-Length, which must be one number in one field. A second field is refused even
+/// if it has the same value.
 pub(super) fn length_of(fields: &[Field]) -> Result<Option<u64>, ()> {
     let mut lengths = fields.iter().filter(|field| field.is("content-length"));
     match (lengths.next(), lengths.next()) {
@@ -61,7 +62,8 @@ pub(super) fn length_of(fields: &[Field]) -> Result<Option<u64>, ()> {
     }
 }
 
-/// RFC 9110 §7.6.1: fields for the next hop only, by definition or because `options` of Connection name them.
+/// RFC 9110 §7.6.1: returns whether a field is only for the next hop, by definition or because Connection names it.
+/// `options` are the options of Connection.
 pub(super) fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
     const HOP_BY_HOP: [&str; 12] = [
         "connection",
@@ -81,14 +83,14 @@ pub(super) fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
 }
 
 pub(super) fn write_fields(out: &mut Vec<u8>, fields: &[Field], own: impl Fn(&Field) -> bool) {
-    // A head with too many options was refused when it was parsed.
+    // Parsing the options cannot fail, because a head with too many options was refused when it was parsed.
     let options = connection_options(fields).unwrap_or_default();
     for field in fields.iter().filter(|field| !own(field) && !is_hop_by_hop(field, &options)) {
         write_field(out, &field.name, &field.value);
     }
 }
 
-/// Appends a field.
+/// Appends a header field to `out`.
 pub(crate) fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b": ");
@@ -96,8 +98,8 @@ pub(crate) fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends trailers, given as the lines received. Fields that are allowed only in a head are dropped (RFC 9110 §6.5.1):
-/// those for framing, routing, authentication and content.
+/// Appends trailers to `out`. `lines` are the received trailer lines. Fields that are allowed only in a head are dropped
+/// (RFC 9110 §6.5.1): those for framing, routing, authentication and content.
 pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> {
     let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let block = [lines, b"\r\n"].concat();
@@ -119,7 +121,7 @@ pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> 
     Ok(())
 }
 
-/// Fields that are meaningless or harmful in trailers.
+/// The fields that would be meaningless or harmful in trailers.
 const HEADS_ALONE: [&str; 24] = [
     "age",
     "alt-svc",
@@ -155,8 +157,8 @@ pub(super) fn write_framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-/// Returns the options of Connection (RFC 9110 §7.6.1). Each field is compared with every option, so their number is limited
-/// like that of fields.
+/// Returns the options of Connection (RFC 9110 §7.6.1). Their number is limited like that of fields, because each field is
+/// compared with every option.
 pub(super) fn connection_options(fields: &[Field]) -> Result<Vec<&[u8]>, &'static str> {
     let mut options = Vec::new();
     for field in fields.iter().filter(|field| field.is("connection")) {
@@ -181,7 +183,7 @@ pub(super) fn says(fields: &[Field], name: &str, value: &str) -> bool {
         && named.next().is_none()
 }
 
-/// RFC 9110 §8.6: digits only, no sign, no list.
+/// RFC 9110 §8.6: parses a number that has only digits, no sign, and no list of values.
 pub(super) fn number(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
@@ -190,8 +192,8 @@ pub(super) fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The field by which two gateways negotiate how a tunnel's bytes are framed on a stream that cannot be half-closed.
+/// The field by which two gateways agree on the framing of a tunnel's bytes, on a stream that cannot be half-closed.
 pub(crate) const TUNNEL_FRAMING: &str = "tunnel-framing";
 
-/// The most fields a head may have.
+/// The maximum number of fields in a head.
 pub(super) const MAX_FIELDS: usize = 128;

@@ -1,6 +1,6 @@
-//! Heads of requests: parsed strictly, and written anew for the next hop.
+//! The heads of requests: parsed strictly, and written anew for the next hop.
 //!
-//! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as a gateway obeys them in requests.
+//! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as it concerns a gateway's requests.
 
 use super::fields::{
     Field, connection_options, fields_of, has, number, says, write_field, write_fields, write_framing,
@@ -17,23 +17,23 @@ use anabranch_http::head::{self, Head, Judged};
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) target: Target,
-    /// The target as written, for the log.
+    /// The target as the client wrote it, for the log.
     pub(crate) written: String,
-    /// The minor version, 0 or 1.
+    /// The minor version of HTTP/1: 0 or 1.
     pub(crate) minor: u8,
     fields: Vec<Field>,
-    /// The value of Host.
+    /// The host and port in the Host field.
     pub(crate) host: Option<Authority>,
     pub(crate) framing: Framing,
-    /// Whether the connection closes after this request.
+    /// Whether the client's connection closes after this request.
     pub(crate) close: bool,
 }
 
 impl Request {
-    /// Parses a complete head; `secure` says that it arrived over TLS.
+    /// Parses a complete head. `secure` is whether the request arrived over TLS.
     ///
     /// # Errors
-    /// The response to a refused request.
+    /// The response with which the request is refused.
     pub(crate) fn parse(head: &[u8], secure: bool) -> Result<Self, Refusal> {
         let mut room = head::Room::new();
         let read = Head::parse(head, Judged::Strictly, &mut room)?;
@@ -44,7 +44,7 @@ impl Request {
             return Err(bad("a field name can be mistaken for another"));
         }
         let host = host_of(read.host, &target, secure)?;
-        // RFC 9110 §9.3.6: content in a CONNECT request has no defined semantics.
+        // RFC 9110 §9.3.6: content in a CONNECT request has no defined meaning.
         if matches!(target, Target::Tunnel(_)) && framing != Framing::Empty {
             return Err(bad("CONNECT has no body"));
         }
@@ -54,8 +54,8 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// Returns the head to forward: for `host` and `target`, with `via` appended to Via, and with the fields that describe
-    /// the client.
+    /// Returns the head to forward, with `host` in Host, with `target`, and with `via` added to Via. `forwarded` adds the
+    /// fields that describe the client. The caller adds the empty line at its end.
     pub(crate) fn onward(
         &self,
         host: &str,
@@ -84,15 +84,15 @@ impl Request {
         out
     }
 
-    /// Returns the bytes of memory that the request takes.
+    /// Returns the number of bytes of memory that the request takes.
     pub(crate) fn bytes(&self) -> usize {
         let fields: usize =
             self.fields.iter().map(|field| field.name.len() + field.value.len() + FIELD).sum();
-        // The target is stored a second time, as written.
+        // The target is in memory twice: parsed, and as it was written.
         fields + 2 * self.written.len()
     }
 
-    /// RFC 9110 §7.6.2: returns how many hops an OPTIONS or TRACE request may still be forwarded.
+    /// RFC 9110 §7.6.2: returns the number of hops over which an OPTIONS or TRACE request may still be forwarded.
     pub(crate) fn max_forwards(&self) -> Option<u64> {
         if !matches!(self.method.as_str(), "OPTIONS" | "TRACE") {
             return None;
@@ -101,7 +101,7 @@ impl Request {
         number(&field.value)
     }
 
-    /// Returns whether `via` occurs in the Via fields.
+    /// Returns whether `via` occurs in the Via fields, which means that the request has passed this gateway before.
     pub(crate) fn came_by(&self, via: &str) -> bool {
         self.fields.iter().filter(|field| field.is("via")).any(|field| {
             let entries = field.value.split(|&byte| byte == b',');
@@ -111,12 +111,12 @@ impl Request {
         })
     }
 
-    /// Returns whether the field `name` occurs once, with exactly this value.
+    /// Returns whether the field `name` occurs exactly once, with exactly this value.
     pub(crate) fn says(&self, name: &str, value: &str) -> bool {
         says(&self.fields, name, value)
     }
 
-    /// Returns whether the request asks to upgrade to this protocol and no other.
+    /// Returns whether the request asks to upgrade to `protocol`, and to no other protocol.
     pub(crate) fn upgrades_to(&self, protocol: &str) -> bool {
         let options = connection_options(&self.fields).unwrap_or_default();
         let is_plain = self.minor > 0 && self.method == "GET" && self.framing == Framing::Empty;
@@ -129,19 +129,19 @@ impl Request {
         self.minor > 0 && codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
     }
 
-    /// Returns whether the request is for a tunnel.
+    /// Returns whether the request asks for a tunnel (CONNECT).
     pub(crate) fn is_tunnel(&self) -> bool {
         matches!(self.target, Target::Tunnel(_))
     }
 
-    /// Returns whether the request is idempotent (RFC 9110 §9.2.2) and has no body that would have to be sent again.
+    /// Returns whether the request may be sent again, because it is idempotent (RFC 9110 §9.2.2) and has no body.
     pub(crate) fn can_be_repeated(&self) -> bool {
         self.framing == Framing::Empty
             && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "CONNECT")
     }
 }
 
-/// Returns the host that the request is for, from Host or, if the target names one, from the target.
+/// Returns the host that the request is for. A host in the target takes precedence over the Host field.
 fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<Authority>, Refusal> {
     let Some(host) = host else { return Ok(None) };
     // RFC 9110 §7.2: Host is empty if the target has no authority.
@@ -151,7 +151,7 @@ fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<A
     let default = if let Target::Tunnel(authority) = target { authority.port } else { default_port(secure) };
     let host = Authority::parse(host, Some(default)).ok_or_else(|| bad("the Host field is malformed"))?;
     match target {
-        // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and forwards the URL's host.
+        // RFC 9112 §3.2.2: a proxy ignores the Host field of a request with a URL, and uses the host of the URL.
         Target::Absolute(origin, _) => Ok(Some(origin.authority.clone())),
         Target::Tunnel(authority) if *authority != host => {
             Err(bad("the target and Host name different hosts"))
@@ -160,7 +160,7 @@ fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<A
     }
 }
 
-/// The memory of a field beside its name and value: the struct, and the allocator's overhead for each.
+/// The memory of a field in bytes besides its name and value: the struct, and the allocator's overhead for two allocations.
 const FIELD: usize = size_of::<Field>() + 32;
 
 #[cfg(test)]

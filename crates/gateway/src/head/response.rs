@@ -1,6 +1,6 @@
-//! Heads of responses: parsed strictly, and written anew for the client.
+//! The heads of responses: parsed strictly, and written anew for the client.
 //!
-//! Home of RFC 9112 §4 and §6.3 as far as a gateway obeys them in responses.
+//! Home of RFC 9112 §4 and §6.3 as far as they concern a gateway's responses.
 
 use super::fields::{
     Field, MAX_FIELDS, connection_options, fields_of, has, is_folded, length_of, says, write_field,
@@ -19,31 +19,33 @@ pub(crate) struct Response {
     minor: u8,
     fields: Vec<Field>,
     pub(crate) framing: Framing,
-    /// The value of Content-Length, which after HEAD is not the length of the body.
+    /// The value of Content-Length. In a response to HEAD it is not the length of the body.
     length: Option<u64>,
-    /// Whether the server closes the connection.
+    /// Whether the server closes the connection after this response.
     pub(crate) close: bool,
 }
 
-/// Refuses bytes that cannot begin the status line of a response: another protocol, another version or an invalid status. It
-/// decides even on a partial line. RFC 9112 §4: `HTTP/1.1 200 OK`, the reason is optional.
+/// Refuses bytes that cannot be the beginning of a status line: another protocol, another version, or an invalid status. A
+/// part of the line is enough to decide. RFC 9112 §4: the form is `HTTP/1.1 200 OK`, and the reason phrase is optional.
 pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
     const LINE: &[u8] = b"HTTP/1.V SDD";
     let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
         b'V' => matches!(byte, b'0' | b'1'),
-        // RFC 9110 §15: the first digit is the class. Recipients treat classes from 6 on as server errors.
+        // RFC 9110 §15: the first digit is the class of the status. Recipients treat a status of class 6 or higher like a
+        // server error.
         b'S' => matches!(byte, b'1'..=b'9'),
         b'D' => byte.is_ascii_digit(),
         _ => byte == wanted,
     };
     let ends = bytes.get(LINE.len()).is_none_or(|end| matches!(end, b' ' | b'\r'));
-    // An empty line before the status line is not part of it.
+    // An empty line may precede the status line.
     let begins = matches!(bytes, b"" | b"\r") || (bytes.iter().zip(LINE).all(fits) && ends);
     if begins { Ok(()) } else { Err(bad("the answer is not HTTP/1")) }
 }
 
 impl Response {
-    /// Parses the complete head of a response to `method`. `closing` says that the body may end with the connection.
+    /// Parses the complete head of a response to a request with `method`. `closing` is whether the body may end with the
+    /// connection.
     ///
     /// # Errors
     /// The reason why the head is invalid.
@@ -69,7 +71,7 @@ impl Response {
         if coded > 0 && (!chunked || length.is_some() || minor == 0) {
             return Err("the answer's length and transfer coding contradict each other");
         }
-        // RFC 9112 §6.3: these responses have no body, whatever the fields say.
+        // RFC 9112 §6.3: these responses have no body, even if their fields announce one.
         let bodiless = method == "HEAD"
             || status < 200
             || status == 204
@@ -90,13 +92,13 @@ impl Response {
         Ok(Self { status, reason, minor, fields, framing, length, close })
     }
 
-    /// Returns whether the response is interim, so that the final one comes later.
+    /// Returns whether this is an interim response, which a final response follows.
     pub(crate) fn is_interim(&self) -> bool {
         self.status < 200
     }
 
-    /// Returns the head to send to the client, with this framing. A Location that names `origin` becomes a path. A response
-    /// without Date gets `date`.
+    /// Returns the head for the client, which announces this framing. A Location that names `origin` is shortened to a path.
+    /// A response without Date gets `date`. The caller adds the empty line at the end.
     pub(crate) fn back(
         &self,
         framing: Framing,
@@ -107,7 +109,7 @@ impl Response {
     ) -> Vec<u8> {
         let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
         write_fields(&mut out, &self.fields, |field| {
-            // RFC 7838 §2.1: Alt-Svc describes the origin's host and port, not the gateway's.
+            // RFC 7838 §2.1: drop Alt-Svc, because it describes the host and port of the origin, not those of the gateway.
             field.is("content-length")
                 || field.is("alt-svc")
                 || (field.is("location") && self.at_home(field, origin).is_some())
@@ -117,12 +119,12 @@ impl Response {
                 write_field(&mut out, "Location", path);
             }
         }
-        // RFC 9110 §6.6.1: a recipient adds the time of receipt to a response without Date when it forwards it.
+        // RFC 9110 §6.6.1: a gateway that forwards a response without Date adds the time of receipt.
         if let Some(date) = date.filter(|_| !self.fields.iter().any(|field| field.is("date"))) {
             write_field(&mut out, "Date", date.as_bytes());
         }
         match framing {
-            // The length of the content that HEAD or a 304 leaves out.
+            // The `Content-Length` of a response to HEAD or of a 304 response is the length of the omitted content.
             Framing::Empty if self.status >= 200 && self.status != 204 => {
                 if let Some(length) = self.length {
                     write_field(&mut out, "Content-Length", length.to_string().as_bytes());
@@ -137,14 +139,14 @@ impl Response {
         out
     }
 
-    /// Appends the response's Trailer fields (RFC 9110 §6.6.2).
+    /// Appends the Trailer fields of the response (RFC 9110 §6.6.2).
     pub(crate) fn announce_trailers(&self, out: &mut Vec<u8>) {
         for field in self.fields.iter().filter(|field| field.is("trailer")) {
             write_field(out, &field.name, &field.value);
         }
     }
 
-    /// Returns the path of a Location that names the origin itself.
+    /// Returns the path of a Location whose URL names the origin itself; `None` for any other Location.
     fn at_home<'a>(&self, field: &'a Field, origin: Option<&Origin>) -> Option<&'a [u8]> {
         let url = std::str::from_utf8(&field.value).ok()?;
         let (scheme, rest) = url.split_once("://")?;
@@ -152,14 +154,14 @@ impl Response {
         let end = rest.find('/')?;
         let there = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
-        // `//` at the start would name another host. So would characters that browsers normalize: they treat `\\` as `/` and
-        // ignore control characters.
+        // Do not shorten a path that browsers would read as another host: one that begins with `//`, or one with characters
+        // that browsers normalize. They treat `\\` as `/`, and ignore control characters.
         let other =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
         (there == origin.authority && !other).then_some(path)
     }
 
-    /// Returns whether the field `name` occurs once, with exactly this value.
+    /// Returns whether the field `name` occurs exactly once, with exactly this value.
     pub(crate) fn says(&self, name: &str, value: &str) -> bool {
         says(&self.fields, name, value)
     }
@@ -197,7 +199,8 @@ mod tests {
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
             assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
         }
-        // As relative references, browsers read these as `//evil.example`, which is another host.
+        // If one of these paths were sent without the origin's host, a browser would read it as `//evil.example`, which is
+        // another host.
         for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
             let whole = format!("http://o:81{path}");
             assert_eq!(back(&whole), Some(whole));

@@ -1,12 +1,12 @@
-//! Why an object or a session failed, in the categories of httperf.
+//! The causes for which an object or a session fails, in the categories of httperf.
 
 use anabranch_transport::{CloseReason, ConnectError};
 
-/// A kind of failure.
+/// The cause of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Cause {
-    /// No session was established within the connect timeout.
+    /// The session was not established within the connect timeout.
     ConnectTimeout,
     /// An object made no progress within the timeout.
     Timeout,
@@ -20,11 +20,11 @@ pub enum Cause {
     ClosedEarly,
     /// The reply is not an HTTP response.
     Malformed,
-    /// There were no file descriptors left.
+    /// This process had no file descriptor left.
     Descriptors,
-    /// All local ports were in use.
+    /// All local ports are in use.
     Ports,
-    /// The session was not begun because the maximum number was open.
+    /// The session was not begun, because the maximum number of sessions was open.
     Full,
     /// The network cannot be reached, or this host failed in another way.
     Network,
@@ -33,7 +33,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All causes, in order.
+    /// All causes, in the order of their numbers.
     pub const ALL: [Self; 12] = [
         Self::ConnectTimeout,
         Self::Timeout,
@@ -49,7 +49,7 @@ impl Cause {
         Self::Protocol,
     ];
 
-    /// The name in results.
+    /// Returns the name of the cause in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

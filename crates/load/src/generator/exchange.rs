@@ -1,4 +1,4 @@
-//! One request and its reply on a stream, with the measured times.
+//! One request and its reply on a stream, with time measurements.
 
 use super::cause::Cause;
 pub(super) use super::tally::Reply;
@@ -11,16 +11,16 @@ use anabranch_world::World;
 use std::cell::RefCell;
 use std::task::Poll;
 
-/// Why a request got no reply.
+/// A request without a complete reply, and the cause.
 pub(super) struct Failed {
     pub(super) cause: Cause,
     pub(super) said: String,
-    /// Whether the server has not processed the request.
+    /// Whether it is certain that the server has not processed the request.
     pub(super) unprocessed: bool,
 }
 
 impl Failed {
-    /// A failure because there was no progress for `span`.
+    /// Creates a failure for a request that made no progress for `span`.
     pub(super) fn idle(span: Duration) -> Self {
         Self::new(Cause::Timeout, format!("no data for {} s", span.as_secs_f32()))
     }
@@ -34,7 +34,7 @@ impl Failed {
     }
 }
 
-/// A stream on which objects are requested one after the other.
+/// A stream on which requests are sent one after the other (HTTP/1.1).
 pub(super) struct RequestStream<W: World, T: Stream> {
     world: W,
     stream: T,
@@ -50,8 +50,8 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         Self { world: world.clone(), stream, parser, idle, timeout }
     }
 
-    /// Sends a request and reads its reply; the flag is true if the server closes the connection after it. `asked`
-    /// is called when the transport has taken the whole request.
+    /// Sends a request and reads its reply. The returned flag is true if the server closes the connection after the reply.
+    /// `asked` is called when the transport has accepted the whole request.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,
@@ -75,7 +75,7 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         let (mut first, mut status, mut close) = (None, 0, false);
         let (mut total, mut body) = (0, 0);
         loop {
-            // Bytes are parsed before another stream reads into the same buffer.
+            // Parse the bytes within the poll, before another stream reads into the same buffer.
             let read = idle.wait(moved, |cx| {
                 let buffer = &mut *buffer.borrow_mut();
                 let read = std::task::ready!(stream.poll_read(cx, buffer))?;

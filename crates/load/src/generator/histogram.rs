@@ -1,21 +1,20 @@
-//! A histogram of durations in bounded memory, for percentiles.
+//! A histogram of durations in bounded memory, from which percentiles are computed.
 //!
-//! The width of buckets grows with the duration: each power of two is divided into 128,
-//! so a percentile is at most 0.8 % too high and never too low. The minimum, the maximum,
-//! the sum and the sum of squares are exact.
+//! The width of the buckets grows with the duration: each power of two is divided into 128 buckets. Therefore a percentile
+//! is at most 0.8 % too high, and never too low. The minimum, the maximum, the sum and the sum of squares are exact.
 
 use anabranch_base::time::{Duration, nanos};
 
-/// How often durations of each size were seen.
+/// The number of recorded durations of each size.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Histogram {
-    /// The count of each bucket, up to the highest used one.
+    /// The number of durations in each bucket, up to the highest used bucket.
     counts: Vec<u64>,
     count: u64,
     min: u64,
     max: u64,
     sum: u128,
-    /// The sum of squares of durations in microseconds, for the standard deviation.
+    /// The sum of the squares of all durations in microseconds, for the standard deviation.
     squares: f64,
 }
 
@@ -43,38 +42,38 @@ impl Histogram {
         self.squares += micros * micros;
     }
 
-    /// Removes all durations; the memory is kept.
+    /// Removes all durations, but keeps the memory for reuse.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         *self = Self { counts: std::mem::take(&mut self.counts), ..Self::default() };
     }
 
-    /// The number of durations.
+    /// Returns the number of recorded durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The minimum, zero if there is none.
+    /// Returns the shortest duration; zero if there is none.
     #[must_use]
     pub fn min(&self) -> Duration {
         Duration::from_nanos(if self.count == 0 { 0 } else { self.min })
     }
 
-    /// The maximum.
+    /// Returns the longest duration; zero if there is none.
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// The mean, zero if there is none.
+    /// Returns the mean duration; zero if there is none.
     #[must_use]
     pub fn mean(&self) -> Duration {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The standard deviation of the sample.
+    /// Returns the standard deviation of the durations; zero if there are fewer than two.
     #[must_use]
     pub fn deviation(&self) -> Duration {
         if self.count < 2 {
@@ -86,8 +85,7 @@ impl Histogram {
         Duration::from_nanos((variance.sqrt() * 1e3) as u64)
     }
 
-    /// The duration that the fraction `share` (0 to 1) of all does not exceed; zero if
-    /// there is none.
+    /// Returns the duration that a fraction `share` (0 to 1) of all durations does not exceed; zero if there is none.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Duration {
         if self.count == 0 {
@@ -105,23 +103,23 @@ impl Histogram {
     }
 }
 
-/// Returns the bucket of a value.
+/// Returns the number of the bucket for a value.
 #[inline]
 fn bucket(value: u64) -> usize {
     let bits = 64 - value.leading_zeros();
-    // Up to 255 each value has its own bucket; above, the top 8 bits select it.
+    // Each value up to 255 has a bucket of its own. The bucket of a larger value depends on its highest 8 bits.
     let shift = bits.saturating_sub(PRECISION + 1);
     (shift as usize) * (1 << PRECISION) + (value >> shift) as usize
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 fn upper(bucket: usize) -> u64 {
     let shift = (bucket >> PRECISION).saturating_sub(1) as u32;
     let top = (bucket - ((shift as usize) << PRECISION)) as u64;
     (top << shift) | ((1 << shift) - 1)
 }
 
-/// The number of bits below a value's highest bit that distinguish buckets.
+/// The number of bits after a value's highest set bit that determine its bucket.
 const PRECISION: u32 = 7;
 
 #[cfg(test)]

@@ -1,37 +1,36 @@
-//! The result of a load: text in httperf's six blocks, JSON, CSV.
+//! The result of a load: text in the six blocks of httperf, JSON, and CSV.
 //!
-//! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf
-//! 0.9, so that existing scripts can parse them. An association is called a connection there. Values that
-//! httperf does not have (latency from the planned time, percentiles, more causes of failure) follow after
-//! them.
+//! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf 0.9, so existing
+//! scripts can parse them. An SCTP association is called a connection there. Values that httperf does not have follow after
+//! the six blocks: latency from the planned time, percentiles, and more causes of failure.
 
 use super::{Cause, Histogram, Pace, Plan, Second, Tally};
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// The information in a report besides the tally.
+/// The information in a report that the tally does not have.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Framing {
-    /// The command as it was typed.
+    /// The command line as it was typed.
     pub command: String,
-    /// The URL.
+    /// The requested URL.
     pub url: String,
-    /// The transport: `tcp`, `sctp` (in UDP) or `sctp-ip`.
+    /// The name of the transport, for example `tcp`, `sctp` (in UDP) or `sctp-ip`.
     pub transport: String,
-    /// Settings of the transport, as names and values.
+    /// The settings of the transport, as names and values.
     pub settings: Vec<(String, String)>,
-    /// The CPU time of this process during the load, in user mode and in the kernel.
+    /// The CPU time of this process in user mode during the load. The next field has the time in the kernel.
     pub user: Duration,
-    /// See [`user`](Self::user).
+    /// The CPU time of this process in the kernel during the load.
     pub system: Duration,
     /// Whether the user interrupted the load.
     pub interrupted: bool,
-    /// Further JSON fields about path events.
+    /// Further fields of the JSON report, about events of network paths.
     pub paths: Map<String, Value>,
 }
 
-/// Returns the text report.
+/// Returns the report as text.
 #[must_use]
 pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     let mut out = format!("{}\n\n", framing.command);
@@ -156,7 +155,7 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     out
 }
 
-/// Returns the line that says from when latency counts.
+/// Returns the text that says from which time latency is measured.
 fn counted_from(plan: &Plan) -> &'static str {
     match plan.pace {
         Pace::Open { .. } => "from the planned time of the session (coordinated omission is counted)",
@@ -180,8 +179,8 @@ fn spans(histogram: &Histogram) -> String {
     out
 }
 
-/// Replies per second over windows of five seconds, as httperf samples them, or of one line if that is
-/// longer.
+/// Returns the replies per second over windows of five seconds, as httperf samples them. If a line of the tally covers more
+/// than five seconds, the windows are as long as a line.
 fn samples(lines: &[Second], width: u32) -> Vec<f64> {
     let whole = &lines[..lines.len().saturating_sub(1)];
     let width = width.max(1);
@@ -212,7 +211,7 @@ impl Spread {
     }
 }
 
-/// Returns the result as JSON, schema `anabranch.load/1`.
+/// Returns the report as JSON with the schema `anabranch.load/1`.
 #[must_use]
 pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     let (pace, rate, sessions) = match plan.pace {
@@ -316,7 +315,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// Returns the lines of the tally as CSV, one row each.
+/// Returns the lines of the tally as CSV, one row per line.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -327,7 +326,7 @@ pub fn csv(tally: &Tally) -> String {
     out
 }
 
-/// The columns of a line.
+/// The names of the columns in a row.
 const COLUMNS: [&str; 10] = [
     "at_ns",
     "sessions",
@@ -340,6 +339,6 @@ const COLUMNS: [&str; 10] = [
     "latency_p99_ns",
     "latency_max_ns",
 ];
-/// The percentiles of a report.
+/// The percentiles in a report.
 const PERCENTILES: [(&str, f64); 6] =
     [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];

@@ -1,5 +1,5 @@
-//! Requests and replies over HTTP/2 and HTTP/3: as many outstanding requests as a session may have streams, each on
-//! its own stream.
+//! Requests and replies over HTTP/2 and HTTP/3. A session may have several requests outstanding, each on a stream of its
+//! own.
 
 use super::exchange::{Failed, Reply};
 use crate::idle_timer::IdleTimer;
@@ -10,7 +10,7 @@ use anabranch_world::World;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Requests objects one after the other, concurrently with others on the same connection.
+/// Sends requests one after the other. Several of these may share a connection.
 pub(super) struct Asker<W: World> {
     world: W,
     requests: Requests,
@@ -31,7 +31,8 @@ impl<W: World> Asker<W> {
         Self { world: world.clone(), requests, query, meter, idle, timeout }
     }
 
-    /// Sends a request and reads its reply. `asked` is called with the request's size in bytes when it is sent.
+    /// Sends a request and reads its reply. `asked` is called when the request has been sent, with its size in bytes. The
+    /// returned flag is always false, because the connection stays open.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,
@@ -42,11 +43,11 @@ impl<W: World> Asker<W> {
         let ready = idle.wait(begun, |cx| requests.poll_ready(cx)).await;
         ready.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
         let mut coming = requests.send(query).map_err(failed)?;
-        // Over HTTP/3 there may be no stream for the request yet.
+        // Wait until the request is sent. Over HTTP/3, the server may not allow another stream yet.
         let sent = idle.wait(begun, |cx| coming.poll_sent(cx)).await;
         sent.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
-        // Heads are compressed, so their size is known only when they have been sent: count all bytes sent since the
-        // last call.
+        // The size of a compressed header is known only after it was sent. Therefore count all bytes that the connection has
+        // sent since the last call.
         asked(meter.sent());
         let (mut first, mut status, mut body_bytes, mut moved) = (None, 0, 0, begun);
         loop {
@@ -72,7 +73,7 @@ fn failed(unanswered: Unanswered) -> Failed {
     Failed { unprocessed: unanswered.unprocessed, ..Failed::closed(unanswered.reason) }
 }
 
-/// Counts each byte of a connection once.
+/// Assigns the bytes of a connection to requests and replies, each byte once.
 pub(super) struct Meter {
     traffic: Rc<Cell<Traffic>>,
     sent: Cell<u64>,
@@ -84,16 +85,17 @@ impl Meter {
         Self { traffic, sent: Cell::new(0), framing: Cell::new(0) }
     }
 
-    /// Returns the bytes sent since the last call.
+    /// Returns the number of bytes sent since the last call.
     pub(super) fn sent(&self) -> u64 {
         let sent = self.traffic.get().sent;
         sent - self.sent.replace(sent)
     }
 
-    /// Returns the received bytes since the last call that are not content: heads and framing.
+    /// Returns the number of received bytes since the last call that are not content: header fields and framing.
     pub(super) fn framing(&self) -> u64 {
         let Traffic { received, data, .. } = self.traffic.get();
-        // A frame is counted with its header, so its payload may not have arrived yet.
+        // The content of a frame is counted as soon as the frame's header has arrived, although its last bytes may still be
+        // missing. Therefore the difference may temporarily be too low.
         let framing = received.saturating_sub(data).max(self.framing.get());
         framing - self.framing.replace(framing)
     }

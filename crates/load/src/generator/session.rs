@@ -1,4 +1,4 @@
-//! Runs the objects of a session.
+//! Runs a session of a load: opens it, requests its objects, and closes it.
 
 use super::cause::Cause;
 use super::exchange::{Failed, Reply, RequestStream};
@@ -17,21 +17,21 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Runs the session that was due at `planned`, with its objects.
+/// Runs one session that was due at `planned`, and requests its objects.
 pub(super) async fn open<W: World, C: Connector>(shared: Rc<LoadState<W, C>>, planned: Instant) {
     let wanted = shared.plan.objects.unwrap_or(1);
     let from = if wanted == 0 { From::Nothing } else { From::Planned(planned) };
     one(&shared, from, wanted).await;
 }
 
-/// Runs one session after the other; on each, the next object is due when one has arrived.
+/// Runs one session after the other. On each stream of a session, the next object is due when the previous one has arrived.
 pub(super) async fn closed<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let wanted = shared.plan.objects.unwrap_or(u64::MAX);
     let from = if wanted == 0 { From::Nothing } else { From::Now };
     one_after_another(&shared, from, wanted).await;
 }
 
-/// Runs one session after the other, each with objects from the queue.
+/// Runs one session after the other. Each session takes its objects from the queue.
 pub(super) async fn pool<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let wanted = shared.plan.objects.unwrap_or(u64::MAX);
     one_after_another(&shared, From::Queue, wanted).await;
@@ -46,7 +46,7 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
         }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    // Objects in the queue count as begun already, and need a session.
+    // With a queue, objects in the queue already count as begun. They need sessions even after the last object was begun.
     let take_session = || match from {
         From::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
@@ -56,7 +56,7 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
             pause = FIRST_PAUSE;
             continue;
         }
-        // If the server does not answer, trying again at once would only keep two hosts busy.
+        // Pause before the next attempt, because the server does not answer.
         shared.world.sleep_until((shared.world.now() + pause).min(shared.ends)).await;
         pause = (pause * 2).min(LAST_PAUSE);
     }
@@ -65,31 +65,31 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
 /// The source of a session's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
-    /// No objects: the session itself is the work.
+    /// There are no objects: opening and closing the session is the work.
     Nothing,
     /// All objects are due at this time.
     Planned(Instant),
-    /// Each object is due when its stream is free.
+    /// The next object is due when a stream is free.
     Now,
-    /// Objects come from the queue.
+    /// Objects are taken from the queue.
     Queue,
 }
 
-/// The work of a session's streams, and its results.
+/// The remaining objects of a session, and the results so far.
 pub(super) struct Work {
     from: From,
     begun: Instant,
     established: Cell<bool>,
-    /// The number of objects that the session may still begin.
+    /// The number of objects that the session may still request.
     left: Cell<u64>,
     replies: Cell<u64>,
     last: Cell<Instant>,
-    /// Whether the session begins nothing more: something failed, or the server wants to close.
+    /// Whether the session requests no more objects, because a request failed or the server is closing the connection.
     retired: Cell<bool>,
     failed: Cell<bool>,
 }
 
-/// Runs one session with its objects; returns true if it was established and nothing failed.
+/// Runs one session with its objects. Returns true if the session was established and nothing failed.
 async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, wanted: u64) -> bool {
     let world = &shared.world;
     let begun = world.now();
@@ -101,7 +101,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
         }
     };
     let open = OpenSession::new(shared, Work::new(from, wanted, begun));
-    // Early requests are sent with the handshake.
+    // Early requests are sent with the handshake, so do not wait until the session is established.
     let early = session.early_data() && shared.plan.versions == Versions::Http3 && wanted > 0;
     let established = match early {
         true => Some(Ok(())),
@@ -132,7 +132,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
     let streams = session.streams().min(shared.plan.streams.into()).max(1).min(wanted);
     match streams {
         0 => {
-            // A session without objects counts as one.
+            // A session without objects counts as one request.
             let _ = shared.take_request();
         }
         _ if shared.plan.spoken(&session) != Spoken::Http1 => over_requests(&open, &session).await,
@@ -165,21 +165,21 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
     true
 }
 
-/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. Does not count it
-/// if other sessions have begun all objects meanwhile.
+/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. The session does not
+/// count if other sessions have begun all objects meanwhile.
 fn spend<W: World, C: Connector>(
     shared: &LoadState<W, C>,
     from: From,
     cause: Cause,
     said: impl FnOnce() -> String,
 ) {
-    // Objects of the queue already count as begun.
+    // Objects from the queue already count as begun.
     if from == From::Queue || super::take(&shared.requests_left) {
         shared.fail(cause, said);
     }
 }
 
-/// A session that counts as open in the tally until this is dropped.
+/// A session that the tally counts as open until this value is dropped.
 struct OpenSession<W: World, C: Connector> {
     shared: Rc<LoadState<W, C>>,
     work: Rc<Work>,
@@ -208,12 +208,12 @@ impl Work {
         }
     }
 
-    /// Adds the duration of the session and its number of replies to the tally.
+    /// Adds the session to the tally, with its duration and its number of replies.
     fn ended(&self, tally: &mut Tally, broken: bool) {
         tally.ended(self.last.get().since(self.begun), self.replies.get(), broken);
     }
 
-    /// Does the same for a session that is still open; it counts as broken only if something failed.
+    /// Adds this session, which is still open, to the tally. The session counts as broken only if a request has failed.
     pub(super) fn interrupted(&self, tally: &mut Tally) {
         self.ended(tally, self.failed.get());
     }
@@ -228,13 +228,14 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         Self { shared: shared.clone(), work, number }
     }
 
-    /// Begins nothing more on this session.
+    /// Makes the session request no more objects.
     fn retire(&self) {
         self.work.retired.set(true);
         self.shared.queue.wake();
     }
 
-    /// Records, once for all its streams, that the session ended before any request.
+    /// Records that the session ended before its first request. Its streams may report this several times, but it counts
+    /// once.
     fn ended_at_once(&self, error: &OpenError) {
         if !self.work.failed.replace(true) {
             let cause = match error {
@@ -246,7 +247,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         self.retire();
     }
 
-    /// Requests one object after the other with `exchange`, and counts the results.
+    /// Requests one object after the other by calling `exchange`, and counts the results.
     async fn one_by_one(&self, mut exchange: impl AsyncFnMut(Instant) -> Result<(Reply, bool), Failed>) {
         let (shared, work) = (&self.shared, &self.work);
         while let Some(planned) = self.next().await {
@@ -259,8 +260,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
                         self.retire();
                     }
                 }
-                // The server accepts no more on this session, but has replied before: other sessions request the
-                // object.
+                // The server has replied to earlier requests, but accepts no more on this session. Another session requests
+                // the object.
                 Err(failed) if failed.unprocessed && work.replies.get() > 0 && self.put_back(planned) => {
                     self.retire();
                 }
@@ -273,7 +274,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         }
     }
 
-    /// Returns an object to other sessions; returns false if only this session may request it.
+    /// Gives an object back, so that another session can request it. Returns false if only this session may request the
+    /// object.
     fn put_back(&self, planned: Instant) -> bool {
         let shared = &self.shared;
         match self.work.from {
@@ -290,7 +292,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         }
     }
 
-    /// Returns when the next object of this session is due; `None` if there is none.
+    /// Waits for the next object of this session, and returns its planned time. Returns `None` if there are no more objects.
     async fn next(&self) -> Option<Instant> {
         let (work, shared) = (&self.work, &self.shared);
         if work.retired.get() || work.left.get() == 0 {
@@ -299,7 +301,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         work.left.set(work.left.get() - 1);
         match work.from {
             From::Nothing => None,
-            // An object that was due in time is requested, however late it is now.
+            // An object that was due before the end of the load is still requested, even if it is late.
             From::Planned(at) => {
                 if !super::take(&shared.requests_left) {
                     return None;
@@ -319,7 +321,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
     }
 }
 
-/// Requests one object after the other on a stream.
+/// Requests one object after the other on a stream (HTTP/1.1).
 async fn ask_on_stream<W: World, C: Connector>(
     open: Rc<OpenSession<W, C>>,
     session: C::Session,
@@ -337,7 +339,7 @@ async fn ask_on_stream<W: World, C: Connector>(
     open.one_by_one(exchange).await;
 }
 
-/// Requests objects over HTTP/2 or HTTP/3, with as many outstanding requests as the session may have streams.
+/// Requests objects over HTTP/2 or HTTP/3, with as many outstanding requests as the plan allows per session.
 async fn over_requests<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, session: &C::Session) {
     let shared = &open.shared;
     if shared.plan.spoken(session) == Spoken::Http3 {
@@ -362,7 +364,7 @@ async fn over_requests<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, ses
     }
 }
 
-/// Requests objects on an established connection.
+/// Requests objects over an established HTTP/2 or HTTP/3 connection.
 async fn ask<W: World, C: Connector>(
     open: &Rc<OpenSession<W, C>>,
     requests: Requests,
@@ -387,7 +389,7 @@ async fn ask<W: World, C: Connector>(
         });
     }
     tasks.idle().await;
-    // The connection ends when the last requester is dropped.
+    // Dropping the last handle of the requests ends the connection.
     drop(requests);
     if !open.work.failed.get() {
         let _ = world.timeout(CLOSING, talking).await;
@@ -396,8 +398,8 @@ async fn ask<W: World, C: Connector>(
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether the plan `ended` so long ago that waiting objects are given up. Otherwise a load that overloads its
-    /// server would continue as long as the server is behind, and without a server for ever.
+    /// Whether waiting objects are given up, because the plan `ended` at least one timeout ago. Without this limit, a load
+    /// would continue for as long as the server is behind, or for ever if there is no server.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)
@@ -407,31 +409,31 @@ impl<W: World, C: Connector> LoadState<W, C> {
         self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
     }
 
-    /// Gives up the waiting objects once it is too late for them.
+    /// Gives up the waiting objects if it is too late for them ([`is_too_late`](Self::is_too_late)).
     fn abandon(&self) {
         if self.is_too_late(self.queue.over.get()) {
             self.abandon_rest();
         }
     }
 
-    /// Gives up the waiting objects because no session is left to request them.
+    /// Gives up the waiting objects, because no session is left that could request them.
     pub(super) fn abandon_rest(&self) {
         let due = std::mem::take(&mut *self.queue.due.borrow_mut());
         due.iter().for_each(|_| self.fail_unasked());
     }
 }
 
-/// Objects that are due, in order, and the streams that wait for an object.
+/// The queue of objects that are due, in the order of their times, and the streams that wait for an object.
 #[derive(Default)]
 pub(super) struct Queue {
     due: RefCell<VecDeque<Instant>>,
     waiting: RefCell<VecDeque<Waker>>,
-    /// When the last object was added; `None` while more are to come.
+    /// The time at which the last object was added; `None` while more objects will follow.
     over: Cell<Option<Instant>>,
 }
 
 impl Queue {
-    /// Adds an object; returns false if the queue is full.
+    /// Adds an object that was due at `planned`. Returns false if the queue is full.
     pub(super) fn push(&self, planned: Instant) -> bool {
         let mut due = self.due.borrow_mut();
         if due.len() >= MAX_DUE {
@@ -444,7 +446,7 @@ impl Queue {
         true
     }
 
-    /// Marks the end of the objects.
+    /// Records that no more objects will be added.
     pub(super) fn end(&self, now: Instant) {
         self.over.set(Some(now));
         self.wake();
@@ -482,10 +484,10 @@ impl Queue {
     }
 }
 
-/// How long a peer may take to close a session.
+/// The time for which a session waits until the peer has closed it.
 const CLOSING: Duration = Duration::from_secs(2);
-/// The first and the longest pause between two attempts while the server does not answer.
+/// The first and the longest pause between two attempts to connect to a server that does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
-/// The maximum number of objects that wait for a stream.
+/// The maximum number of objects in the queue.
 const MAX_DUE: usize = 1 << 20;

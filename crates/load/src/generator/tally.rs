@@ -1,4 +1,4 @@
-//! Counters and measurements, in bounded memory.
+//! The counters and measurements of a load, in bounded memory.
 
 use super::cause::Cause;
 use super::histogram::Histogram;
@@ -12,9 +12,9 @@ pub struct Tally {
     pub begun: Instant,
     /// The time of the last event.
     pub last: Instant,
-    /// The number of sessions begun, and of those established.
+    /// The number of sessions that were begun.
     pub sessions: u64,
-    /// See [`sessions`](Self::sessions).
+    /// The number of sessions that were established.
     pub established: u64,
     /// The number of established sessions that use HTTP/2.
     pub http2: u64,
@@ -22,77 +22,78 @@ pub struct Tally {
     pub http3: u64,
     /// The number of sessions whose first requests were sent with the handshake.
     pub early: u64,
-    /// The number of concurrent sessions, now and at most.
+    /// The number of sessions that are open now.
     pub concurrent: u64,
-    /// See [`concurrent`](Self::concurrent).
+    /// The highest number of sessions that were open at once.
     pub most_concurrent: u64,
-    /// Sessions that ended with at least one reply.
+    /// The number of ended sessions with at least one reply.
     pub fruitful: u64,
-    /// Sessions that ended before their work was done.
+    /// The number of sessions that ended before their work was done.
     pub broken: u64,
-    /// From the start of a session to its last reply, for sessions with replies.
+    /// The times from the start of a session to its last reply, for sessions with replies.
     pub lifetime: Histogram,
-    /// From the start of a session until it is established.
+    /// The times from the start of a session until it was established.
     pub connect: Histogram,
-    /// The number of requests written, and their bytes.
+    /// The number of requests that were written.
     pub requests: u64,
-    /// See [`requests`](Self::requests).
+    /// The number of bytes of all requests that were written.
     pub request_bytes: u64,
-    /// Complete replies.
+    /// The number of complete replies.
     pub replies: u64,
-    /// Bytes of replies: heads with framing, and content.
+    /// The number of bytes of replies that are header fields and framing.
     pub head_bytes: u64,
-    /// See [`head_bytes`](Self::head_bytes).
+    /// The number of bytes of replies that are content.
     pub body_bytes: u64,
-    /// Replies by status class, 1xx to 5xx.
+    /// The number of replies by status class, from 1xx to 5xx.
     pub status: [u64; 5],
-    /// From the planned time of an object to its last byte.
+    /// The times from the planned time of an object to the arrival of its last byte.
     pub latency: Histogram,
-    /// From the planned time of a session or an object to its actual start.
+    /// The times from the planned time of a session or an object to its actual start.
     pub late: Histogram,
-    /// From writing an object's request to its last byte.
+    /// The times from writing a request to the arrival of the last byte of the object.
     pub service: Histogram,
-    /// From writing the request to the first byte of the reply, summed over replies.
+    /// The time from writing a request to the first byte of its reply, summed over all replies.
     pub response: Duration,
-    /// From the first byte of a reply to the last, summed over replies.
+    /// The time from the first byte of a reply to the last, summed over all replies.
     pub transfer: Duration,
-    /// Failures by cause.
+    /// The number of failures by cause.
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub said: [Option<String>; Cause::ALL.len()],
-    /// One line for every [`width`](Self::width) seconds. There are fewer than [`MAX_LINES`]: when that number is
-    /// reached, each two lines are merged.
+    /// The values over time: one line per [`width`](Self::width) seconds. When the number of lines reaches [`MAX_LINES`],
+    /// each two lines are merged into one.
     pub seconds: Vec<Second>,
-    /// The number of seconds per line; the last line may have fewer.
+    /// The number of seconds that a line covers. The last line may cover fewer.
     pub width: u32,
-    /// The seconds and values of the current line so far.
+    /// The number of seconds in the current line so far, and the values of these seconds.
     so_far: u32,
     second: Second,
     within: Histogram,
 }
 
-/// The values of a second, or of several.
+/// The values of one line, which covers one or several seconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
-    /// Its end, from the start of the load.
+    /// The end of the line, measured from the start of the load.
     pub at: Duration,
-    /// Sessions begun.
+    /// The number of sessions that were begun.
     pub sessions: u64,
-    /// Sessions open at its end.
+    /// The number of sessions that were open at the end of the line.
     pub concurrent: u64,
-    /// Requests written.
+    /// The number of requests that were written.
     pub requests: u64,
-    /// Complete replies.
+    /// The number of complete replies.
     pub replies: u64,
-    /// Bytes of replies.
+    /// The number of bytes of replies.
     pub bytes: u64,
-    /// Failures.
+    /// The number of failures.
     pub errors: u64,
-    /// Latency from the planned time: median, 99th percentile, maximum. For merged lines, the higher value of each.
+    /// The latency from the planned time: median, 99th percentile and maximum. A merged line has the higher of the two
+    /// values.
     pub latency: [Duration; 3],
 }
 
-/// A complete reply.
+/// The measurements of a complete reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -106,7 +107,8 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(begun: Instant) -> Self {
-        // Write all of it once: the kernel allocates memory on the first write, and a long load must not grow.
+        // Write all of the memory once. The kernel allocates memory on the first write, and the memory of a long load must
+        // not grow.
         let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
         seconds.clear();
         Self { begun, last: begun, width: 1, seconds, ..Self::default() }
@@ -124,7 +126,7 @@ impl Tally {
         self.connect.add(after);
     }
 
-    /// Counts a session that has ended, with its duration and its number of replies.
+    /// Counts a session that has ended. `lasted` is its duration.
     pub(super) fn ended(&mut self, lasted: Duration, replies: u64, broken: bool) {
         self.concurrent -= 1;
         self.broken += u64::from(broken);
@@ -140,7 +142,7 @@ impl Tally {
         self.request_bytes += bytes;
     }
 
-    /// Counts bytes of a session that belong to no request or reply.
+    /// Counts bytes of a session that belong to no particular request or reply.
     pub(super) fn carried(&mut self, sent: u64, received: u64) {
         self.request_bytes += sent;
         self.head_bytes += received;
@@ -171,7 +173,7 @@ impl Tally {
         self.said[cause as usize].get_or_insert_with(said);
     }
 
-    /// Ends a second.
+    /// Records that a second has passed, and closes the current line if it is complete.
     pub(super) fn tick(&mut self, now: Instant) {
         self.so_far += 1;
         if self.so_far >= self.width {
@@ -179,7 +181,7 @@ impl Tally {
         }
     }
 
-    /// Ends the load.
+    /// Closes the last line at the end of the load.
     pub(super) fn finish(&mut self, now: Instant) {
         self.close_line(now);
     }
@@ -198,7 +200,7 @@ impl Tally {
         self.within.clear();
     }
 
-    /// Merges each two lines into one.
+    /// Merges each two lines into one, and doubles the number of seconds per line.
     fn halve(&mut self) {
         for at in 0..MAX_LINES / 2 {
             self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);
@@ -207,19 +209,19 @@ impl Tally {
         self.width *= 2;
     }
 
-    /// The number of failures of all causes.
+    /// Returns the number of failures of all causes together.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.errors.iter().sum()
     }
 
-    /// The number of replies with a status of 4xx or 5xx.
+    /// Returns the number of replies with a status of 4xx or 5xx.
     #[must_use]
     pub fn refused_replies(&self) -> u64 {
         self.status[3] + self.status[4]
     }
 
-    /// The time from the start to the last event.
+    /// Returns the time from the start of the load to its last event.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.last.since(self.begun)
@@ -227,7 +229,7 @@ impl Tally {
 }
 
 impl Second {
-    /// Merges this line and the next.
+    /// Merges this line with the next one.
     fn and(&self, next: &Self) -> Self {
         let mut latency = self.latency;
         for (one, other) in latency.iter_mut().zip(next.latency) {
@@ -246,15 +248,15 @@ impl Second {
     }
 }
 
-/// The maximum number of lines: twenty minutes with one line per second, longer loads with one per two, four and more
-/// seconds.
+/// The maximum number of lines. It is enough for twenty minutes with one line per second. In longer loads a line covers two,
+/// four or more seconds.
 pub const MAX_LINES: usize = 1200;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// However long a load is, it has few lines and their sums are right.
+    /// A load of any duration has few lines, and their sums are right.
     #[test]
     fn lines_of_a_long_load_are_put_together() {
         let mut tally = Tally::new(Instant::ZERO);

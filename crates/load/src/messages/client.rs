@@ -1,4 +1,4 @@
-//! The receiving side: records when each message has been read completely, and checks its content.
+//! The receiving side of a message test. It records when each message has been read completely, and checks the content.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages};
 use crate::join::join;
@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-/// Receives the messages that server 0 of `connector` sends. A message that the sender abandoned counts as a failed
+/// Receives the messages that server number 0 of `connector` sends. A message that the sender abandoned counts as a failed
 /// object.
 pub async fn run<W, C, O>(world: W, connector: C, messages: Messages, observer: O) -> Outcome
 where
@@ -37,7 +37,7 @@ where
     inbox.conclude(&messages, world.now(), in_time, broken, (started, connections))
 }
 
-/// Returns the request for each connection.
+/// Returns the requests for all connections.
 fn asks(messages: &Messages) -> Vec<Ask> {
     let connections = messages.connections.max(1);
     let apart = messages.bulk > 0 && connections > 1;
@@ -54,7 +54,7 @@ fn asks(messages: &Messages) -> Vec<Ask> {
     let bulk = messages.bulk;
     (0..connections)
         .map(|i| match (apart, i) {
-            // First number beyond the count: this connection carries no messages.
+            // The first message number equals the count, so this connection carries only the bulk transfer.
             (true, 0) => Ask { bulk, first: messages.count, ..ask },
             (true, _) => Ask { first: i as u32 - 1, ..ask },
             (false, _) => Ask { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..ask },
@@ -90,7 +90,7 @@ where
         Box::pin(world.spawn("message stream", task))
     };
     readers.push(read(stream));
-    // On a transport with one stream no further stream is accepted; the wait ends with the session.
+    // On a transport with one stream, no further stream can be accepted, and the call returns at the end of the session.
     let end = loop {
         match session.accept().await {
             Ok(stream) => readers.push(read(stream)),
@@ -101,15 +101,15 @@ where
         reader.await?;
     }
     if end.is_graceful() {
-        // Everything has arrived, so the session may end by itself.
+        // All messages have arrived, so the session need not be aborted.
         aborted.0 = None;
         return Ok(());
     }
     Err(FetchError::Closed(end))
 }
 
-/// Aborts a session that is still open when its receiver is dropped; a session that is closing gracefully is taken out
-/// first.
+/// Aborts a session when this value is dropped, for example at the deadline. A session that has ended gracefully is taken
+/// out before.
 struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {
@@ -120,7 +120,7 @@ impl<N: Session> Drop for Aborts<N> {
     }
 }
 
-/// Reads the messages of a stream until the session ends.
+/// Reads the messages on a stream until the session ends.
 async fn read_stream<W: World, N: Session, O: Observer>(
     world: W,
     session: N,
@@ -137,12 +137,12 @@ async fn read_stream<W: World, N: Session, O: Observer>(
         };
         let (read, ends) = match read {
             Ok((0, false)) => {
-                // Each direction is closed separately: now close this end's direction.
+                // The server has closed its direction of the session, so close this end's direction.
                 session.close();
                 return Ok(());
             }
             Ok(read) => read,
-            // The session knows why it ended.
+            // Ignore the error, because the session itself reports the reason of its end.
             Err(_) => return Ok(()),
         };
         let mut rest = &buffer[..read];
@@ -150,13 +150,13 @@ async fn read_stream<W: World, N: Session, O: Observer>(
             rest = frame.take(rest, world.now(), &mut inbox.borrow_mut())?;
         }
         if ends {
-            // The read part of a message that the sender abandoned is discarded.
+            // The sender has abandoned this message, so discard the part that has been read.
             frame.read = 0;
         }
     }
 }
 
-/// The maximum size in bytes of messages that every profile delivers whole.
+/// The maximum size in bytes up to which every profile delivers a message as a whole.
 const HANDED_OVER_WHOLE: usize = 60_000;
 
 /// A message that has been read in part.
@@ -167,7 +167,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// Consumes the bytes at the start of `bytes` that belong to the current message; returns the rest.
+    /// Consumes the bytes of `bytes` that belong to the current message, and returns the remaining bytes.
     fn take<'a, O: Observer>(
         &mut self,
         bytes: &'a [u8],
@@ -211,14 +211,14 @@ impl Partial {
     }
 }
 
-/// The messages received over all connections.
+/// The messages received over all connections together.
 struct Inbox<O> {
     observer: O,
-    /// Whether a message may be abandoned after a part of it has been read, so that the receiver must learn where it
-    /// ends. Smaller messages are delivered whole by every profile.
+    /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of such
+    /// a message. Small messages are delivered as a whole by every profile.
     gives_up_in_parts: bool,
     size: usize,
-    /// When each message was read completely, by number; the bulk transfer is last.
+    /// The time at which each message was read completely, by message number. The bulk transfer is the last entry.
     delivered: Vec<Option<Instant>>,
     bulk: u64,
     bulk_got: u64,
@@ -244,7 +244,7 @@ impl<O: Observer> Inbox<O> {
         self.delivered.len() - usize::from(self.bulk > 0)
     }
 
-    /// Records that the header of a message was read, if `number` is a valid message number.
+    /// Records that the header of a message has been read, if `number` is a valid message number.
     fn began(&self, number: u32, now: Instant) {
         if (number as usize) < self.messages() {
             self.observer.read(number as usize, now, HEADER as u64);
@@ -300,7 +300,7 @@ impl<O: Observer> Inbox<O> {
     ) -> Outcome {
         let last = self.delivered.iter().flatten().copied().max();
         let partial = messages.delivery.reliability != Reliability::Full;
-        // If a connection breaks, its outstanding messages have failed. If none were outstanding, nothing has failed.
+        // If a connection breaks, its outstanding messages count as failed. If none are outstanding, the run has not failed.
         let mut failed = matches!(broken, Some(FetchError::Corrupt(_)));
         let mut objects = Vec::with_capacity(self.delivered.len());
         for (object, delivered) in self.delivered.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The sending side: sends every message at its time, and the bulk transfer in the remaining room.
+//! The sending side of a message test. It sends each message at its planned time, and the bulk transfer when there is room.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
 use anabranch_base::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Serves every session that `listener` accepts, until it fails.
+/// Serves all sessions that `listener` accepts, until the listener fails.
 ///
 /// # Errors
-/// Why the listener failed.
+/// The reason why the listener failed.
 pub async fn serve<W, L, O>(
     world: W,
     mut listener: L,
@@ -32,7 +32,7 @@ where
         let session = listener.accept().await?;
         let (world, observer) = (world.clone(), observer.clone());
         tasks.spawn("message session", async move {
-            // If the client is gone, it needs no answer.
+            // Ignore the error of one session, because its client is gone.
             let _ = send(world, session, delivery, observer).await;
         });
     }
@@ -84,7 +84,7 @@ async fn send<W: World, N: Session, O: Observer>(
 struct Frame {
     stream: u64,
     bytes: Vec<u8>,
-    /// Whether it has been offered to the transport, with or without success.
+    /// Whether the frame has been offered to the transport at least once.
     offered: bool,
     taken: usize,
     number: u32,
@@ -93,21 +93,22 @@ struct Frame {
 struct Sender<N: Session, O> {
     ask: Ask,
     delivery: Delivery,
-    /// The time at which the first message was due.
+    /// The time at which message number 0 is due.
     begun: Instant,
     session: N,
     observer: Rc<O>,
     streams: BTreeMap<u64, N::Stream>,
-    /// The number of this connection's messages before the next one.
+    /// The number of messages that this connection has begun to send.
     next: u32,
-    /// The number of bytes of the bulk transfer that have been cut into frames.
+    /// The number of bytes of the bulk transfer that have been put into frames.
     bulk_at: u64,
     message: Option<Frame>,
     bulk: Option<Frame>,
 }
 
 impl<N: Session, O: Observer> Sender<N, O> {
-    /// Returns the number of this connection's message after `turn` others.
+    /// Returns the number of the message that this connection sends after `turn` earlier ones; `None` after the last
+    /// message.
     fn number(&self, turn: u32) -> Option<u32> {
         let number = turn.checked_mul(self.ask.step)?.checked_add(self.ask.first)?;
         (number < self.ask.count).then_some(number)
@@ -117,7 +118,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         self.begun + Duration::from_nanos(self.ask.interval_ns.saturating_mul(u64::from(number)))
     }
 
-    /// Records when each message is due, which counts as its issue time.
+    /// Reports the planned times of all messages to the observer, which counts them as issue times.
     fn announce(&self) {
         let mut turn = 0;
         while let Some(number) = self.number(turn) {
@@ -146,7 +147,8 @@ impl<N: Session, O: Observer> Sender<N, O> {
             if self.bulk.is_none() && self.bulk_at < self.ask.bulk {
                 self.bulk = Some(self.cut_bulk());
             }
-            // On a transport with one stream, a frame is completed before the next begins.
+            // A frame that has been written in part is completed before the next frame begins, because a transport may have
+            // only one stream.
             let bulk_first = self.bulk.as_ref().is_some_and(|frame| frame.taken > 0);
             let order = if bulk_first { [true, false] } else { [false, true] };
             let mut moved = false;
@@ -189,7 +191,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         }
     }
 
-    /// Keeps a stream, and sets its delivery.
+    /// Adds a stream to the sender, and sets how its messages are delivered.
     fn take(&mut self, mut stream: N::Stream) {
         let beside = self.ask.bulk > 0 && stream.number() == 0 && self.session.streams() > 1;
         stream.set_delivery(match beside {
@@ -220,8 +222,9 @@ impl<N: Session, O: Observer> Sender<N, O> {
         Frame { stream: 0, bytes, offered: false, taken: 0, number: BULK }
     }
 
-    /// Records that a frame is offered to the transport for the first time. A message counts as offered when it was due:
-    /// if it is offered later, the transport had no room for earlier messages, and is responsible for the wait.
+    /// Reports that a frame is offered to the transport for the first time. For a message, the reported time is its planned
+    /// time. If the message is offered later, the transport had no room for earlier messages, so the delay is the
+    /// transport's.
     fn offer(&self, now: Instant, frame: &Frame) {
         let (object, at) = match frame.number {
             BULK if self.bulk_at > u64::from(self.ask.bulk_write) => return,
@@ -235,7 +238,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         self.observer.written(exchange, at);
     }
 
-    /// Writes a part of a frame.
+    /// Writes as much of a frame as the transport accepts.
     fn write(
         &mut self,
         cx: &mut Context<'_>,
@@ -261,7 +264,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         };
         let whole = frame.bytes.len() as u64;
         if frame.taken == 0 && (frame.number != BULK || self.bulk_at == self.ask.bulk) {
-            // The last piece completes the bulk transfer.
+            // The bulk transfer is reported with its last piece.
             let object = if frame.number == BULK { self.ask.count } else { frame.number };
             self.observer.placed(object as usize, before..before + whole);
         }

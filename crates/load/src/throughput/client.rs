@@ -1,4 +1,4 @@
-//! The client: opens the sessions, requests the test, and reports each interval.
+//! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each interval.
 
 use super::frame::Hello;
 use super::session::{End, Failed, Known};
@@ -15,13 +15,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Why a test failed.
+/// The reason why a test failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failure {
-    /// No session could be begun.
+    /// No session could be established.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// A session broke.
+    /// A session failed during the test.
     #[error("{0}")]
     Broken(String),
 }
@@ -29,87 +29,88 @@ pub enum Failure {
 /// Transport statistics of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
-    /// The number of chunks or segments retransmitted so far.
+    /// The number of chunks or segments that have been retransmitted so far.
     pub retransmitted: u64,
-    /// The congestion window in bytes of the path used for new data.
+    /// The congestion window in bytes of the path that new data uses.
     pub cwnd: u64,
-    /// The smoothed round-trip time of that path in nanoseconds.
+    /// The smoothed round-trip time in nanoseconds of the path that new data uses.
     pub srtt: u64,
-    /// The paths of a multihomed session; otherwise empty.
+    /// The paths of a multihomed session; empty for a session with one path.
     pub paths: Vec<PathProbe>,
 }
 
 /// Transport statistics of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathProbe {
-    /// The peer's address.
+    /// The peer's address on the path.
     pub address: IpAddr,
-    /// `active`, `potentially-failed`, `failed` or `unconfirmed`.
+    /// The state of the path: `active`, `potentially-failed`, `failed` or `unconfirmed`.
     pub state: &'static str,
-    /// Whether new data is sent on it.
+    /// Whether new data is sent on this path.
     pub current: bool,
-    /// The congestion window in bytes.
+    /// The congestion window of the path in bytes.
     pub cwnd: u64,
-    /// The number of acknowledged bytes sent on it, with chunk headers.
+    /// The number of acknowledged bytes that were sent on the path, including chunk headers.
     pub acknowledged: u64,
 }
 
 /// The measurements of an interval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interval {
-    /// Its start, since the start of the test.
+    /// The start of the interval, measured from the start of the test.
     pub from: Duration,
-    /// Its end, since the start of the test.
+    /// The end of the interval, measured from the start of the test.
     pub to: Duration,
-    /// Bytes that this end has written.
+    /// The number of bytes that this end has written.
     pub sent: u64,
-    /// Bytes of this end that the peer has acknowledged.
+    /// The number of bytes of this end that the peer has acknowledged.
     pub acknowledged: u64,
-    /// Whether everything was written before the interval: the send buffer drains.
+    /// Whether all data was written before the interval, so that only the send buffer drains.
     pub draining: bool,
-    /// Bytes that this end has read.
+    /// The number of bytes that this end has read.
     pub received: u64,
-    /// Transport statistics; retransmissions, and bytes acknowledged on paths, are those of the interval.
+    /// The transport statistics. Retransmissions and the bytes acknowledged on each path are those of this interval.
     pub probe: Option<Probe>,
 }
 
 /// The result of a test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// The longest handshake of a session.
+    /// The duration of the longest handshake among the sessions.
     pub connect: Duration,
-    /// From the first message to the last report.
+    /// The time from the first message to the last report.
     pub duration: Duration,
-    /// Data from the client to the server, as counted by the client and by the server.
+    /// The counters of the data from the client to the server: those of the client, and those of the server.
     pub up: Option<(Sent, Received)>,
-    /// Data from the server to the client, as counted by the server and by the client.
+    /// The counters of the data from the server to the client: those of the server, and those of the client.
     pub down: Option<(Sent, Received)>,
-    /// The bytes not acknowledged when the client had written everything, and the duration of the rest of the test.
+    /// The drain phase. It begins when the client has written everything, with this number of unacknowledged bytes. Its
+    /// duration is the rest of the test.
     pub drain: Option<(u64, Duration)>,
-    /// The data on each path of a multihomed client; otherwise empty.
+    /// The statistics of each path of a multihomed client; empty for a client with one path.
     pub paths: Vec<PathProbe>,
     /// The number of streams of each session.
     pub streams: u16,
-    /// Settings of the server's transport; `None` if the server did not send them.
+    /// The settings of the server's transport; `None` if the server did not send them.
     pub server_settings: Option<Settings>,
-    /// The client's retransmissions.
+    /// The number of retransmissions of the client; `None` if the transport does not report them.
     pub retransmitted: Option<u64>,
-    /// CPU time of the client's process in nanoseconds: user mode, kernel.
+    /// The CPU time of the client's process in nanoseconds: in user mode, and in the kernel.
     pub client: (u64, u64),
-    /// CPU time of the server's process in nanoseconds: user mode, kernel.
+    /// The CPU time of the server's process in nanoseconds: in user mode, and in the kernel.
     pub server: (u64, u64),
     /// The intervals, in order of time.
     pub intervals: Vec<Interval>,
 }
 
-/// A test with one server. A clone is another handle of the same test.
+/// A throughput test with one server. A clone is another handle of the same test.
 pub struct Test<W: World, C: Connector> {
     shared: Rc<TestContext<W, C>>,
 }
 
-/// Queries the transport statistics of a session.
+/// A function that returns the transport statistics of a session.
 type ProbeFn<N> = Box<dyn Fn(&N) -> Option<Probe>>;
-/// A session, and this end of its test.
+/// A session, and the state of this end of it.
 type SessionEnd<W, N> = (N, Rc<End<W, N>>);
 
 struct TestContext<W: World, C: Connector> {
@@ -129,21 +130,21 @@ struct TestState<W: World, C: Connector> {
     connect: Duration,
     intervals: Vec<Interval>,
     before: Counts,
-    /// The statistics at the time when the sessions were last open.
+    /// The transport statistics at the end of the test, taken while the sessions were still open.
     last: Option<Probe>,
     /// The time at which the test ended.
     ended: Option<Instant>,
     failed: Option<Failure>,
 }
 
-/// Counters from the start of the test to the end of an interval.
+/// The counters from the start of the test to the end of the last interval.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,
     acknowledged: u64,
     received: u64,
     retransmitted: u64,
-    /// Acknowledged bytes by path.
+    /// The acknowledged bytes of each path.
     paths: BTreeMap<IpAddr, u64>,
 }
 
@@ -160,8 +161,8 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 }
 
 impl<W: World, C: Connector> Test<W, C> {
-    /// Creates a test with the first server of `connector` that answers; `servers` are their addresses. `probe`
-    /// queries the transport statistics of a session.
+    /// Creates a test with the first server of `connector` that answers. `servers` are the addresses of the servers. `probe`
+    /// returns the transport statistics of a session.
     pub fn new(
         world: W,
         connector: C,
@@ -188,9 +189,8 @@ impl<W: World, C: Connector> Test<W, C> {
         }
     }
 
-    /// Runs the test, and calls `line` after each interval. If the future is dropped early,
-    /// [`outcome`](Self::outcome) has the
-    /// measurements so far.
+    /// Runs the test, and calls `line` after each interval. If the future is dropped before the end,
+    /// [`outcome`](Self::outcome) returns the measurements so far.
     ///
     /// # Errors
     /// [`Failure`], with a one-line message.
@@ -277,13 +277,14 @@ impl<W: World, C: Connector> Test<W, C> {
         Ok(())
     }
 
-    /// Returns the unfinished interval at the end of the test; `None` if it is too short to count.
+    /// Returns the unfinished interval at the end of the test. Returns `None` if it is shorter than a twentieth of an
+    /// interval.
     pub fn rest(&self) -> Option<Interval> {
         let shared = &self.shared;
         let shortest = shared.plan.interval / 20;
         let (begun, last) = {
             let state = shared.state.borrow();
-            // Nothing has been sent yet.
+            // Without sessions, nothing has been sent.
             if state.ends.is_empty() {
                 return None;
             }
@@ -292,8 +293,8 @@ impl<W: World, C: Connector> Test<W, C> {
         (shared.world.now().since(begun) > last + shortest).then(|| self.interval())
     }
 
-    /// Finds the first server that answers; returns its number, a session with it and its start time, or all error
-    /// messages.
+    /// Connects to the first server that answers. Returns its number, the session, and the time at which the connection was
+    /// begun. If no server answers, returns all error messages.
     async fn find(&self) -> Result<(usize, C::Session, Instant), String> {
         let servers = &self.shared.servers;
         let mut whys = Vec::new();
@@ -308,7 +309,7 @@ impl<W: World, C: Connector> Test<W, C> {
         Err(whys.join("; "))
     }
 
-    /// Opens a session with this server and waits until it is established.
+    /// Opens a session with this server, and waits until the session is established.
     async fn open(&self, server: usize) -> Result<C::Session, String> {
         let TestContext { world, plan, connector, .. } = &*self.shared;
         let session = connector.connect(server).map_err(|why| why.to_string())?;
@@ -327,7 +328,7 @@ impl<W: World, C: Connector> Test<W, C> {
         self.shared.state.borrow().ends.iter().map(|(session, _)| ask(session)).collect()
     }
 
-    /// Saves the values that can only be queried while the sessions are open.
+    /// Saves the statistics that are available only while the sessions are open.
     fn freeze(&self) {
         let (probe, now) = (self.probe(), self.shared.world.now());
         let mut state = self.shared.state.borrow_mut();
@@ -335,12 +336,12 @@ impl<W: World, C: Connector> Test<W, C> {
         (state.last, state.ended) = (probe, Some(now));
     }
 
-    /// The time at which the test began; intervals count from it.
+    /// Returns the time at which the test began, from which intervals are measured.
     pub fn begun(&self) -> Instant {
         self.shared.state.borrow().begun
     }
 
-    /// The statistics of all sessions: sums, and the round-trip time of the first.
+    /// Returns the statistics of all sessions together: sums, and the round-trip time of the first session.
     fn probe(&self) -> Option<Probe> {
         let state = self.shared.state.borrow();
         let mut all: Option<Probe> = None;
@@ -406,7 +407,7 @@ impl<W: World, C: Connector> Test<W, C> {
         interval
     }
 
-    /// Returns the measurements so far.
+    /// Returns the results of the test so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let shared = &self.shared;
@@ -464,5 +465,5 @@ fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
     (sent, received)
 }
 
-/// How long a server may take to close a session.
+/// The time for which the client waits until the server has closed a session.
 const CLOSING: Duration = Duration::from_secs(2);

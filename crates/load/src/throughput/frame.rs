@@ -1,7 +1,7 @@
-//! The frames of a throughput test on the wire, in either direction.
+//! The frames of a throughput test, which both ends send.
 //!
-//! Everything is a frame with a kind and a length, so that the peer can separate frames on a transport
-//! without messages. If the transport has messages, each frame is one. The first frame is the client's
+//! All data on a session consists of frames. A frame has a kind and a length, so that the peer can separate frames on a
+//! transport without messages. If the transport has messages, each frame is one message. The first frame is the client's
 //! [`Hello`], on stream 0.
 //!
 //! ```text
@@ -11,80 +11,80 @@
 
 use anabranch_base::time::Duration;
 
-/// The size of the header of every frame in bytes, which is also the minimum size of a message.
+/// The size in bytes of the header of every frame, which is also the minimum size of a message.
 pub(super) const HEADER: usize = 8;
 const MAGIC: [u8; 4] = *b"abt1";
 /// The maximum size of a frame in bytes.
 pub(super) const MAX_FRAME: usize = 16 << 20;
 
-/// The client's request.
+/// The client's request, which describes the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hello {
-    /// Whether the client sends, and whether the server sends.
+    /// Whether the client sends data (`up`), and whether the server sends data (`down`).
     pub(super) up: bool,
     pub(super) down: bool,
     pub(super) unordered: bool,
-    /// Whether the server has to send the settings of its transport.
+    /// Whether the server has to send the settings of its transport to the client.
     pub(super) settings: bool,
     pub(super) streams: u16,
     /// The size of a message in bytes.
     pub(super) message: u32,
-    /// How long to send, or how many bytes in each direction.
+    /// The time for which data is sent, or the number of bytes in each direction. If `bytes` is 0, the time applies.
     pub(super) span: Duration,
     pub(super) bytes: u64,
 }
 
-/// The sender's final report: all data has been sent.
+/// The sender's final report, which follows its last data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
-    /// Bytes of whole messages.
+    /// The number of bytes in whole messages.
     pub bytes: u64,
     /// The number of messages.
     pub messages: u64,
-    /// The duration in nanoseconds.
+    /// The time that sending took, in nanoseconds.
     pub nanos: u64,
-    /// CPU time of the sender's process in nanoseconds: user mode, kernel.
+    /// The CPU time of the sender's process in user mode, in nanoseconds.
     pub user: u64,
-    /// See [`user`](Self::user).
+    /// The CPU time of the sender's process in the kernel, in nanoseconds.
     pub system: u64,
 }
 
-/// The receiver's report of what has arrived so far.
+/// The receiver's report on the data that has arrived so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Received {
-    /// Bytes of whole messages.
+    /// The number of bytes of messages that have arrived.
     pub bytes: u64,
-    /// The number of messages.
+    /// The number of complete messages.
     pub messages: u64,
-    /// The time since the start in nanoseconds.
+    /// The time from the start to the last arrival of data, in nanoseconds.
     pub nanos: u64,
-    /// CPU time of the receiver's process in nanoseconds: user mode, kernel.
+    /// The CPU time of the receiver's process in user mode, in nanoseconds.
     pub user: u64,
-    /// See [`user`](Self::user).
+    /// The CPU time of the receiver's process in the kernel, in nanoseconds.
     pub system: u64,
     /// The number of streams on which data has arrived.
     pub streams: u64,
-    /// The bytes of the stream with the least data, and of the one with the most.
+    /// The number of bytes on the stream with the least data.
     pub least: u64,
-    /// See [`least`](Self::least).
+    /// The number of bytes on the stream with the most data.
     pub most: u64,
-    /// Whether all data that was sent has arrived.
+    /// Whether all data of the sender has arrived.
     pub whole: bool,
 }
 
-/// Settings of a transport, as reported by its own end: names and values.
+/// The settings of a transport as its own end reports them: names and values.
 pub type Settings = Vec<(String, String)>;
 
-/// A frame that is not data.
+/// A control frame, which is any frame that is not data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Control {
     Hello(Hello),
     Sent(Sent),
     Received(Received),
-    /// The server's settings, sent at the start if the client asks for them.
+    /// The settings of the server's transport, which it sends at the start if the client has requested them.
     Settings(Settings),
-    /// Announces a fresh stream of the client, which exists for the server only after something was sent on
-    /// it.
+    /// Begins a stream of the client. On transports whose streams are begun by their users, a stream exists for the server
+    /// only after data was sent on it.
     Begun,
 }
 
@@ -94,10 +94,10 @@ const SENT: u8 = 2;
 const RECEIVED: u8 = 3;
 const SETTINGS: u8 = 4;
 const BEGUN: u8 = 5;
-/// The maximum size in bytes of a frame with settings. All knobs of SCTP take about 1 kB.
+/// The maximum size in bytes of a frame with settings. All settings of SCTP take about 1 kB.
 const MAX_SETTINGS: usize = 8 << 10;
 
-/// Returns a data message of `size` bytes.
+/// Returns a data frame of `size` bytes.
 pub(super) fn data(size: usize) -> Vec<u8> {
     let mut message: Vec<u8> = (0..size.clamp(HEADER, MAX_FRAME)).map(|n| n as u8).collect();
     let length = (message.len() as u32).to_be_bytes();
@@ -189,7 +189,7 @@ impl Control {
                 whole: number(8)? != 0,
             }),
             SETTINGS => {
-                // Settings are printed, so only the characters that settings consist of are accepted.
+                // Settings are printed, so only characters that occur in settings are accepted.
                 let plain = |text: &str| {
                     !text.is_empty()
                         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.+/%:".contains(&b))
@@ -208,35 +208,36 @@ impl Control {
 /// The result of parsing some bytes of a stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Brought {
-    /// Data bytes, of whole messages or parts of them.
+    /// The number of data bytes that were parsed.
     pub(super) bytes: u64,
-    /// Data messages that are complete now.
+    /// The number of data messages whose last byte was parsed.
     pub(super) messages: u64,
-    /// A complete frame that is not data; the bytes after it have not been parsed.
+    /// A complete control frame. Bytes after it have not been parsed yet.
     pub(super) control: Option<Control>,
 }
 
-/// Parses the bytes of a stream.
+/// Parses the frames on one stream.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
-    /// The received part of a header, or of a frame that is not data.
+    /// The received part of a header or of a control frame.
     held: Vec<u8>,
-    /// The number of data bytes of the current message that are still missing.
+    /// The number of bytes of the current data message that are still missing.
     left: usize,
     /// Whether the peer may send its settings on this stream.
     settings: bool,
 }
 
 impl Parser {
-    /// `settings` allows the peer to send its settings, which take more memory than its other frames.
+    /// Creates a parser. `settings` is whether the peer may send its settings, which take more memory than other control
+    /// frames.
     pub(super) fn new(settings: bool) -> Self {
         Self { settings, ..Self::default() }
     }
 
-    /// Parses `input` until a frame that is not data is complete, or nothing is left.
+    /// Parses `input` until a control frame is complete, or until no bytes are left.
     ///
     /// # Errors
-    /// The bytes are not a valid frame.
+    /// If the bytes are not a valid frame.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<Brought, &'static str> {
         let mut brought = Brought::default();
         loop {
@@ -250,7 +251,7 @@ impl Parser {
                 }
                 brought.messages += 1;
             }
-            // Mostly the header is complete and is that of data.
+            // The usual case: the input begins with the complete header of a data frame.
             if self.held.is_empty()
                 && let Some(header) = input.first_chunk::<HEADER>()
                 && let (DATA, length) = of(header, self.settings)?
@@ -287,7 +288,7 @@ impl Parser {
     }
 }
 
-/// Returns kind and length.
+/// Returns the kind and the length of a frame. `settings` is whether a frame with settings is allowed.
 fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str> {
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {
@@ -359,8 +360,8 @@ mod tests {
         }
     }
 
-    /// A server's settings are printed on a terminal and kept in memory, so they must be harmless and
-    /// bounded.
+    /// The settings of a server are printed on a terminal and kept in memory. Therefore they must be harmless and limited in
+    /// size.
     #[test]
     fn settings_are_plain_and_bounded() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());

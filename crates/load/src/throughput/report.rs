@@ -1,31 +1,31 @@
-//! The result of a throughput test: lines like iperf's, JSON, CSV.
+//! The result of a throughput test: lines in the style of iperf, JSON, and CSV.
 
 use super::{Interval, Outcome, PathProbe, Plan, Probe, Received, Sent, Settings};
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// The information in a report besides the outcome.
+/// The information in a report that the outcome does not have.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Framing {
-    /// The command as it was typed.
+    /// The command line as it was typed.
     pub command: String,
-    /// The server.
+    /// The URL of the server.
     pub url: String,
-    /// The transport's URL scheme.
+    /// The URL scheme of the transport.
     pub transport: String,
-    /// Settings of the client's transport.
+    /// The settings of the client's transport.
     pub settings: Settings,
-    /// The number of sessions that use Multipath TCP, if it was requested and the host reports it.
+    /// The number of sessions that use Multipath TCP. `None` if it was not requested or the host cannot report it.
     pub multipath: Option<u64>,
     /// Whether the user interrupted the test.
     pub interrupted: bool,
-    /// Further JSON fields about path events.
+    /// Further fields of the JSON report, about events of network paths.
     pub paths: Map<String, Value>,
 }
 
-/// Returns the heading of the intervals. With `probe` it names the sender's retransmissions and window, and for a
-/// multihomed session the path in use.
+/// Returns the heading above the lines of the intervals. With `probe`, it has columns for the client's retransmissions and
+/// congestion window. For a multihomed session it also has a column for the path in use.
 #[must_use]
 pub fn heading(plan: &Plan, probe: Option<&Probe>) -> &'static str {
     match probe.filter(|_| plan.up) {
@@ -37,7 +37,7 @@ pub fn heading(plan: &Plan, probe: Option<&Probe>) -> &'static str {
     }
 }
 
-/// Returns the lines of one interval, one per direction.
+/// Returns the lines of one interval, one line per direction.
 #[must_use]
 pub fn line(plan: &Plan, interval: &Interval) -> String {
     let mut out = String::new();
@@ -75,7 +75,7 @@ fn row(name: &str, from: Duration, to: Duration, bytes: u64) -> String {
     )
 }
 
-/// Formats an amount such as `1.23 GB`, with decimal prefixes.
+/// Formats an amount with a decimal prefix, for example `1.23 GB`.
 fn amount(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value {
         v if v >= 1e9 => (v / 1e9, "G"),
@@ -86,7 +86,7 @@ fn amount(value: f64, unit: &str) -> String {
     format!("{scaled:.2} {prefix}{unit}")
 }
 
-/// Returns the lines below the intervals.
+/// Returns the lines that follow the lines of the intervals.
 #[must_use]
 pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     let mut out = String::from("- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n");
@@ -97,8 +97,8 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             ("up", Some(count)) => format!("  {count:>5}"),
             _ => String::new(),
         };
-        // The bytes that the peer had acknowledged when everything was written. The server does not report this for its
-        // own data.
+        // The sender's line shows the bytes that the peer had acknowledged when everything was written. The server does not
+        // report this number for its own data.
         let left = outcome.drain.filter(|_| name == "up").map_or(0, |(bytes, _)| bytes);
         let acknowledged = sent.bytes.saturating_sub(left);
         let _ = writeln!(
@@ -126,7 +126,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
         let _ =
             writeln!(out, "[up]  {bytes} were left in the send buffer, and acknowledged {span:.2} s later");
     }
-    // Paths of the unused address family are omitted.
+    // Omit unused paths, for example those of the other address family.
     for path in outcome.paths.iter().filter(|path| path.acknowledged > 0 || path.state != "active") {
         let bytes = amount(path.acknowledged as f64, "B");
         let _ = writeln!(out, "Path to {}: {}, {bytes} acknowledged", path.address, path.state);
@@ -179,12 +179,12 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     out
 }
 
-/// The settings of the end that sends in a direction, if they are known.
+/// Returns the settings of the end that sends in this direction, if they are known.
 fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a Framing) -> Option<&'a Settings> {
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }
 
-/// The minimum drain time that is reported: a shorter one is only the last round trip.
+/// The minimum duration of a drain phase that is reported. A shorter one is little more than the last round trip.
 const SHORTEST_DRAIN: Duration = Duration::from_millis(500);
 
 fn gigabytes(outcome: &Outcome) -> f64 {
@@ -192,7 +192,7 @@ fn gigabytes(outcome: &Outcome) -> f64 {
     (received(&outcome.up) + received(&outcome.down)) as f64 / 1e9
 }
 
-/// Returns the result as JSON, schema `anabranch.bulk/1`.
+/// Returns the report as JSON with the schema `anabranch.bulk/1`.
 #[must_use]
 pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     let map = |settings: Option<&Settings>| -> Value {
@@ -209,7 +209,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             "command": framing.command,
             "url": framing.url,
             "transport": framing.transport,
-            // The settings of the sending end; if both send, of the client.
+            // The settings of the sending end; those of the client if both ends send.
             "settings": map(senders(plan.up, outcome, framing)),
             "up": plan.up,
             "down": plan.down,
@@ -289,7 +289,7 @@ fn direction((sent, received): (Sent, Received)) -> Value {
     })
 }
 
-/// Returns the intervals as CSV, one row each.
+/// Returns the intervals as CSV, one row per interval.
 #[must_use]
 pub fn csv(outcome: &Outcome) -> String {
     let mut out = "from_ns,to_ns,sent,received,retransmitted,cwnd,srtt_ns,acknowledged,draining\n".to_owned();

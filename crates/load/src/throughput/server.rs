@@ -1,4 +1,4 @@
-//! The server: runs the test that each client requests.
+//! The server of a throughput test. It runs the test that each client requests.
 
 use super::session::{End, Failed, Known};
 use super::{Processor, Received, Sent, Settings};
@@ -8,29 +8,29 @@ use anabranch_world::{Tasks, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// An event at a server.
+/// An event that the server reports to its user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A client has connected.
+    /// A client at this address has connected.
     Began(Option<SocketAddr>),
-    /// A session has ended.
+    /// The session of a client has ended.
     Ended {
         /// The client's address.
         peer: Option<SocketAddr>,
-        /// The data that the client sent.
+        /// The counters of the data that the client sent.
         received: Received,
-        /// The data that was sent to the client.
+        /// The counters of the data that was sent to the client.
         sent: Sent,
-        /// Why the test failed, if it did.
+        /// The reason why the test failed; `None` if it succeeded.
         failed: Option<String>,
     },
 }
 
-/// Serves every client that `listener` accepts, at most `most` at a time, until the listener fails. `settings` returns
-/// the settings of a session's transport, for clients that ask for them.
+/// Serves all clients that `listener` accepts, at most `most` at a time, until the listener fails. `settings` returns the
+/// settings of a session's transport, for clients that request them. `tell` is called for each event.
 ///
 /// # Errors
-/// Why the listener failed.
+/// The reason why the listener failed.
 pub async fn serve<W: World, L: Listener>(
     world: W,
     mut listener: L,
@@ -63,7 +63,7 @@ pub async fn serve<W: World, L: Listener>(
             if failed.is_some() {
                 session.abort();
             } else {
-                // The client closes first, unless it is gone.
+                // Give the client time to close the session first, and close it in any case.
                 let _ = world.timeout(timeout, end.peer_ended()).await;
                 session.close();
             }

@@ -1,8 +1,7 @@
-//! Either end of a session: sending, receiving, and detecting the end.
+//! One end of a session of a throughput test: sends, receives, and detects the end. Client and server use the same code.
 //!
-//! One task per stream reads it. A single task writes everything, so that frames stay
-//! intact on a transport without messages. The owner of the session waits for the end in
-//! [`End::run`].
+//! Each stream has a task that reads it. A single task writes everything, so that frames are not mixed on a transport
+//! without messages. The owner of the session waits for the end in [`End::run`].
 
 use super::Processor;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
@@ -16,63 +15,63 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// Why a session failed.
+/// The reason why a session failed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Failed {
     /// The session ended before the test was complete.
     #[error("{0}")]
     Closed(CloseReason),
-    /// There was no progress for this time.
+    /// The session made no progress for this time.
     #[error("no progress for {} s", .0.as_secs_f32())]
     Stuck(Duration),
-    /// The peer does not speak this protocol.
+    /// The peer does not follow the protocol of throughput tests.
     #[error("{0}")]
     Strange(&'static str),
 }
 
-/// One end of a session, and its counts.
+/// One end of a session, with its counters.
 pub(super) struct End<W: World, N: Session> {
     world: W,
     session: N,
     processor: Processor,
-    /// The CPU time of the process when the session began.
+    /// The CPU time that the process had used when the session began, in user mode and in the kernel.
     cost: (Duration, Duration),
     begun: Cell<Instant>,
     moved: Cell<Instant>,
-    /// The client's request, once known.
+    /// The client's request between its arrival and the start of the test; `None` otherwise.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
-    /// The number of streams that the test needs.
+    /// The number of streams that the test uses.
     wanted: Cell<u16>,
-    /// Streams that the client has begun while an earlier one is still missing, by number.
+    /// The streams that the client has begun while an earlier stream is still missing, by number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The test that begins once all streams exist, and whether this end sends.
+    /// The test that begins when all streams exist, and whether this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
-    /// The read buffer for all streams: one per stream would need a gigabyte for 65,535 streams.
+    /// The read buffer that all streams share. One buffer per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,
     pub(super) sent_bytes: Cell<u64>,
     sent_messages: Cell<u64>,
-    /// The final report of what was sent, once the transport has taken everything.
+    /// The final report on the sent data; `None` until the transport has accepted all data.
     sent: Cell<Option<Sent>>,
-    /// The time of that report, and the number of bytes that the peer had not acknowledged then.
+    /// The time of the final report, and the number of bytes that the peer had not acknowledged then.
     pub(super) finished: Cell<Option<(Instant, u64)>>,
     pub(super) received_bytes: Cell<u64>,
     received_messages: Cell<u64>,
-    /// Bytes received by stream.
+    /// The number of bytes received on each stream.
     received: RefCell<Vec<u64>>,
     last: Cell<Instant>,
-    /// The peer's reports of what it has sent, and of what it has received.
+    /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<Sent>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on received data is queued (`final_reported`), and whether it has been
-    /// written (`acknowledged`).
+    /// Whether the final report on the received data has been queued (`final_reported`), and whether it has been written
+    /// (`acknowledged`).
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
-    /// Whether the client's request is known.
+    /// Whether the client's request is known at this end.
     asked: Cell<bool>,
-    /// Settings of the server's transport; `None` at the client.
+    /// The settings of the server's transport; `None` at the client.
     own_settings: Option<Settings>,
-    /// Settings that the server has sent.
+    /// The settings that the server has sent; `None` at the server.
     peer_settings: RefCell<Option<Settings>>,
     controls: RefCell<VecDeque<Control>>,
     failed: RefCell<Option<Failed>>,
@@ -83,17 +82,17 @@ pub(super) struct End<W: World, N: Session> {
 /// The counters of both ends, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// The data this end has sent, by its own count and by the peer's.
+    /// The data that this end has sent: counted by this end, and counted by the peer.
     pub(super) sent: Sent,
     pub(super) peer_received: Received,
-    /// The data this end has received, by the peer's count and by its own.
+    /// The data that this end has received: counted by the peer, and counted by this end.
     pub(super) peer_sent: Sent,
     pub(super) received: Received,
     pub(super) streams: u16,
 }
 
 impl<W: World, N: Session> End<W, N> {
-    /// `settings` are those of the server's transport; `None` makes it a client's end.
+    /// Creates one end of a session. `settings` are the settings of the server's transport; `None` creates a client's end.
     pub(super) fn new(world: &W, session: &N, processor: Processor, settings: Option<Settings>) -> Rc<Self> {
         let now = world.now();
         Rc::new(Self {
@@ -131,10 +130,10 @@ impl<W: World, N: Session> End<W, N> {
         })
     }
 
-    /// Requests the test that `hello` describes, and runs this end's part of it.
+    /// Requests the test that `hello` describes, and runs the client's part of the test.
     ///
     /// # Errors
-    /// [`Failed`]; the session cannot be used any more.
+    /// [`Failed`], after which the session cannot be used any more.
     pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), Failed> {
         let streams = hello.streams.min(self.most_streams());
         let hello = if self.session.fresh_streams() { Hello { streams, ..hello } } else { hello };
@@ -142,10 +141,10 @@ impl<W: World, N: Session> End<W, N> {
         self.run(Some(hello), timeout).await
     }
 
-    /// Waits until the client requests a test, and runs this end's part of it.
+    /// Waits until the client requests a test, and runs the server's part of the test.
     ///
     /// # Errors
-    /// [`Failed`]; the session cannot be used any more.
+    /// [`Failed`], after which the session cannot be used any more.
     pub(super) async fn answer(self: &Rc<Self>, timeout: Duration) -> Result<(), Failed> {
         self.run(None, timeout).await
     }
@@ -165,7 +164,7 @@ impl<W: World, N: Session> End<W, N> {
                 self.begin(hello, false)?;
             }
             self.gather(&tasks, client, cx)?;
-            // A peer that has finished may have closed already.
+            // Check this before the end of the session, because a peer that has finished may have closed already.
             if self.is_done() {
                 return Poll::Ready(Ok(()));
             }
@@ -173,7 +172,7 @@ impl<W: World, N: Session> End<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // The readers still have to read the data that arrived before the end.
+                // A graceful end is no failure yet, because the readers still have to read data that arrived before the end.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(Failed::Closed(reason))),
             }
@@ -186,21 +185,22 @@ impl<W: World, N: Session> End<W, N> {
         .await
     }
 
-    /// The maximum number of streams.
+    /// Returns the maximum number of streams that a test can use on this session.
     fn most_streams(&self) -> u16 {
         u16::try_from(self.session.streams()).unwrap_or(u16::MAX).max(1)
     }
 
-    /// Sets the test, which begins once its streams exist.
+    /// Sets the parameters of the test. The test begins when all its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), Failed> {
         self.asked.set(true);
-        // With fresh streams, the client chooses their number.
+        // If streams are begun by their users, the client determines the number of streams.
         if self.session.fresh_streams() && hello.streams > self.most_streams() {
             return Err(Failed::Strange("the peer asks for more streams than there may be"));
         }
         self.wanted.set(hello.streams.min(self.most_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
-        // An end without data to send has sent everything; one that expects no data has received everything.
+        // An end that sends no data has sent everything already, and an end that expects no data has received everything
+        // already.
         let none = Sent::default();
         if !sends {
             self.sent.set(Some(none));
@@ -218,7 +218,7 @@ impl<W: World, N: Session> End<W, N> {
         Ok(())
     }
 
-    /// Collects the streams that are still missing; with the last one the test begins, if it is known.
+    /// Collects the streams that are still missing. When all streams exist and the request is known, the test begins.
     fn gather(self: &Rc<Self>, tasks: &Tasks<W>, client: bool, cx: &mut Context<'_>) -> Result<(), Failed> {
         loop {
             let number = self.streams.borrow().len();
@@ -238,7 +238,8 @@ impl<W: World, N: Session> End<W, N> {
         Ok(())
     }
 
-    /// Returns the stream of this number: it exists, or (with fresh streams) the client begins it.
+    /// Returns the stream with this number. On most transports the stream exists; on transports with fresh streams, the
+    /// client begins it.
     fn poll_stream(
         &self,
         number: u64,
@@ -258,7 +259,7 @@ impl<W: World, N: Session> End<W, N> {
                 Poll::Pending => Ok(Poll::Pending),
             };
         }
-        // Data on a later stream may arrive first.
+        // Data on a stream with a higher number may arrive before data on this stream.
         let mut early = self.early.borrow_mut();
         while !early.contains_key(&number) {
             match self.session.poll_accept(cx) {
@@ -279,7 +280,8 @@ impl<W: World, N: Session> End<W, N> {
             && self.acknowledged.get()
     }
 
-    /// Reports the received data to the peer, if there is any. No interim report follows the final one.
+    /// Queues a report on the received data, if any has arrived. `whole` marks the final report, after which no other report
+    /// follows.
     fn report(&self, whole: bool) {
         if self.received_bytes.get() > 0 && (whole || !self.final_reported.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));
@@ -320,7 +322,7 @@ impl<W: World, N: Session> End<W, N> {
         (user.saturating_sub(self.cost.0), system.saturating_sub(self.cost.1))
     }
 
-    /// Waits until the peer has ended the session. On a transport with one stream, only a read detects that.
+    /// Waits until the peer has ended the session. On a transport with one stream, only a read detects the end.
     pub(super) async fn peer_ended(&self) {
         let stream = self.streams.borrow().first().cloned();
         let mut scratch = [0; 4096];
@@ -332,7 +334,7 @@ impl<W: World, N: Session> End<W, N> {
             match stream.borrow_mut().poll_read(cx, &mut scratch) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
-                // A peer that continues to send must not keep other tasks waiting.
+                // Let other tasks run, because the peer may continue to send.
                 Poll::Ready(Ok(_)) => {
                     cx.waker().wake_by_ref();
                     Poll::Pending
@@ -342,7 +344,7 @@ impl<W: World, N: Session> End<W, N> {
         .await;
     }
 
-    /// Settings of the server's transport, if it has sent them.
+    /// Returns the settings of the server's transport, if the server has sent them.
     pub(super) fn peer_settings(&self) -> Option<Settings> {
         self.peer_settings.borrow().clone()
     }
@@ -362,7 +364,7 @@ impl<W: World, N: Session> End<W, N> {
         wake(&self.owner);
     }
 
-    /// Handles received bytes of a stream.
+    /// Handles bytes that were received on a stream.
     fn take(&self, parser: &mut Parser, number: usize, mut input: &[u8]) -> Result<(), &'static str> {
         while !input.is_empty() {
             let brought = parser.step(&mut input)?;
@@ -403,7 +405,7 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
     let mut parser = Parser::new(number == 0 && end.own_settings.is_none());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
-        // Handle the bytes before another stream reads into the same buffer.
+        // Handle the bytes within the poll, before another stream reads into the same buffer.
         let taken = poll_fn(|cx| {
             let mut buffer = end.buffer.borrow_mut();
             Poll::Ready(match ready!(stream.borrow_mut().poll_read(cx, &mut buffer[..room])) {
@@ -423,7 +425,7 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
     }
 }
 
-/// Writes control frames as they are queued, and data in between.
+/// Writes control frames as soon as they are queued, and data frames in between.
 async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends: bool, client: bool) {
     let streams: Vec<_> = end.streams.borrow().clone();
     if client && end.session.fresh_streams() {
@@ -435,7 +437,7 @@ async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends
         }
     }
     let message = frame::data(hello.message as usize);
-    // Write many small messages of one stream together.
+    // With a single stream, several small messages are written in one call.
     let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };
     let messages = message.repeat(most);
     let ends = end.begun.get() + hello.span;
@@ -503,7 +505,7 @@ async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends
     }
 }
 
-/// Writes frames of `size` bytes each.
+/// Writes frames of `size` bytes each to a stream.
 async fn write_frames<W: World, N: Session>(
     end: &End<W, N>,
     stream: &RefCell<N::Stream>,
@@ -532,12 +534,13 @@ fn wake(place: &RefCell<Option<Waker>>) {
     }
 }
 
-/// How often the receiving end reports.
+/// The time between two reports of the receiving end.
 const REPORTING: Duration = Duration::from_millis(500);
 const READ_BYTES: usize = 64 * 1024;
-/// The maximum number of bytes of messages that are written together.
+/// The maximum number of bytes of messages that are written in one call, unless a single message is larger.
 const MAX_AT_ONCE: usize = 4096;
-/// The maximum number of bytes per read of a stream other than the first; there may be many streams.
+/// The maximum number of bytes that one call reads from a stream other than the first. The maximum is lower than for
+/// the first stream, because there may be many other streams.
 const STREAM_READ_BYTES: usize = 16 * 1024;
 
 const _: () = assert!(HEADER <= STREAM_READ_BYTES && STREAM_READ_BYTES <= READ_BYTES);

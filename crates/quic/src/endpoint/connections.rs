@@ -1,6 +1,6 @@
-//! Connections: how either end begins and ends them, and how their events are handled.
+//! Begins and ends connections of clients and servers, and handles the events of quinn's connections.
 //!
-//! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (the end) as far as they are not quinn's.
+//! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (immediate close), as far as quinn does not implement them.
 
 use super::entrance::Room;
 use super::proof::Unproven;
@@ -33,7 +33,7 @@ impl Endpoint {
         let (crypto, name, distrust) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
         let watch = self.watch(Side::Client, first);
-        // If the server rejected early data, the repeated requests wait for the handshake.
+        // If this server rejected early data before, repeated requests wait until the handshake is done.
         let early = !self.refused_early.remove(&target);
         let mut config = ClientConfig::new(Arc::new(WatchedClient {
             inner: crypto,
@@ -41,7 +41,7 @@ impl Endpoint {
             distrust,
             early,
         }));
-        // A server begins no two-way streams: their numbers are the client's.
+        // Clients allow no two-way streams of the server, because only clients begin two-way streams here.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -52,9 +52,10 @@ impl Endpoint {
         Ok(self.hold(now, handle, connection, watch, Some(first), None))
     }
 
-    /// Creates the watch over a connection whose client has chosen `first` as its first destination.
+    /// Creates the `Watch` of a connection. `first` is the first destination connection ID that the client chose.
     fn watch(&self, side: Side, first: ConnectionId) -> Arc<Watch> {
-        // Both ends know the connection ID. JSON numbers have room for 53 bits.
+        // Both ends know this connection ID, so both use it as the key of the connection in traces. JSON numbers hold 53
+        // bits exactly, so 48 bits are used.
         let key = first.iter().take(6).fold(0, |key, byte| key << 8 | u64::from(*byte));
         let out = self.logs.as_ref().and_then(|logs| logs.begin(&Qlog::name(side, &first)));
         let log = out.map(|out| Qlog::begin(out, side, &first, self.clock.instant()));
@@ -95,7 +96,7 @@ impl Endpoint {
         id
     }
 
-    /// Handles the first datagram of a client, which had `came` bytes.
+    /// Handles the first datagram of a client; `came` is the length of the datagram in bytes.
     pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
@@ -119,7 +120,7 @@ impl Endpoint {
                 self.reply(&transmit, &buffer);
             }
         } else if room == Room::None {
-            // Drop it like a lost datagram: the client sends it again, whereas a refusal would end its attempt.
+            // Drop the datagram as if it were lost. The client then sends it again, whereas a refusal would end its attempt.
             if let Some(incoming) = self.queue.push(now, incoming, came) {
                 self.inner.ignore(incoming);
             }
@@ -133,7 +134,7 @@ impl Endpoint {
         self.buffer = buffer;
     }
 
-    /// Begins handshakes with waiting clients while there is room.
+    /// Begins handshakes with clients from the queue while there is room.
     pub(super) fn admit(&mut self, now: Instant) {
         let mut buffer = std::mem::take(&mut self.buffer);
         while self.may_admit()
@@ -149,19 +150,19 @@ impl Endpoint {
         self.buffer = buffer;
     }
 
-    /// Whether a client waits and there is room for its handshake.
+    /// Whether a client waits in the queue and there is room for its handshake.
     pub(super) fn may_admit(&self) -> bool {
         !self.queue.is_empty() && self.entrance.is_free() && self.connections.len() < MAX_CONNECTIONS
     }
 
-    /// Begins a handshake with a client.
+    /// Accepts the first packet of a client and begins the handshake with it.
     fn begin(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize, buffer: &mut Vec<u8>) {
         let (at, address) = (self.at(now), incoming.remote_address().ip());
         if let Some((crypto, config)) = self.server.clone() {
             let watch = self.watch(Side::Server, *incoming.orig_dst_cid());
             let mut config = config;
             config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
-            // The settings were checked when the endpoint was created.
+            // Creating the transport settings cannot fail here: they were checked when the endpoint was created.
             if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
@@ -186,8 +187,8 @@ impl Endpoint {
         }
     }
 
-    /// Brings a connection up to date after it was touched: exchanges events between quinn's endpoint and connection,
-    /// converts its events to ours and updates its deadline.
+    /// Updates the state of a connection after each use of quinn's object. Exchanges events between quinn's endpoint and
+    /// quinn's connection, converts quinn's events to [`Event`]s, and updates the deadline.
     pub(super) fn settle(&mut self, now: Instant, id: Id) {
         self.clock.set(now.as_nanos());
         let at = self.at(now);
@@ -201,7 +202,7 @@ impl Endpoint {
             }
             if let Some(account) = &mut held.account {
                 account.holds(CONNECTION + held.watch.unacknowledged());
-                // In addition, the connection may always use its part of the floor.
+                // Whatever the account allows, the connection may always use its share of the floor.
                 most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
             }
             held.connection.set_send_window(most);
@@ -212,7 +213,8 @@ impl Endpoint {
                 quinn_proto::Event::Connected if held.connection.side().is_client() => {
                     held.watch.note(TraceEvent::Established);
                     if held.opened > 0 && !held.connection.accepted_0rtt() {
-                        // Early data and its streams are lost: the application has to repeat its requests.
+                        // The early data and the streams that carried it are lost, so the application has to repeat its
+                        // requests.
                         if self.refused_early.len() < MOST_REFUSED {
                             self.refused_early.insert(held.connection.remote_address());
                         }
@@ -233,28 +235,30 @@ impl Endpoint {
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
                     while let Some(name) = held.connection.streams().accept(dir) {
                         if held.connection.side().is_server() {
-                            // Answer early data at once (RFC 9001 §4.1.2).
+                            // The server answers early data at once (RFC 9001 §4.1.2).
                             held.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
                         held.open.insert(number(name), Open::default());
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
                 }
-                // Data that arrives on a stream which nobody holds any more does not begin a new one.
+                // Data may still arrive on a stream that the application has released. Such data does not begin a new
+                // stream.
                 quinn_proto::Event::Stream(StreamEvent::Readable { id: name })
                     if held.open.contains_key(&number(name)) =>
                 {
                     self.events.push_back(Event::Readable { id, stream: number(name) });
                 }
                 quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
-                    // RFC 9000 §3.5: the peer reads no more of it.
+                    // RFC 9000 §3.5: the peer reads no more of this stream, so the stream is reset.
                     let _ = held.connection.send_stream(name).reset(error_code);
                     held.watch.gave_up(name);
                     if let Some(open) = held.open.get_mut(&number(name)) {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task that only waits for the cancellation of the stream does not wait for room to write.
+                    // A task may hold a one-way stream only to learn of its cancellation. It does not wait for room to
+                    // write, so a `Readable` event wakes it.
                     if name.dir() == Dir::Uni && held.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
@@ -276,7 +280,7 @@ impl Endpoint {
             held.connection.close(at, FINISHED, Bytes::new());
             held.end(&mut self.events, id, None);
         }
-        // After our own events: the last of these events removes the connection.
+        // quinn's endpoint events come last, because the last of them removes the connection.
         while let Some(event) = held.connection.poll_endpoint_events() {
             let gone = event.is_drained();
             if let Some(answer) = self.inner.handle_event(held.handle, event) {
@@ -312,19 +316,19 @@ impl Endpoint {
         self.due.extend(deadline.map(|at| (at, id)));
     }
 
-    /// Closes the connection gracefully as soon as all written data has arrived (RFC 9000 §10.2).
+    /// Closes the connection gracefully as soon as the peer has acknowledged all written data (RFC 9000 §10.2).
     pub fn close(&mut self, now: Instant, id: Id) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         held.closing = true;
         self.settle(now, id);
     }
 
-    /// Aborts the connection: unacknowledged data may not have arrived.
+    /// Aborts the connection. Data that is not acknowledged may be lost.
     pub fn abort(&mut self, now: Instant, id: Id) {
         self.close_with(now, id, ABORTED.into_inner(), "aborted");
     }
 
-    /// Aborts the connection, with a code and a reason for the peer's application.
+    /// Aborts the connection, and sends a code and a reason to the peer's application.
     pub fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
@@ -336,7 +340,7 @@ impl Endpoint {
 }
 
 impl Held {
-    /// Reports once that a peer has begun the connection.
+    /// Reports a connection that a peer has begun to the application, once.
     fn announce(&mut self, events: &mut VecDeque<Event>, accepted: &mut u64, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {
             *accepted += 1;
@@ -344,7 +348,7 @@ impl Held {
         }
     }
 
-    /// Reports once that the connection has ended.
+    /// Reports the end of the connection to the application, once.
     pub(super) fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
         if !std::mem::replace(&mut self.told, true) {
             self.watch.note(TraceEvent::Closed);
@@ -354,7 +358,7 @@ impl Held {
     }
 }
 
-/// Whether either side has closed the connection gracefully.
+/// Whether the reason is a graceful close by either side.
 fn is_orderly(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::LocallyClosed => true,
@@ -365,16 +369,16 @@ fn is_orderly(reason: &ConnectionError) -> bool {
     }
 }
 
-/// The application error code of an abort (RFC 9000 §20.2 leaves it to us).
+/// The application error code of an abort. RFC 9000 §20.2 leaves application error codes to the application protocol.
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// The application error code of a graceful close: HTTP/3's (RFC 9114 §8.1), as other applications share none. 0 is not
-/// an error of any application either.
+/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols have no
+/// common code for a graceful close. The peer may also send 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
-/// The bytes that a connection holds besides its data, as measured by `benches/src/bin/quic.rs`: 34 kB.
+/// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.
 const CONNECTION: u64 = 34 * 1024;
-/// The maximum number of servers remembered for rejecting early data.
+/// The maximum number of servers that are remembered because they rejected early data.
 const MOST_REFUSED: usize = 1_024;
-/// The maximum number of connections of a host.
+/// The maximum number of connections of one endpoint.
 const MAX_CONNECTIONS: usize = 65_536;

@@ -1,11 +1,14 @@
-//! Limits the handshakes that a server has under way, and decides who may begin one.
+//! Limits the handshakes that a server has under way, and decides which client may begin the next one.
 //!
-//! RFC 9000 §8.1.2 and §21.3 leave it to us how a busy server behaves. From [`RETRY_FROM`] handshakes on, a client whose
-//! address is not validated gets a Retry packet, and no state is kept for it. With [`MAX_HALF_OPEN`] handshakes, or many
-//! connections waiting to be accepted, a client with a validated address waits in `queue`. If that is full, the client is
-//! not answered: its timer (RFC 9002 §6.2) makes it try again, and no other handshake is ended for it. Handshakes that
-//! take too long are ended in favour of newcomers. This happens after three seconds if their network has far more of them
-//! than the newcomer's, and after ten seconds in any case.
+//! RFC 9000 §8.1.2 and §21.3 leave it to the implementation how a busy server behaves. This server does the following:
+//! - From [`RETRY_FROM`] handshakes on, a client whose address is not validated gets a Retry packet. The server keeps no
+//!   state for that client.
+//! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address waits
+//!   in `queue`.
+//! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes it try again, and no other
+//!   handshake is ended for it.
+//! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of the
+//!   slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
 
 use super::Id;
 use anabranch_base::time::{Duration, Instant};
@@ -15,19 +18,19 @@ use std::net::{IpAddr, Ipv6Addr};
 /// The handshakes that a server has under way.
 #[derive(Debug, Default)]
 pub(super) struct Entrance {
-    /// The start time and network of each; the oldest first.
+    /// The start time and network of each handshake, the oldest first.
     under_way: BTreeMap<Id, (Instant, IpAddr)>,
     of_network: BTreeMap<IpAddr, BTreeSet<Id>>,
     /// The number of connections that wait to be accepted.
     pub(super) waiting: usize,
 }
 
-/// Whether there is room for one more.
+/// Whether there is room for one more handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
     /// There is room.
     Free,
-    /// There is room if this handshake is ended.
+    /// There is room if this older handshake is ended.
     InsteadOf(Id),
     /// There is no room now.
     None,
@@ -39,17 +42,17 @@ impl Entrance {
         self.under_way.len()
     }
 
-    /// Whether a client has to validate its address first.
+    /// Whether clients have to validate their addresses before a handshake begins.
     pub(super) fn is_busy(&self) -> bool {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// Whether there is room for any client.
+    /// Whether any client may begin a handshake without ending another one.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }
 
-    /// Looks for room for a handshake with this address.
+    /// Looks for room for a handshake with a client at this address.
     pub(super) fn room(&self, now: Instant, address: IpAddr) -> Room {
         if self.waiting >= MOST_WAITING {
             return Room::None;
@@ -90,7 +93,7 @@ impl Entrance {
     }
 }
 
-/// The network that counts as one client: an IPv4 address, or a 64-bit prefix of IPv6.
+/// Returns the network that counts as one client: an IPv4 address, or the 64-bit prefix of an IPv6 address.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -98,14 +101,15 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// With this many handshakes under way, clients have to validate their addresses first; and the maximum number.
+/// The numbers of handshakes under way at which clients have to validate their addresses first, and at which no further one
+/// begins.
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
-/// No handshake begins while this many connections wait to be accepted. Together with the handshakes under way they are
-/// fewer than a listener holds.
+/// The number of connections waiting to be accepted at which no further handshake begins. This number plus the handshakes
+/// under way is below the capacity of a listener.
 const MOST_WAITING: usize = 2_048;
-/// The ages at which a handshake may be ended for a client of another network, and for any client. A client repeats its
-/// first packet after one, three and seven seconds.
+/// The ages at which a handshake may be ended: `SOON` in favour of a client from a network with fewer handshakes, `LONG` in
+/// favour of any client. A client repeats its first packet after one, three and seven seconds.
 const SOON: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);
 
@@ -131,7 +135,7 @@ mod tests {
         assert_eq!([here, there].map(|ip| entrance.room(at(10), ip)), [Room::InsteadOf(Id(0)); 2]);
         entrance.remove(Id(0));
         assert_eq!(entrance.room(at(3), here), Room::Free);
-        // Two networks with equally many handshakes: neither is preferred before the long limit.
+        // Of two networks with equally many handshakes, neither is preferred before a handshake is `LONG` old.
         for number in 1..MAX_HALF_OPEN as u64 / 2 {
             entrance.remove(Id(number));
         }
@@ -158,7 +162,7 @@ mod tests {
         assert!(!entrance.is_free());
     }
 
-    /// The room for a newcomer of network 0 after five seconds, if each network has this number of handshakes.
+    /// Returns the room for a new client of network 0 after five seconds. Network `i` has `handshakes[i]` handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut entrance = Entrance::default();

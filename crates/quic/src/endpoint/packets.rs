@@ -1,4 +1,5 @@
-//! Sending and receiving packets, deadlines, and the order in which connections send: implements the engine.
+//! Implements the `Engine` trait: sends and receives packets, handles deadlines, and decides in which order connections
+//! send.
 
 use super::connections::ABORTED;
 use super::{Endpoint, Event, Held, Id, Reply};
@@ -24,7 +25,7 @@ impl Engine for Endpoint {
         if stride == 0 {
             return;
         }
-        // One buffer for all datagrams of the batch.
+        // Copy all datagrams of the batch into one buffer, so that there is only one allocation.
         let mut rest = BytesMut::from(batch.bytes());
         while !rest.is_empty() {
             let datagram = rest.split_to(stride.min(rest.len()));
@@ -34,8 +35,8 @@ impl Engine for Endpoint {
     }
 
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
-        // RFC 9000 §14.2.1: believe only a quote of our first packet, whose destination is unknown to anybody off the
-        // path. Reports about an established connection are ignored.
+        // RFC 9000 §14.2.1: believe an ICMP message only if it quotes our first packet. An attacker off the path cannot know
+        // the destination connection ID of that packet. Messages about established connections are ignored.
         if !matches!(icmp.kind, IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader) {
             return;
         }
@@ -87,7 +88,7 @@ impl Engine for Endpoint {
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
         let mut sent = false;
-        // Round robin, starting with the connection whose turn it is.
+        // Round robin: start with the connection whose turn it is.
         while let Some(id) = self.ready.range(self.turn..).next().or_else(|| self.ready.first()).copied() {
             let Some(held) = self.connections.get_mut(&id) else {
                 self.ready.remove(&id);
@@ -98,8 +99,8 @@ impl Engine for Endpoint {
                 continue;
             }
             let rate = held.watch.rate();
-            // quinn's pacer cannot be given a rate. So quinn is not polled before the next packet is due;
-            // acknowledgements are sent with that packet.
+            // quinn's pacer does not take a rate. Therefore quinn is not polled before the next packet is due, and
+            // acknowledgements wait for that packet.
             if rate.is_some() && held.pacer.ready_at() > now {
                 let due = held.pacer.ready_at();
                 let deadline = held.deadline.map_or(due, |deadline| deadline.min(due));
@@ -109,7 +110,8 @@ impl Engine for Endpoint {
             }
             buffer.clear();
             let connection = &mut held.connection;
-            // If not all packets may be sent, each one is checked by itself.
+            // While the peer's address is not validated, poll one packet at a time, because each is checked against the
+            // limit.
             let most =
                 if held.unproven.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
             let segments = segments.min(most).max(1);
@@ -141,7 +143,7 @@ impl Engine for Endpoint {
             if segments == 1 {
                 out.put_segments(&buffer, stride);
             } else {
-                // No layer adds headers to packets that are sent as a train.
+                // No layer adds headers to packets that are sent together (GSO), so the buffer is passed on as it is.
                 out.put_train(&mut buffer, stride);
             }
             self.turn = Id(id.0 + 1);
@@ -174,7 +176,7 @@ impl Engine for Endpoint {
 }
 
 impl Endpoint {
-    /// Hands a datagram to quinn. Its connection is settled after the whole batch has been handed over.
+    /// Hands a datagram to quinn. The connection is settled (`settle`) after all datagrams of the batch.
     fn take_in(
         &mut self,
         now: Instant,
@@ -249,7 +251,7 @@ fn to_ecn(ecn: Option<EcnCodepoint>) -> Ecn {
     }
 }
 
-/// Returns the destination of a packet with a long header (RFC 9000 §17.2), which may be truncated.
+/// Returns the destination connection ID of a packet with a long header (RFC 9000 §17.2). The packet may be truncated.
 pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
     let (head, rest) = packet.split_at_checked(6)?;
     if head[0] & 0x80 == 0 {
@@ -258,7 +260,8 @@ pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(head[5])).filter(|destination| !destination.is_empty())
 }
 
-/// The maximum number of bytes sent together: the payload of the largest UDP packet of IPv6, which is the kernel's limit.
+/// The maximum number of bytes in one send call. It is the payload of the largest UDP packet over IPv6, which is the
+/// kernel's limit.
 const LONGEST: usize = 65_535 - 48;
-/// The maximum number of replies that wait; further ones are dropped, as by a full queue.
+/// The maximum number of replies that wait to be sent. Further replies are dropped.
 const MOST_REPLIES: usize = 256;

@@ -1,10 +1,10 @@
-//! Limits what is sent to an address that is not validated: a client's address at the start of the handshake, and the
-//! address that a peer has moved to.
+//! Limits the bytes that are sent to an address that is not validated. This is a client's address at the start of the
+//! handshake, or the address that a peer has moved to.
 //!
-//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as they are ours. quinn alone is not strict enough: it sends a whole
-//! packet as long as any part of the limit (three times the received bytes) is left. It counts packets from other
-//! addresses at the start of the handshake, and its search for the path's MTU ignores the limit. An attacker who spoofs
-//! one small packet must not gain by that.
+//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as quinn does not implement them. quinn alone is not strict enough. It
+//! sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the start of the
+//! handshake it also counts packets from other addresses. Its search for the path MTU ignores the limit. The stricter limit
+//! keeps an attacker who spoofs one small packet from amplifying traffic.
 
 use super::Held;
 use std::net::SocketAddr;
@@ -13,31 +13,31 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unproven {
     address: SocketAddr,
-    /// Bytes received from the address, and sent to it.
+    /// The bytes received from the address (`came`), and the bytes sent to it (`went`).
     came: usize,
     went: usize,
-    /// What validates it.
+    /// The evidence that validates the address.
     by: Proof,
 }
 
-/// What proves that a peer receives packets at an address.
+/// The evidence that a peer receives packets at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proof {
-    /// RFC 9000 §8.1: a Handshake packet.
+    /// RFC 9000 §8.1: a Handshake packet from the peer.
     Handshake,
-    /// RFC 9000 §8.2: the token of the challenge that the peer has to repeat; `None` until the challenge has been sent.
+    /// RFC 9000 §8.2: a PATH_RESPONSE frame with this token of our PATH_CHALLENGE; `None` until the challenge has been sent.
     Response(Option<u64>),
 }
 
 impl Unproven {
-    /// A client that has sent `came` bytes without a token.
+    /// Creates the limit for a client that has sent `came` bytes without a token.
     pub(super) fn begins(address: SocketAddr, came: usize) -> Self {
         Self { address, came, went: 0, by: Proof::Handshake }
     }
 }
 
 impl Held {
-    /// Handles a datagram of `bytes` bytes from `source`; `before` was the peer's address before it.
+    /// Handles a datagram of `bytes` bytes from `source`. `before` is the peer's address before this datagram arrived.
     pub(super) fn moves(&mut self, before: SocketAddr, source: SocketAddr, bytes: usize) {
         let remote = self.connection.remote_address();
         if remote != before {
@@ -61,8 +61,8 @@ impl Held {
         }
     }
 
-    /// Whether nothing may be sent until more data arrives, because the next packet may have full size. The client's
-    /// timer makes it send more (RFC 9002 §6.2.2.1).
+    /// Whether no packet may be sent before more bytes arrive, because a full-size packet would exceed the limit. The
+    /// client's timer makes the client send more (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unproven.is_some_and(|unproven| {
@@ -70,11 +70,11 @@ impl Held {
         })
     }
 
-    /// Whether a datagram of `bytes` bytes may be sent to `target`; otherwise it is dropped. The first one may have full
-    /// size: it has the challenge, which §8.2.1 wants on a packet of full size.
+    /// Whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops it. The first datagram may
+    /// have full size, because §8.2.1 requires that for the datagram with the PATH_CHALLENGE.
     pub(super) fn may_leave(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unproven) = &mut self.unproven else { return true };
-        // The peer's previous address is challenged, too.
+        // Take this challenge even for another target, because quinn challenges the peer's previous address, too.
         let challenge = self.watch.take_challenge();
         if unproven.address != target {
             return true;

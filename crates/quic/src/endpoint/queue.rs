@@ -1,8 +1,8 @@
-//! Clients with validated addresses that wait until there is room for their handshakes (`entrance`).
+//! The queue of clients with validated addresses that wait until `entrance` has room for their handshakes.
 //!
-//! For each client the queue holds its first datagram; quinn buffers those that the client's timer sends meanwhile, up to
-//! [`KEPT_OF_ONE`]. Networks are served in turn. If the queue is full, either the newcomer is not answered, or the last
-//! client of the network that has the most.
+//! The queue holds the first datagram of each client. quinn buffers the datagrams that a client's timer sends meanwhile, up
+//! to [`KEPT_OF_ONE`] bytes. Networks are served in turn. If the queue is full, either the new client or the last client of
+//! the network with the most clients gets no answer.
 
 use super::entrance::network;
 use anabranch_base::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// A waiting client, and the number of bytes received from it.
+/// A waiting client, and the number of bytes received from the client.
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) incoming: Incoming,
@@ -33,7 +33,7 @@ impl Queue {
         self.length == 0
     }
 
-    /// Adds a client. Returns the client that is not to be answered, if any.
+    /// Adds a client. If the queue is full, returns a client that gets no answer: either this one or another one.
     pub(super) fn push(&mut self, now: Instant, incoming: Incoming, came: usize) -> Option<Incoming> {
         let network = network(incoming.remote_address().ip());
         let mut given_up = None;
@@ -49,7 +49,7 @@ impl Queue {
         given_up
     }
 
-    /// Removes and returns the next client, and whether it may still be there.
+    /// Removes the next client from the queue. The flag tells whether the client may still be waiting for an answer.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(Waits, bool)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let mut next = self.of_network.range((after, Unbounded)).next();
@@ -70,10 +70,11 @@ impl Queue {
     }
 }
 
-/// The maximum number of waiting clients: some 25 MB with one datagram each.
+/// The maximum number of waiting clients. With one datagram each they take some 25 MB.
 const MOST: usize = 16_384;
-/// The bytes that quinn buffers for each client besides its first datagram, and for all clients.
+/// The maximum number of bytes that quinn buffers besides the first datagrams: for each client, and for all clients
+/// together.
 pub(super) const KEPT_OF_ONE: u64 = 4 * 1024;
 pub(super) const KEPT_OF_ALL: u64 = 16 << 20;
-/// A client that has waited longer than this is dropped; it tries again if it is still there.
+/// The time after which a waiting client is dropped. A client that still wants a connection tries again.
 const STALE: Duration = Duration::from_secs(20);

@@ -1,6 +1,6 @@
-//! The streams of a connection: reading, writing, cancelling and releasing them.
+//! Reads, writes, cancels and releases the streams of a connection.
 //!
-//! Home of RFC 9000 §2 and §3 as far as they are not quinn's.
+//! Home of RFC 9000 §2 and §3 as far as quinn does not implement them.
 
 use super::{Endpoint, Held, Id, Open};
 use anabranch_base::time::Instant;
@@ -8,8 +8,8 @@ use anabranch_transport::engine::Refusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// The session number of a stream: two-way streams by the client's order; one-way streams apart, the client's even, the
-/// server's odd.
+/// Returns the number by which a session names a stream. Two-way streams are numbered in the client's order. One-way streams
+/// have the bit `ONE_WAY`, an even number if the client began them, and an odd one if the server did.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),
@@ -18,7 +18,7 @@ pub(super) fn number(name: StreamId) -> u64 {
 }
 
 impl Endpoint {
-    /// Reads from a stream. Returns the number of bytes, and whether no more can be read now.
+    /// Reads from a stream. Returns the number of bytes read, and whether nothing is left to read for now.
     pub fn recv(&mut self, now: Instant, id: Id, stream: u64, into: &mut [u8]) -> (usize, bool) {
         let Some(held) = self.connections.get_mut(&id) else { return (0, true) };
         let Some(name) = held.name(stream, true) else { return (0, true) };
@@ -51,7 +51,7 @@ impl Endpoint {
                 }
             }
         }
-        // Reading may free flow control credit that is worth sending.
+        // Reading has freed flow control credit. If quinn wants to announce it to the peer now, settle the connection.
         if chunks.finalize().should_transmit() {
             self.settle(now, id);
         }
@@ -61,22 +61,25 @@ impl Endpoint {
     /// Whether the peer has sent its last byte on the stream and all data has been read.
     #[must_use]
     pub fn is_finished(&self, id: Id, stream: u64) -> bool {
-        // If the connection has been removed, it is unknown whether data is missing.
+        // If the connection has been removed, it is unknown whether data is missing, so the stream does not count as
+        // finished.
         let Some(held) = self.connections.get(&id) else { return false };
         held.name(stream, true).is_none() || held.open.get(&stream).is_some_and(|open| open.ended)
     }
 
-    /// The code with which the peer has cancelled the direction we read (`reading`) or the one we write.
+    /// Returns the code with which the peer has cancelled the stream: the direction we read if `reading`, else the direction
+    /// we write.
     #[must_use]
     pub fn cancel_code(&self, id: Id, stream: u64, reading: bool) -> Option<u64> {
         let open = self.connections.get(&id)?.open.get(&stream)?;
         if reading { open.reset } else { open.stopped }
     }
 
-    /// Begins the next stream, two-way or one-way to the peer. Returns `None` if the peer's limit allows none now.
+    /// Begins the next stream, either two-way or one-way to the peer. Returns `None` while the peer's limit allows no
+    /// further stream.
     ///
     /// # Errors
-    /// The connection has ended, or a server tries to begin a two-way stream, which is not supported.
+    /// If the connection has ended, or if a server tries to begin a two-way stream, which is not supported.
     pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, Refusal> {
         let held = self.connections.get_mut(&id).ok_or(Refusal::Closed)?;
         let connection = &mut held.connection;
@@ -91,8 +94,8 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream that nobody holds any more. Written data of a two-way stream is still sent, followed by the end
-    /// of the stream; the peer is asked to stop sending. A one-way stream ends when its writer finishes it, or with the
+    /// Releases a stream that the application no longer holds. A two-way stream still sends the written data and then its
+    /// end, and the peer is asked to stop sending. A one-way stream ends when its writer finishes it, or with the
     /// connection.
     pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
@@ -108,20 +111,21 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Sets the rank of a stream: data on streams of a lower rank is sent first; streams of the same rank take turns.
+    /// Sets the rank of a stream. Streams with a lower rank send their data first; streams of the same rank take turns.
     pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
-        // A stream that is over has nothing to send, so the error is ignored.
+        // A stream that has ended has nothing to send, so the error is ignored.
         let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
     }
 
-    /// Cancels the direction of a stream that we read (`reading`) or the one that we write (RFC 9000 §19.4, §19.5).
+    /// Cancels one direction of a stream (RFC 9000 §19.4, §19.5): the receiving direction if `reading`, else
+    /// the sending direction.
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, reading) else { return };
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
-        // A stream that is over cannot be cancelled, and need not be.
+        // Cancelling a stream that has ended fails, and the error is ignored because there is nothing left to cancel.
         let _ = if reading {
             held.connection.recv_stream(name).stop(code)
         } else {
@@ -131,10 +135,10 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Writes as much to a stream as there is room for.
+    /// Writes as many bytes to a stream as there is room for, and returns their number.
     ///
     /// # Errors
-    /// The connection accepts no more data, or the peer has cancelled the stream.
+    /// If the connection accepts no more data, or if the peer has cancelled the stream.
     pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, Refusal> {
         let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(Refusal::Closed)?;
         while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {
@@ -161,7 +165,7 @@ impl Endpoint {
         written
     }
 
-    /// Marks the end of what we write on the stream.
+    /// Ends the direction of the stream that we write.
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
@@ -171,7 +175,7 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Limits unsent data to what the congestion window allows plus `bytes`; the send buffer remains the upper limit.
+    /// Limits unsent data to `bytes` more than the congestion window allows. The send buffer size remains an upper limit.
     pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
         if let Some(held) = self.connections.get_mut(&id) {
             held.unsent = Some(bytes);
@@ -181,7 +185,7 @@ impl Endpoint {
 }
 
 impl Held {
-    /// Returns quinn's name of a stream; `None` for the direction that a one-way stream does not have.
+    /// Returns quinn's ID of a stream; `None` if a one-way stream has no such direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

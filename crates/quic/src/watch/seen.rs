@@ -1,4 +1,4 @@
-//! The observed packets and streams of a connection: what is in flight, lost or retransmitted.
+//! Tracks the packets and streams of a connection: which bytes are in flight, lost or retransmitted.
 
 use super::Grants;
 use crate::ranges::Ranges;
@@ -10,67 +10,68 @@ use std::ops::{Range, RangeInclusive};
 
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Ack-eliciting packets with data that are not acknowledged.
+    /// The ack-eliciting packets with application data that are not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// Outgoing streams by stream ID, until all their data and their ends have arrived.
+    /// The streams we send on, by stream ID. A stream is removed when all its data and its end are acknowledged.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
-    /// First transmissions on all streams, in bytes, as the connection's flow control counts them.
+    /// The number of stream bytes sent for the first time, which the connection's flow control limits.
     pub(super) transmitted: u64,
     pub(super) max_data: u64,
-    /// The peer's initial limits.
+    /// The peer's initial flow control limits.
     pub(super) granted: Grants,
-    /// Received bytes by stream ID, while a trace is kept.
+    /// The received ranges of each stream by stream ID, recorded only while tracing is on.
     pub(super) incoming: BTreeMap<u64, Ranges>,
-    /// The numbers of the packets that were last declared lost.
+    /// The numbers of the packets that were most recently declared lost.
     pub(super) lost: BTreeSet<u64>,
-    /// Handshake bytes sent in Initial and in Handshake packets.
+    /// The number of bytes of the handshake that were sent in Initial packets and in Handshake packets.
     pub(super) handshake: [u64; 2],
-    /// Whether handshake packets were lost, which may explain a retransmission.
+    /// Whether handshake packets were lost, so that a repeated handshake message need not mean a timeout.
     pub(super) handshake_lost: bool,
-    /// The time since which the losses of a window are being recovered.
+    /// The start of the current loss recovery; `None` outside recovery.
     pub(super) recovery_from: Option<std::time::Instant>,
-    /// Whether a timer has expired and nothing has been acknowledged since.
+    /// Whether a retransmission timer has expired and no acknowledgement has arrived since.
     pub(super) timed_out: bool,
     pub(super) timeouts: u64,
-    /// The time of the last expired timer.
+    /// The time at which a retransmission timer expired last.
     pub(super) last_timeout: Option<Instant>,
-    /// The tokens of the last challenge sent and of the last response received (RFC 9000 §8.2).
+    /// The tokens of the last PATH_CHALLENGE sent and of the last PATH_RESPONSE received (RFC 9000 §8.2).
     pub(super) challenge: Option<u64>,
     pub(super) response: Option<u64>,
-    /// For the log only.
+    /// The round-trip times, kept only for the log.
     pub(super) smoothed_rtt: Option<Duration>,
     pub(super) min_rtt: Option<Duration>,
-    /// Bytes of data packets sent since the last query.
+    /// The bytes of ack-eliciting data packets sent since the last query (`take_left`).
     pub(super) left: u64,
     pub(super) limit: Option<Limit>,
 }
 
-/// An ack-eliciting packet with data.
+/// An ack-eliciting packet with application data.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) size: u64,
-    /// Whether it probes the path's MTU: its loss is not reported to the controller (RFC 9000 §14.4).
+    /// Whether the packet probes the path MTU. The loss of a probe is not reported to the controller (RFC 9000 §14.4).
     pub(super) probes_mtu: bool,
-    /// The stream data of the packet; most packets have data of only one stream.
+    /// The stream data of the packet. Most packets have data of one stream, which needs no allocation.
     pub(super) first: Option<Piece>,
     pub(super) more: Vec<Piece>,
 }
 
-/// Packets in the order of their numbers, which increase.
+/// Packets in the order of their packet numbers.
 #[derive(Debug, Default)]
 pub(super) struct Flight(VecDeque<(u64, Sent)>);
 
 impl Flight {
-    /// Adds a packet, whose number is higher than all before: each packet is sealed once, in the order of the numbers.
+    /// Adds a packet. Its number is higher than those of all packets before, because packets are encrypted in the order of
+    /// their numbers.
     pub(super) fn push(&mut self, number: u64, packet: Sent) {
         debug_assert!(self.0.back().is_none_or(|(last, _)| *last < number), "packets out of order");
         self.0.push_back((number, packet));
     }
 
-    /// Removes and returns the first packet in this range of numbers. It is mostly the first of all. The packets before
-    /// it may be lost and are few, so few entries are moved.
+    /// Removes and returns the first packet whose number is in this range. Usually it is the first packet of all. At most a
+    /// few lost packets precede it, so few entries are moved.
     fn take(&mut self, numbers: &RangeInclusive<u64>) -> Option<Sent> {
         let at = match self.0.front() {
             Some((first, _)) if first >= numbers.start() => 0,
@@ -84,7 +85,7 @@ impl Flight {
     }
 }
 
-/// Data of a stream in a packet.
+/// The data of one stream in a packet.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) id: u64,
@@ -96,14 +97,14 @@ pub(super) struct Piece {
 pub(super) struct Outgoing {
     pub(super) written: u64,
     pub(super) finished: bool,
-    /// The end of the data that was sent at least once.
+    /// The offset in the stream up to which data was sent at least once.
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// Data that was declared lost and not sent again, and whether a timer was the reason.
+    /// The data that was declared lost and not sent again yet, and whether it was lost because a timer expired.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
-    /// The flow control limit.
+    /// The peer's latest flow control limit for the stream.
     pub(super) most: Option<u64>,
 }
 
@@ -116,13 +117,13 @@ impl Outgoing {
 impl Seen {
     pub(super) fn timed_out(&mut self, at: Instant) {
         self.timed_out = true;
-        // Two probes at the same time belong to one timer (RFC 9002 §6.2.4).
+        // Two probes at the same time come from the same timeout (RFC 9002 §6.2.4).
         if self.last_timeout.replace(at) != Some(at) {
             self.timeouts += 1;
         }
     }
 
-    /// Records that stream data is put into a packet, and traces first transmissions and retransmissions.
+    /// Records that stream data is put into the packet `number`, and traces it as a first transmission or a retransmission.
     pub(super) fn send(
         &mut self,
         at: Instant,
@@ -136,7 +137,7 @@ impl Seen {
         let (again, fresh) = (bytes.start..high, high..bytes.end);
         stream.high = stream.high.max(bytes.end);
         self.transmitted += fresh.end - fresh.start;
-        // All data of a lost packet is sent again, perhaps divided differently.
+        // All data of a lost packet is sent again, but perhaps divided into other packets.
         let repeat = match if again.is_empty() { 0 } else { stream.lost.remove(&again) } {
             0 => SendCause::Timeout,
             _ if stream.lost_by_timer => SendCause::Timeout,
@@ -172,7 +173,7 @@ impl Seen {
     }
 
     /// Declares the oldest packets lost whose sizes add up to `bytes`, and returns their numbers. If no data packets have
-    /// that total size, the lost packets were others.
+    /// that total size, handshake packets were lost, and the result is empty.
     pub(super) fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent.0 {
@@ -193,7 +194,7 @@ impl Seen {
             for piece in packet.first.into_iter().chain(packet.more) {
                 let Some(stream) = self.outgoing.get_mut(&piece.id) else { continue };
                 stream.lost_by_timer = by_timer;
-                // Data that another copy has delivered is not sent again.
+                // Data that another packet has delivered need not be sent again.
                 for bytes in stream.acked.clone().insert(piece.bytes) {
                     stream.lost.insert(bytes);
                 }
@@ -225,26 +226,26 @@ impl Seen {
         {
             return Limit::Receiver;
         }
-        // quinn requires room for a whole packet.
+        // quinn sends only when the congestion window has room for a whole packet.
         if self.in_flight + packet >= window { Limit::Congestion } else { Limit::Pacing }
     }
 }
 
-/// The number of lost packets that are remembered to detect spurious retransmissions.
+/// The number of lost packets that are remembered, so that spurious retransmissions are detected.
 const REMEMBERED: usize = 256;
-/// The number of bits for positions within a stream in the trace's sequence space.
+/// The number of bits that an offset within a stream takes in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
-/// Converts stream bytes to the trace's sequence space, in which each stream has its own part.
+/// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.
 pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
-    // Positions invented by a peer may wrap around here; quinn rejects them afterwards.
+    // An offset that a peer invents may wrap around here. quinn then rejects it.
     let base = id << UNITS;
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
-/// Returns the session's number of a two-way stream; other streams get a number outside of these.
+/// Returns the number by which a session names a two-way stream. A one-way stream gets a number that no two-way stream has.
 fn number_in_session(id: u64) -> u64 {
-    // RFC 9000 §2.1: the second bit marks a one-way stream.
+    // RFC 9000 §2.1: the second bit of a stream ID marks a one-way stream.
     let one_way = (id & 2) << 40;
     one_way | id >> 2
 }

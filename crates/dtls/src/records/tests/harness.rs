@@ -1,4 +1,4 @@
-//! Handshakes between two ends of the library, with observed secrets, and the network between them.
+//! Handshakes between two ends of dimpl whose secrets are observed, and the network between the ends.
 
 use crate::provider;
 use crate::records::Records;
@@ -10,7 +10,7 @@ use dimpl::{Config, Dtls, DtlsCertificate, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A version and one of its ciphers.
+/// A DTLS version and one of its cipher suites.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Suite {
     V12(Dtls12CipherSuite),
@@ -28,7 +28,7 @@ pub(super) const SUITES: [Suite; 6] = [
 pub(super) const V12: Suite = SUITES[0];
 pub(super) const V13: Suite = SUITES[3];
 
-/// One end: the library's connection, and our records with the same keys.
+/// One end of a connection: dimpl's connection, and our records with the same keys.
 pub(super) struct End {
     pub library: Dtls,
     pub ours: Option<Records>,
@@ -82,7 +82,8 @@ impl End {
         }
     }
 
-    /// Gives the library a datagram, or lets it handle its timeouts. Returns what it sends, and the packets it delivers.
+    /// Passes a datagram to dimpl, or makes dimpl handle its timeouts. Returns the datagrams that dimpl sends, and the
+    /// packets that it delivers.
     pub fn library(&mut self, datagram: Option<&[u8]>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let now = self.began + Duration::from_nanos(self.now.as_nanos());
         let ((), seen) = watched(|| {
@@ -98,7 +99,7 @@ impl End {
         self.drain()
     }
 
-    /// Lets the library seal a packet; returns the datagrams.
+    /// Makes dimpl encrypt a packet. Returns the datagrams.
     pub fn library_seals(&mut self, packet: &[u8]) -> Vec<Vec<u8>> {
         self.library.send_application_data(packet).expect("sealed");
         self.drain().0
@@ -126,7 +127,7 @@ impl End {
         self.ours.as_mut().expect("keys")
     }
 
-    /// Gives our records a datagram; returns the packets, and what is sent.
+    /// Passes a datagram to our records. Returns the packets that they deliver, and the datagrams that they send.
     pub fn ours(&mut self, datagram: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let (mut packets, mut sent) = (Vec::new(), Vec::new());
         let now = self.now;
@@ -140,7 +141,7 @@ impl End {
         (packets, sent)
     }
 
-    /// Lets our records seal a packet.
+    /// Makes our records encrypt a packet. Returns the record.
     pub fn ours_seals(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         self.records().seal(packet, &mut out).expect("sealed");
@@ -149,20 +150,22 @@ impl End {
     }
 }
 
-/// A client and a server, and all datagrams that they have sent.
+/// A client and a server, and all datagrams that they sent during the handshake.
 pub(super) struct Met {
     pub ends: [End; 2],
     pub sent: [Vec<Vec<u8>>; 2],
 }
 
-/// Two ends before their handshake; the library's changes keys after `library_limit` records, ours after `update_after`.
+/// Creates two ends before their handshake. dimpl changes keys after `library_limit` records, and our records after
+/// `update_after`.
 pub(super) fn strangers(suite: Suite, library_limit: u64, update_after: u64) -> Met {
     let ends = [true, false].map(|client| End::new(suite, client, library_limit, update_after));
     Met { ends, sent: Default::default() }
 }
 
 impl Met {
-    /// Carries datagrams until none are under way. `is_lost` selects those to drop, by sender and number of the datagram.
+    /// Delivers datagrams until none are under way. `is_lost` decides whether a datagram is dropped, by its sender and its
+    /// number.
     pub fn shake_hands(&mut self, mut is_lost: impl FnMut(usize, usize) -> bool) {
         let mut under_way: Vec<(usize, Vec<u8>)> =
             self.ends[0].library(None).0.into_iter().map(|datagram| (0, datagram)).collect();
@@ -178,14 +181,14 @@ impl Met {
     }
 }
 
-/// Two ends after their handshake; from then on only a test calls the library.
+/// Creates two ends and completes their handshake. After that, only the test calls dimpl.
 pub(super) fn met(suite: Suite, library_limit: u64, update_after: u64) -> Met {
     let mut met = strangers(suite, library_limit, update_after);
     met.shake_hands(|_, _| false);
     let Met { ends: [client, server], sent } = &mut met;
     assert!(client.open && server.open, "{suite:?}: not open");
-    // As in a connection: datagrams that the library has handled are marked as received, and a client's flight is
-    // acknowledged.
+    // Do as `Connection` does: mark the datagrams that dimpl has handled as received. This also acknowledges the client's
+    // last flight.
     for datagram in &sent[0] {
         assert_eq!(server.ours(datagram), (vec![], vec![]));
     }

@@ -1,5 +1,5 @@
-//! Checks for all datagrams of two ends, from their handshake on, that no nonce is used twice with a key. The network
-//! loses, duplicates and reorders, and keys are changed every fifty records.
+//! Checks for all datagrams of two ends, from the handshake on, that no nonce is used twice with one key. The network loses,
+//! duplicates and reorders datagrams, and keys are changed every fifty records.
 
 use super::harness::{End, NEVER, SUITES, Suite, strangers};
 use crate::records::keys::{EPOCH_12, Header, Header12, Keys13};
@@ -9,9 +9,9 @@ use anabranch_base::Rng;
 use anabranch_base::time::Duration;
 use std::collections::BTreeSet;
 
-/// Knows the keys of one direction, and checks everything that is sealed with them.
+/// Has the keys of one direction, and checks all records that are encrypted with them.
 struct Observer {
-    /// The keys and the last number of each epoch.
+    /// The keys of each epoch, and the number that the next record of the epoch should have.
     epochs: Vec<Option<(Keys13, u64)>>,
     secret: Option<crate::secrets::TrafficSecret>,
     explicit: usize,
@@ -47,7 +47,7 @@ impl Observer {
                 let (record, after) = rest.split_at(header.end);
                 rest = after;
                 if header.epoch == EPOCH_12 {
-                    // The explicit nonce of the record, or its number.
+                    // The nonce of a DTLS 1.2 record is its explicit nonce; for ciphers without one, its record number.
                     let named = record[13..].first_chunk().copied().map_or(0, u64::from_be_bytes);
                     self.note(1, if self.explicit == 0 { header.number } else { named });
                 }
@@ -59,7 +59,7 @@ impl Observer {
     }
 
     fn look_13(&mut self, end: &End, header: Header, record: &[u8]) {
-        // The keys of the next epoch are needed before anything is sent in it.
+        // Derive the keys of the next epoch as soon as the last known epoch is in use.
         if self.epochs.last().is_some_and(|last| last.as_ref().is_some_and(|(_, number)| *number > 0))
             && let Some(secret) = &self.secret
         {
@@ -87,7 +87,7 @@ impl Observer {
     }
 }
 
-/// Returns the number of epochs that a long run reaches, and the number of records.
+/// Runs two ends for a long time. Returns the lower number of epochs of the two ends, and the number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let mut met = strangers(suite, NEVER, 50);
@@ -104,7 +104,7 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
         let now = end.now;
         end.records().begin(now);
     }
-    // Datagrams under way, with their senders.
+    // The datagrams under way, with their senders.
     let mut under_way: Vec<(usize, Vec<u8>)> = Vec::new();
     for round in 0..4_000_u32 {
         let from = rng.below(2) as usize;
@@ -119,7 +119,7 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
             let at = rng.below(under_way.len().min(3) as u64) as usize;
             let (sender, datagram) = under_way.remove(at);
             let answers = ends[1 - sender].ours(&datagram).1;
-            // A tenth is replayed at once, another tenth later.
+            // One datagram in ten is delivered twice at once, and another one in ten is delivered again later.
             match rng.below(10) {
                 0 => drop(ends[1 - sender].ours(&datagram)),
                 1 => under_way.push((sender, datagram)),
@@ -154,7 +154,7 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// The explicit nonces of the library are random in DTLS 1.2; ours begin with two bytes that none of those began with.
+/// dimpl's explicit nonces in DTLS 1.2 are random. Our nonces begin with two bytes with which none of dimpl's began.
 #[test]
 fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
     let mut met = strangers(SUITES[0], NEVER, NEVER);

@@ -113,7 +113,7 @@ fn ether_type<'a>(
     })
 }
 
-/// RFC 3032 §2.1: skips the MPLS label stack. Labels do not say which header follows, so its first bits decide.
+/// RFC 3032 §2.1: skips the MPLS label stack. Labels do not say what follows them, so the bytes after the stack decide.
 fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
     loop {
         let bottom = bytes.kept.get(2)? & 1 != 0;

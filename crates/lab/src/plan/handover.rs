@@ -11,12 +11,6 @@
 //!
 //! A contestant with Mobile IP has an outage: the part of these two times that is left when the old network ends.
 //!
-//! - A contestant that can change addresses tells its peer the new address after `detection`. It does this by ASCONF,
-//! which crosses the network like any packet. - A contestant with `reconnect=yes` opens new connections. - Any other
-//! contestant keeps its address by Mobile IP. Its packets use the new network after `detection` plus `registration`.
-//! Registration messages are not sent; `registration` is only a time. The outage is the part of these two times that is
-//! left when the old network ends.
-//!
 //! Other effects on a moving client are off by default. Loss can grow towards the edge of a network. The client can
 //! detect a router only when the router advertises itself. The tunnel of Mobile IP can add bytes and delay to each
 //! packet.

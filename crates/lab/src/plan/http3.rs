@@ -9,7 +9,7 @@ use anabranch_transport::{Capabilities, Streams};
 /// One line with the accepted forms.
 pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<bool, String> {
     if can.streams != Streams::Fresh {
-        // For transports of another kind, the key `http` selects between HTTP/1.1 and HTTP/2.
+        // The key `http` of transports of another kind does not concern HTTP/3.
         return Ok(false);
     }
     match given.iter().find(|(key, _)| *key == "http") {

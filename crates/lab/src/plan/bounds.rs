@@ -12,6 +12,7 @@ use anabranch_base::time::nanos;
 /// Rejects a point that does not fit in memory, even if the points of the plan run one after the other. `several` says
 /// whether the plan has more points.
 ///
+/// # Errors
 /// [`PlanError`] with the number, the limit, and advice on what to make smaller.
 pub fn check(
     point: &PointPlan,
@@ -51,6 +52,7 @@ pub fn check(
 
 /// Rejects a plan whose points do not fit in memory together.
 ///
+/// # Errors
 /// [`PlanError`] with the number, the limit, and advice on what to do instead.
 pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     let plan = outline.plan();

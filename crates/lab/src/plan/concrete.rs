@@ -72,6 +72,7 @@ pub struct Combinations {
 impl Combinations {
     /// Returns the combinations of factor levels in a plan as it was written.
     ///
+    /// # Errors
     /// [`PlanError`] when there are too many combinations, or when a key that must have one value has several.
     pub fn of(draft: &Draft) -> Result<Self, PlanError> {
         let mut all = Self::default();

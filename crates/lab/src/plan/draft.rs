@@ -47,6 +47,7 @@ pub struct Draft {
 impl Draft {
     /// Parses command-line flags into a plan. Each flag is given as its long name without dashes, and its value.
     ///
+    /// # Errors
     /// [`PlanError`] when a flag is unknown or empty, or when a flag is repeated that may be given only once.
     pub fn from_flags<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PlanError> {
         let mut draft = Self::default();
@@ -74,6 +75,7 @@ impl Draft {
 
     /// Parses the TOML text of `file` into a plan.
     ///
+    /// # Errors
     /// [`PlanError`] that names the file, and the line of a syntax error or the key.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, PlanError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
@@ -86,6 +88,7 @@ impl Draft {
 
     /// Reads the TOML table of `file` into a plan.
     ///
+    /// # Errors
     /// [`PlanError`] that names the file and the key.
     pub fn from_table(file: &str, table: &toml::Table) -> Result<Self, PlanError> {
         let mut draft = Self::default();
@@ -135,6 +138,7 @@ impl Draft {
 
     /// Adds the page that the user named on the command line without the flag `--page`.
     ///
+    /// # Errors
     /// [`PlanError`] when the name of the page is empty.
     pub fn with_page(mut self, name: &str) -> Result<Self, PlanError> {
         if let Some(key) = find("page") {

@@ -31,6 +31,7 @@ impl Expect {
     /// Interprets one `[[expect]]` table. `contestants` are the plan's contestants, and `factors` are the keys with
     /// several levels.
     ///
+    /// # Errors
     /// [`PlanError`] that names the table and the field.
     pub fn interpret(table: &Table, contestants: &[&str], factors: &[String]) -> Result<Self, PlanError> {
         let mut fields: BTreeMap<&str, &str> = BTreeMap::new();

@@ -73,6 +73,7 @@ impl Handover {
     /// Interprets the handover keys of `concrete`. If `paths` has only one network, a copy is added as the second
     /// network.
     ///
+    /// # Errors
     /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete, paths: &mut Vec<LinkSpec>) -> Result<Option<Self>, PlanError> {
         let others = [
@@ -169,6 +170,7 @@ impl Handover {
 
     /// Rejects a client that would move too often before the deadline.
     ///
+    /// # Errors
     /// [`PlanError`] with the limit, and advice on what to write instead.
     pub fn check(&self, concrete: &Concrete, deadline: Duration) -> Result<(), PlanError> {
         let moves = self.dwell.map_or(1, |dwell| nanos(deadline) / nanos(dwell).max(1));
@@ -189,6 +191,7 @@ impl Handover {
     /// Returns the new network with the effects of the Mobile IP tunnel. The tunnel adds bytes to packets to the
     /// client, but not to packets from it. The added bytes do not count towards the MTU.
     ///
+    /// # Errors
     /// The network has no rate limit, so the added bytes would take no time.
     pub fn through_the_tunnel(&self, network: &LinkSpec) -> Result<LinkSpec, SpecError> {
         let mut network = network.clone();

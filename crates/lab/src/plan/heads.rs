@@ -23,6 +23,7 @@ pub struct Heads {
 impl Heads {
     /// Interprets the keys `request-head` and `response-head` of `concrete`.
     ///
+    /// # Errors
     /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
         let size = |name: &str| {
@@ -55,6 +56,7 @@ impl Heads {
     /// Rejects sizes that are too small for the necessary fields of an object. If `closes`, the last request of a
     /// connection and its response also have the field `Connection: close`.
     ///
+    /// # Errors
     /// The key, and a line with the object and its minimum size.
     pub fn check(self, page: &Page, closes: bool) -> Result<(), (&'static str, String)> {
         let host = |object: &Object| page.hosts.get(object.host).map_or("server", String::as_str);

@@ -123,6 +123,7 @@ impl PointPlan {
 impl Plan {
     /// Interprets a plan that may use the standard transports.
     ///
+    /// # Errors
     /// [`PlanError`] for the first mistake that is found.
     pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
         Self::interpret_with(draft, &Transports::standard())
@@ -202,6 +203,7 @@ fn warnings<P: Borrow<PointPlan>>(
 
 /// Checks that a contestant is compatible with the network and the workload of a point.
 ///
+/// # Errors
 /// [`PlanError`] that names the contestant.
 pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), PlanError> {
     let closes = contestant.policy(point.workload.arrivals.is_some())?.objects_per_connection.is_some();
@@ -465,6 +467,7 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
 /// Returns the plan that `file` and the flags describe. `file` is a plan, or the page to race. Flags override the keys
 /// of the file.
 ///
+/// # Errors
 /// [`PlanError`] if the file cannot be read, or is neither a plan nor a page. Also if the file or a flag has a mistake.
 pub fn read<'a>(
     file: Option<&str>,

@@ -21,6 +21,7 @@ pub enum Named {
 
 /// Identifies the file, directory or page with this name.
 ///
+/// # Errors
 /// One line that says that the file cannot be read, is neither a plan nor a page, or is for another command or flag.
 pub fn identify(name: &str) -> Result<Named, PlanError> {
     let wrong = |what: String| PlanError::at(name, what);

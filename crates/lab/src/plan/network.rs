@@ -32,6 +32,7 @@ impl LossBy {
 
     /// Interprets the key `loss-by`.
     ///
+    /// # Errors
     /// [`PlanError`] with the accepted values.
     pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
         let Some(setting) = concrete.setting("loss-by") else { return Ok(Self::default()) };
@@ -68,6 +69,7 @@ pub struct Network {
 impl Network {
     /// Returns the network that the keys of `concrete` describe.
     ///
+    /// # Errors
     /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         Self::upon(&LinkSpec::default(), concrete, sources)
@@ -75,6 +77,7 @@ impl Network {
 
     /// Returns the network that the keys of `concrete` describe. Properties of links without a key come from `base`.
     ///
+    /// # Errors
     /// [`PlanError`] that names the flag or field.
     pub fn upon(base: &LinkSpec, concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         let shared: Vec<Setting> = concrete.network();

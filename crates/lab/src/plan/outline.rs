@@ -234,6 +234,7 @@ impl Outline {
 
     /// Returns the plan with a single point, the one with this index. Indices are counted from 0.
     ///
+    /// # Errors
     /// None in practice, because interpreting the plan would have reported the mistake.
     pub fn at(&mut self, index: usize) -> Result<&Plan, PlanError> {
         self.plan.points = vec![self.points.at(index)?];
@@ -247,6 +248,7 @@ impl Outline {
 
     /// Returns the plan with all its points.
     ///
+    /// # Errors
     /// None in practice, because interpreting the plan would have reported the mistake.
     pub fn whole(mut self) -> Result<Plan, PlanError> {
         self.plan.points = self.points.iter().collect::<Result<_, _>>()?;

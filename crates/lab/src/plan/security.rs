@@ -80,6 +80,7 @@ impl Security {
     /// the environment for sessions before the run, from which the client gets its tickets. A transport with TLS built
     /// in runs these sessions itself, with its own settings.
     ///
+    /// # Errors
     /// One line that says why the configurations cannot be created.
     pub fn pair(
         &self,
@@ -168,6 +169,7 @@ impl Dtls {
 
     /// Creates the DTLS configurations of client and server.
     ///
+    /// # Errors
     /// One line that says why the configurations cannot be created.
     pub fn pair(&self) -> Result<anabranch_dtls::Pair, String> {
         anabranch_dtls::Pair::new(self.version, self.chain.0 as usize)

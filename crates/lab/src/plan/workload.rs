@@ -69,6 +69,7 @@ const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 impl Workload {
     /// Returns the workload that the keys of `concrete` describe.
     ///
+    /// # Errors
     /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         let heads = Heads::interpret(concrete)?;

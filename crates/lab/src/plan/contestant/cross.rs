@@ -20,6 +20,7 @@ pub struct Cross {
 impl Cross {
     /// Parses the background traffic from `text`.
     ///
+    /// # Errors
     /// [`PlanError`] with an example of the accepted form.
     pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
         let possible = |other: &&Arc<Transport>| other.capabilities().background && !other.is_kernels();

@@ -186,6 +186,7 @@ impl Contestant {
 
     /// Returns how the client requests objects. `open_loop` says that objects are requested at given times.
     ///
+    /// # Errors
     /// [`PlanError`] when keys of the contestant contradict each other.
     pub fn policy(&self, open_loop: bool) -> Result<Policy, PlanError> {
         let multistream = self.transport.capabilities().is_multistream();
@@ -267,6 +268,7 @@ impl Contestant {
     /// Creates the TLS or DTLS configurations of the contestant's client and server. `before` is the environment for
     /// sessions that the client has with the server before the run.
     ///
+    /// # Errors
     /// One line that says why the configurations cannot be created.
     pub fn pairs(&self, before: &Surroundings) -> Result<Pairs, String> {
         let ours = (&*self.transport, &*self.engine);

@@ -24,6 +24,7 @@ use std::sync::Arc;
 impl Contestant {
     /// Parses a contestant. Its transport must be one of `transports`.
     ///
+    /// # Errors
     /// [`PlanError`] that names the contestant, the key and the accepted forms.
     pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
         let place = format!("{place} {text}");

@@ -48,6 +48,7 @@ type Slot<T> = Mutex<Option<Result<T, String>>>;
 
 /// Carries out all runs of the plan in the simulated network, and then searches for causes.
 ///
+/// # Errors
 /// [`RaceError`] when the race is stopped, when [`check`] rejects the plan, or when a run violates an internal
 /// invariant.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
@@ -60,6 +61,7 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
 
 /// Carries out the runs of several plans in one pool of threads. Does not search for causes.
 ///
+/// # Errors
 /// The same errors as [`race`].
 pub fn races(plans: &[&Plan], options: &Options<'_>) -> Result<Vec<Race>, RaceError> {
     for plan in plans {
@@ -76,6 +78,7 @@ pub fn races(plans: &[&Plan], options: &Options<'_>) -> Result<Vec<Race>, RaceEr
 
 /// Checks that the plan can run in the simulated network.
 ///
+/// # Errors
 /// [`PlanError`] that names the key that the simulation does not support.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     if plan.world == World::Emulated {
@@ -108,6 +111,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
 /// Carries out all runs of the plan with the function `run`. `world` says whether they are simulated or emulated. `run`
 /// gets a scenario and the index of its point.
 ///
+/// # Errors
 /// The same errors as [`race`].
 pub fn race_in(
     world: World,
@@ -122,6 +126,7 @@ pub fn race_in(
 /// Carries out every job with the function `run`, and returns the results in the order of the jobs. A job consists of
 /// the index of a point and a scenario.
 ///
+/// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn carry_out<T: Send>(
     jobs: &[(usize, Scenario<'_>)],

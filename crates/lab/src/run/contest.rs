@@ -53,6 +53,7 @@ pub struct Job {
 
 /// Starts a contestant on its hosts. `logs` asks for logs of its connections, if its transport has a log format.
 ///
+/// # Errors
 /// One line with the error of the simulation.
 pub async fn start(
     network: &Network,
@@ -91,6 +92,7 @@ pub async fn start(
 
 /// Starts background traffic, which consists of endless downloads, on its hosts.
 ///
+/// # Errors
 /// One line with the error of the simulation.
 pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross) -> Result<(), String> {
     let protocol = cross.transport.in_simulation().ok_or("a virtual host has no kernel")?;

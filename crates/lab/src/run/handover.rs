@@ -29,6 +29,7 @@ pub fn draw(seed: u64, span: Duration) -> Duration {
 /// says for each lane whether its client uses the addresses of its current network. `seed` decides when routers are
 /// detected.
 ///
+/// # Errors
 /// One line when the simulated network rejects a change.
 pub fn prepare(
     built: &Built,

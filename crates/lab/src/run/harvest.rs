@@ -44,6 +44,7 @@ impl Traces {
 
 /// Returns the result of one contestant.
 ///
+/// # Errors
 /// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
 pub fn run(
     built: &Built,

@@ -15,6 +15,7 @@ use std::rc::Rc;
 /// Starts the contestant's transport on a simulated host. Adds TLS above or DTLS below the transport if `pairs` has the
 /// configurations. A `server` that uses UDP listens on the well-known port.
 ///
+/// # Errors
 /// The error of the simulation.
 pub async fn start(
     world: SimWorld,
@@ -40,6 +41,7 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
 
 /// Creates the DTLS layer below the host's transport, if `pairs` has DTLS configurations.
 ///
+/// # Errors
 /// One line that says why the layer cannot be created.
 pub fn layer<W: World>(
     world: &W,
@@ -54,6 +56,7 @@ pub fn layer<W: World>(
 
 /// Adds TLS above the host's transport, if `pair` has the configurations.
 ///
+/// # Errors
 /// One line that says why TLS cannot be added.
 pub fn secured<W: World>(
     world: &W,

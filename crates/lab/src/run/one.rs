@@ -63,6 +63,7 @@ pub struct Kept {
 impl Kept {
     /// Passes the content of the file to `take`, piece by piece.
     ///
+    /// # Errors
     /// An error of reading the file. Errors of `take` are returned in the inner result.
     pub fn each<E>(&self, mut take: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
         let mut file = &self.pcapng;
@@ -83,6 +84,7 @@ impl Kept {
 
 /// Carries out a run, and returns one result for each contestant.
 ///
+/// # Errors
 /// One line when the simulated network cannot be built, or when the run does not end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
     perform(scenario, false).map(|done| done.runs)
@@ -90,6 +92,7 @@ pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
 
 /// Carries out a run, and captures the packets of every host until the last connection has ended.
 ///
+/// # Errors
 /// The same errors as [`run`].
 pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), String> {
     perform(scenario, true).map(|done| (done.runs, done.captures))

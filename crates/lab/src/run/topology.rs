@@ -51,6 +51,7 @@ pub struct Built {
 
 /// Builds the network of `plan` for `lanes` contestants, each with `servers` servers.
 ///
+/// # Errors
 /// One line when a link cannot be built, or when there are too many hosts or paths.
 pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Built, String> {
     if plan.paths.len() > MAX || lanes.saturating_mul(servers) > MAX {

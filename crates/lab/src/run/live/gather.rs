@@ -23,6 +23,7 @@ use std::net::IpAddr;
 /// Returns the result of a contestant. `place` has the contestant's addresses, and the number of the lane that carried
 /// its packets.
 ///
+/// # Errors
 /// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
 pub fn run(
     (point, contestant, seed): (&PointPlan, &Contestant, u64),

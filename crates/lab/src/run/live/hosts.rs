@@ -263,6 +263,7 @@ impl<T: Send + 'static> Working<T> {
 
     /// Waits until the host has ended, and returns its outcome.
     ///
+    /// # Errors
     /// The error that ended the host early.
     pub fn join(self) -> Result<T, String> {
         match self.thread.join() {
@@ -275,6 +276,7 @@ impl<T: Send + 'static> Working<T> {
 /// Starts the server. It is listening when this function returns. After the signal, the server ends when its
 /// connections are closed, or after a short wait. Its records end at the signal.
 ///
+/// # Errors
 /// One line that says why the server is not listening.
 pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
@@ -296,6 +298,7 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, Stri
 /// Starts the client. After the signal, the client waits for the start of the network's clock, and then fetches the
 /// workload. Finally it waits until its connections are closed.
 ///
+/// # Errors
 /// One line that says why the client cannot be started.
 pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());

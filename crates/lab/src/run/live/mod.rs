@@ -36,6 +36,7 @@ pub use notes::is_disturbing;
 /// Runs the plan in real time. If `keep` is set, also returns the packets that both hosts of every run sent and
 /// received.
 ///
+/// # Errors
 /// [`RaceError`]. [`check`] finds the keys of a plan that an emulated network does not support.
 pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec<Kept>), RaceError> {
     check(plan)?;
@@ -83,6 +84,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
 
 /// Checks that the plan can run in the emulated network.
 ///
+/// # Errors
 /// [`PlanError`] that names the key that the emulated network does not support.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     let refuse =
@@ -135,6 +137,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
 
 /// Checks that this machine has everything that the plan needs.
 ///
+/// # Errors
 /// One line that says what is missing.
 pub fn possible(plan: &Plan) -> Result<(), String> {
     if plan.points.iter().any(|point| point.loss_by.is_iptables()) {

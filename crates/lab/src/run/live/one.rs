@@ -38,6 +38,7 @@ struct Lane<'a> {
 /// Runs a scenario and returns one result for each contestant. If `keep` is set, also returns the packets at both
 /// hosts.
 ///
+/// # Errors
 /// One line when the operating system denies an operation, or the client or server ends early.
 pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, String> {
     let jittered = scenario.point.of_seed(scenario.seed);

@@ -200,6 +200,7 @@ impl Data {
 
     /// Returns the population that is part of the program.
     ///
+    /// # Errors
     /// None in practice, because a test parses this population.
     pub fn world() -> Result<Self, String> {
         Self::parse("world.toml", WORLD, WORLD_COUNTRIES)

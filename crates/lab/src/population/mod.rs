@@ -55,6 +55,7 @@ pub struct People {
 impl People {
     /// Returns the people of a plan as it was written, or `None` if the plan has no population.
     ///
+    /// # Errors
     /// [`PlanError`] when the keys, or the file that they name, have a mistake.
     pub fn of(draft: &Draft) -> Result<Option<Self>, PlanError> {
         let Some(given) = draft.value("population") else {

@@ -35,6 +35,7 @@ pub struct Claim {
 impl Claim {
     /// Interprets one `[[cause]]` table. `factors` are the keys with several levels.
     ///
+    /// # Errors
     /// [`PlanError`] that names the table and the field.
     pub fn interpret(
         table: &Table,
@@ -112,6 +113,7 @@ impl Claim {
 
 /// Tests every claim of the plan by experiment, and adds the results to the expectations in the results of the race.
 ///
+/// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn evaluate(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
     for claim in &plan.claims {

@@ -86,6 +86,7 @@ impl<'a> Differences<'a> {
     /// Returns the differences between `subject` and `model` at a point. Changing all factors makes `subject` like
     /// `model`.
     ///
+    /// # Errors
     /// [`PlanError`] when keys of a contestant contradict the workload.
     pub fn new(subject: &'a Contestant, model: &Contestant, point: &'a PointPlan) -> Result<Self, PlanError> {
         let (ours, theirs) = (Requests::of(subject, point)?, Requests::of(model, point)?);
@@ -106,6 +107,7 @@ impl<'a> Differences<'a> {
 
     /// Returns the subject with the factors in `set` changed to the values of the model.
     ///
+    /// # Errors
     /// [`PlanError`] when the changed settings contradict each other.
     pub fn with(&self, set: Set) -> Result<Contestant, PlanError> {
         let chosen = self.factors.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);

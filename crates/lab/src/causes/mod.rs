@@ -72,6 +72,7 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
 
 /// Finds the causes of the gaps at every point of a race, and adds them to the comparisons in the results.
 ///
+/// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
     if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {

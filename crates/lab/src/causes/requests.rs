@@ -54,6 +54,7 @@ impl Aspect {
 impl Requests {
     /// Returns how a contestant's client uses connections and streams for the workload of a point.
     ///
+    /// # Errors
     /// [`PlanError`] when keys of the contestant contradict the workload.
     pub fn of(contestant: &Contestant, point: &PointPlan) -> Result<Self, PlanError> {
         let workload = &point.workload;

@@ -191,8 +191,8 @@ impl ConversationBuilder {
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Collects the results after side `side` acknowledged data of its peer: round-trip times and spurious
-    /// retransmissions.
+    /// Counts the round-trip times and spurious retransmissions of the peer's data that an acknowledgement of `side`
+    /// revealed.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {

@@ -124,7 +124,7 @@ pub fn run(
 }
 
 /// Returns the names and sizes of the objects that a contestant requests at a point, in the order of the page. Also
-/// returns these objects as items for the lower bound.
+/// returns these objects in the form from which the lower bound of the page time is computed.
 pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Named>, Vec<Item>), String> {
     let workload = &point.workload;
     let policy = contest::policy_of(contestant, workload)?;

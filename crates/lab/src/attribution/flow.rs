@@ -1,8 +1,8 @@
 //! Reconstructs one direction of a connection from the traces of both engines.
 //!
 //! This module finds the packets that carried given bytes of a stream: their first transmission, their retransmissions,
-//! and their arrival. A *unit* is a TSN for SCTP and a byte for TCP. All tables are built in one pass over the traces
-//! and are searched by bisection. So attributing all objects takes O(n log n) time.
+//! and their arrival. The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the
+//! traces, and are searched by bisection. So attributing all objects takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -31,18 +31,18 @@ pub(super) struct Connection {
 pub(super) struct Flow {
     /// The reasons why the sender did not send, over time.
     pub sender_limit: Timeline,
-    /// The first transmissions of data, sorted by unit.
+    /// The first transmissions of data, sorted by TSN or byte.
     pieces: Vec<Piece>,
     /// The time of the first transmission of any data.
     first: Option<u64>,
     /// For each stream, the indices of its first transmissions in `pieces`, sorted by byte.
     streams: BTreeMap<u64, Vec<usize>>,
-    /// The retransmissions, sorted by their first unit.
+    /// The retransmissions, sorted by their first TSN or byte.
     repeats: Vec<Transmission>,
-    /// The number of units in the longest retransmission. A retransmission that covers a unit begins at most this far
-    /// before the unit.
+    /// The number of TSNs or bytes in the longest retransmission. A retransmission that covers a TSN or byte begins at
+    /// most this far before it.
     longest: u64,
-    /// The arrivals of data at the receiver, sorted by unit.
+    /// The arrivals of data at the receiver, sorted by TSN or byte.
     arrivals: Vec<Arrival>,
 }
 
@@ -136,7 +136,7 @@ struct Builder {
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
     /// The periods in which the sender sent nothing until a timer expired.
     silences: Vec<(u64, u64)>,
-    /// For each stream, the unit after the last one that was sent.
+    /// For each stream, the TSN or byte after the last one that was sent.
     high: BTreeMap<u64, u64>,
     /// The time of the last transmission.
     last: u64,
@@ -176,7 +176,8 @@ impl Builder {
                 self.previous = self.fresh;
                 self.fresh = at;
             }
-            // Only TCP combines retransmitted and new bytes in one segment, and its units are bytes.
+            // Only TCP combines retransmitted and new data in one segment. For TCP, `units` and `bytes` count the same
+            // bytes.
             let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
             let piece = Piece {
                 stream,
@@ -194,7 +195,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // If each stream numbers its units separately, the order of transmission differs from the order of units.
+        // If each stream has numbers of its own, the order of transmission differs from the order of the numbers.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -264,7 +265,7 @@ impl Flow {
         Some(Journey { copies, arrived })
     }
 
-    /// Returns all transmissions of a unit until the time `until`, sorted by time.
+    /// Returns all transmissions of the TSN or byte `unit` until the time `until`, sorted by time.
     fn transmissions(&self, unit: u64, until: u64) -> Vec<(u64, SendCause, u64)> {
         let piece = self.pieces.partition_point(|piece| piece.units.end <= unit);
         let first = self.pieces.get(piece).filter(|piece| piece.units.contains(&unit));
@@ -300,7 +301,7 @@ impl Flow {
     }
 }
 
-/// Returns the units of `piece` that contain some of `bytes`.
+/// Returns the TSNs or bytes of `piece` that contain some of `bytes`.
 fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
     if len(&piece.units) != len(&piece.bytes) {
         return piece.units.clone();

@@ -209,7 +209,7 @@ impl Association {
         if self.opening[3].is_none()
             && let [_, Some(asked), Some(answered), _] = self.opening
         {
-            // The capture splits the round trip into a part before and a part behind its place. Their sum is the
+            // The round trip consists of the part before the place of capture and the part behind it. Their sum is the
             // round-trip time.
             self.conversation
                 .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));

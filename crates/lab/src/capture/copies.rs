@@ -1,4 +1,4 @@
-//! Detects copies of packets. The network duplicated such a packet, or the capture recorded it at two places.
+//! Detects copies of packets. A copy is a packet that the network duplicated, or that was captured at two places.
 //!
 //! This module remembers the latest packets, up to a limit. A packet that was also captured at another place
 //! (interface, direction, tunnel) is a copy. At the same place, the Identification of IPv4 distinguishes a copy from a

@@ -1,7 +1,7 @@
 //! Follows the data of one direction: when each piece was sent, retransmitted (and why), acknowledged and reordered.
 //!
-//! All conclusions are drawn from the packets alone, and do not depend on the place of capture. A *unit* is a TSN of an
-//! association or a byte of a connection. Units are counted from the first one of the direction.
+//! All conclusions are drawn from the packets alone, and do not depend on the place of capture. The code calls a TSN of
+//! an association, or a byte of a connection, a *unit*. Units are counted from the first one of the direction.
 //!
 //! **Retransmitted** data is data that was captured twice. It is also data that fills a gap so late that the network
 //! cannot have reordered it: its first transmission was lost before the place of capture. Data that fills a gap less
@@ -87,7 +87,7 @@ struct Sent {
     needless: bool,
 }
 
-/// An acknowledgement that reported a loss. The lost units are in the range `units`.
+/// An acknowledgement that reported a loss. `units` is the range of the TSNs or bytes that may be lost.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     at: u64,
@@ -98,17 +98,18 @@ struct Report {
 #[derive(Debug, Default)]
 pub(super) struct Track {
     seen: Ranges,
-    /// The records of transmissions, by their first unit. No two records overlap.
+    /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
     sent: BTreeMap<i64, Sent>,
-    /// The first units of the records that are not acknowledged. An acknowledgement visits only these records, so
-    /// repeating it costs no time.
+    /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
+    /// a repeated acknowledgement takes no time.
     waiting: BTreeSet<i64>,
-    /// The gaps between the captured units, by first unit: the unit after the gap, and the time when the gap opened.
+    /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
+    /// the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
-    /// The unit after the last one that was captured.
+    /// The TSN or byte after the last one that was captured.
     high: i64,
     begun: bool,
-    /// The first unit that is not acknowledged cumulatively.
+    /// The first TSN or byte that is not acknowledged cumulatively.
     cumulative: i64,
     /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
     /// touch.
@@ -118,7 +119,7 @@ pub(super) struct Track {
     last_advance: u64,
     /// The time of the last timeout on each path.
     timed_out: BTreeMap<usize, u64>,
-    /// The end of the units that the latest fast recovery covers: those captured before the latest fast retransmission.
+    /// The end of the data that the latest fast recovery covers, which is all data captured before its retransmission.
     recovery: i64,
     /// The number of records whose data is acknowledged.
     history: usize,
@@ -173,14 +174,15 @@ const LATE_REORDERING: u64 = 30_000_000;
 const MIN_TIMEOUT: u64 = 100_000_000;
 
 impl Track {
-    /// Converts a TSN or sequence number to a unit. Numbers on the wire wrap around, so the result is the candidate
-    /// nearest to the last captured unit.
+    /// Converts a TSN or sequence number on the wire to an offset from the first one. Numbers on the wire wrap around,
+    /// so the result is the candidate nearest to the last captured TSN or byte.
     pub fn unit(&self, wire: u32, first: u32) -> i64 {
         let last = first.wrapping_add(self.high as u32);
         self.high + i64::from(wire.wrapping_sub(last) as i32)
     }
 
-    /// Returns whether a unit is within `reach` of the last captured unit. No host sends data further ahead or behind.
+    /// Returns whether a TSN or byte is within `reach` of the last captured one. No host sends data further ahead or
+    /// behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
         !self.begun || (unit - self.high).abs() <= reach
     }
@@ -234,7 +236,7 @@ impl Track {
         }
     }
 
-    /// Records an acknowledgement of all units before `cumulative` and in `blocks`. `duplicate` says that it is a
+    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that it is a
     /// duplicate acknowledgement without blocks, which a gap explains.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = apart(blocks);
@@ -255,7 +257,7 @@ impl Track {
             }
         }
         for &(start, end) in &blocks {
-            // Units that the last acknowledgement already reported are skipped.
+            // Data that the last acknowledgement already reported is skipped.
             let before = self.block(start).filter(|(_, until)| start <= *until);
             let start = before.map_or(start, |(_, until)| until.max(start));
             self.arrived(at, start, end, &mut newest);
@@ -289,30 +291,31 @@ impl Track {
         self.needless.append(&mut found);
     }
 
-    /// Returns the unit after the last one that was captured or acknowledged.
+    /// Returns the TSN or byte after the last one that was captured or acknowledged.
     pub fn high(&self) -> i64 {
         self.high
     }
 
-    /// Returns the number of units in flight, which were sent but not reported as received.
+    /// Returns the number of TSNs or bytes in flight, which were sent but not reported as received.
     pub fn flight(&self) -> i64 {
         let beyond: i64 = self.blocks.iter().map(|(start, end)| end - start).sum();
         (self.high - self.cumulative - beyond).max(0)
     }
 
-    /// Returns the first unit that is not acknowledged cumulatively.
+    /// Returns the first TSN or byte that is not acknowledged cumulatively.
     pub fn cumulative(&self) -> i64 {
         self.cumulative
     }
 
-    /// Returns the records that overlap the units `start..end`.
+    /// Returns the records that overlap the data `start..end`.
     fn over(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut Sent> {
         let first = self.sent.range(..=start).next_back().filter(|(_, sent)| sent.end > start);
         let from = first.map_or(start, |(from, _)| *from);
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
     }
 
-    /// Returns the last of the reported blocks that begins at `unit` or before.
+    /// Returns the last block that begins at the TSN or byte `unit` or before, among the blocks of the last
+    /// acknowledgement.
     fn block(&self, unit: i64) -> Option<(i64, i64)> {
         let after = self.blocks.partition_point(|(start, _)| *start <= unit);
         self.blocks[..after].last().copied()
@@ -397,7 +400,7 @@ impl Track {
         cause
     }
 
-    /// Returns the acknowledgements since the time `since` that reported the loss of `unit`.
+    /// Returns the acknowledgements since the time `since` that reported the loss of the TSN or byte `unit`.
     fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &Report> {
         let missed =
             move |report: &&Report| report.at >= since && report.units.0 <= unit && unit < report.units.1;
@@ -406,7 +409,8 @@ impl Track {
 
     /// Returns what is known about the data `start..end` before it is processed.
     pub fn history(&self, start: i64, end: i64) -> History {
-        // A unit before the first data cannot belong to this conversation: damage changed the number in the packet.
+        // A TSN or byte before the first data cannot belong to this conversation: damage changed the number in the
+        // packet.
         if self.begun && (start < 0 || start < self.high && self.overlaps(start, end)) {
             History::Seen
         } else if self.begun && end <= self.cumulative {
@@ -445,7 +449,7 @@ impl Track {
         Some(opened)
     }
 
-    /// Marks the units `start..end`, which no earlier acknowledgement reported, as acknowledged.
+    /// Marks the data `start..end`, which no earlier acknowledgement reported, as acknowledged.
     fn arrived(&mut self, at: u64, start: i64, end: i64, newest: &mut Option<(usize, u64)>) {
         if start >= end {
             return;
@@ -506,7 +510,7 @@ impl Track {
     }
 }
 
-/// Sorts blocks of units, and joins blocks that touch or overlap.
+/// Sorts blocks of TSNs or bytes, and joins blocks that touch or overlap.
 fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), so sorting is fast. TCP receivers do not, but send few
     // blocks.
@@ -539,7 +543,7 @@ mod tests {
         for at in 2..50 {
             track.acknowledged(at, 1, nested.clone(), false);
             assert_eq!(track.blocks, [(2, UNITS)]);
-            // This SACK reports fewer units than the one before, so that the next SACK reports additional units.
+            // This SACK reports fewer TSNs than the one before, so that the next SACK reports additional TSNs.
             track.acknowledged(at, 1, scattered.clone(), false);
             assert_eq!(track.blocks, scattered);
         }

@@ -7,16 +7,16 @@
 use super::track::{Cause, Passing};
 use serde::{Deserialize, Serialize};
 
-/// One direction of a conversation over time. Units are TSNs or bytes, counted from the first one of the direction.
+/// One direction of a conversation over time. TSNs or bytes are counted from the first one of the direction.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
     /// The pieces of data, in the order in which they were captured.
     pub data: Vec<Data>,
-    /// The times of acknowledgements, each with the first unit that is not acknowledged.
+    /// The times of acknowledgements, each with the first TSN or byte that is not acknowledged.
     pub acknowledged: Vec<(u64, i64)>,
     /// The measured round-trip times: the time of each measurement and its result, in nanoseconds.
     pub round_trips: Vec<(u64, u64)>,
-    /// The number of units in flight after each packet that changed it, with the time of the packet.
+    /// The number of TSNs or bytes in flight after each packet that changed it, with the time of the packet.
     pub flight: Vec<(u64, i64)>,
     /// The number of pieces of data that exceeded the limit.
     pub left_out: u64,
@@ -27,9 +27,9 @@ pub struct View {
 pub struct Data {
     /// The time when the data was captured, in nanoseconds since the first packet of the capture.
     pub at_ns: u64,
-    /// The first unit (TSN or byte) of the data, counted from the first one of the direction.
+    /// The first TSN or byte of the data, counted from the first one of the direction.
     pub start: i64,
-    /// The unit (TSN or byte) after the last one of the data.
+    /// The TSN or byte after the last one of the data.
     pub end: i64,
     /// The stream identifier, or 0 for TCP.
     pub stream: u16,
@@ -103,7 +103,8 @@ impl View {
         self.data.push(Data { at_ns, start, end, stream, why });
     }
 
-    /// Records the first unit that is not acknowledged, and the number of units in flight, if they changed.
+    /// Records the first TSN or byte that is not acknowledged, and the number of TSNs or bytes in flight, if they
+    /// changed.
     pub(super) fn state(&mut self, most: usize, at_ns: u64, cumulative: i64, flight: i64) {
         let known = self.acknowledged.last().map_or(0, |last| last.1);
         if cumulative > known && self.acknowledged.len() < most {

@@ -6,9 +6,9 @@
 //! may be missing in the capture. Packets of one direction then wait until the other direction is known, which may use
 //! other addresses.
 //!
-//! All packets of a conversation wait behind the first one that is in doubt, so that they are processed in order. Their
-//! number is limited. If the limit is exceeded or the capture ends, a wrong checksum counts as damage if other data of
-//! the same side had right checksums.
+//! A packet is in doubt as long as it is not known whether it is damaged. All packets of a conversation wait behind the
+//! first one in doubt, so that they are processed in order. Their number is limited. If the limit is exceeded or the
+//! capture ends, a wrong checksum counts as damage if other data of the same side had right checksums.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
@@ -100,13 +100,14 @@ impl WaitingRoom {
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
-            // Data that was captured before is not in doubt, because an acknowledgement could be for either
-            // transmission.
+            // A wrong checksum of data that was captured before is not examined, because an acknowledgement could be
+            // for either transmission.
             let passed = |waiting: &Waiting| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
-            // The first packet of a conversation is always in doubt, because it may remain the only one. See `finish`.
+            // If the first packet of a conversation has a wrong checksum, it waits, because it may remain the only
+            // packet. See `finish`.
             in_doubt = self.packets == 1 || history == Some(History::New) && !self.waiting.iter().any(passed);
             if !in_doubt && !self.had_right[side] {
                 arrival.checksum = Checksum::Left;
@@ -139,7 +140,8 @@ impl WaitingRoom {
         true
     }
 
-    /// Returns whether the queue is empty and both directions are known, so that only a packet in doubt would wait.
+    /// Returns whether the queue is empty and both directions are known. Only a packet that may be damaged would then
+    /// wait.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.awaits_peer
     }
@@ -200,8 +202,8 @@ impl WaitingRoom {
         self.bytes
     }
 
-    /// Processes an acknowledgement of data that `side` sent. If it acknowledges a packet in doubt, the packet was not
-    /// damaged, so `side` leaves its checksums to the network card.
+    /// Processes an acknowledgement of data that `side` sent. If the data is in a waiting packet with a wrong checksum,
+    /// that packet was not damaged, so `side` leaves its checksums to the network card.
     fn acknowledge(&mut self, side: Side, facts: &Facts) {
         let arrived = |(start, end): Numbers| {
             facts.cumulative.is_some_and(|until| reaches(until, end))
@@ -213,8 +215,8 @@ impl WaitingRoom {
         }
     }
 
-    /// Processes data whose checksum is not wrong. Packets in doubt with the same data were damaged, unless they differ
-    /// from this packet only in the checksum.
+    /// Processes data whose checksum is not wrong. Waiting packets with the same data and a wrong checksum were
+    /// damaged, unless they differ from this packet only in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut Waiting| {
@@ -233,7 +235,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Records that `side` leaves its checksums to the network card. Its packets are no longer in doubt.
+    /// Records that `side` leaves its checksums to the network card. Its wrong checksums are then no sign of damage.
     fn believe(&mut self, side: Side) {
         self.is_offloaded[side] = true;
         for waiting in self.waiting.iter_mut().filter(|w| w.arrival.side == side && !w.damaged) {

@@ -77,7 +77,7 @@ const LIMITS: [(&str, Change); 2] = [
         let limited = |side: &DirectionSpec| side.trace.is_none() && side.rate.first().is_some();
         with(point, limited, |side| {
             side.rate = RateSpec::UNLIMITED;
-            // These properties have no meaning for a link without a rate.
+            // The overhead and time per packet, queue management and ECN have no meaning for a link without a rate.
             (side.overhead, side.packet_time) = (Bytes(0), Duration::ZERO);
             (side.aqm, side.ecn) = (AqmSpec::DropTail, EcnSpec::No);
         })

@@ -268,7 +268,8 @@ impl Values {
         };
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
-        // A factor that helps alone and harms last, or the reverse, is neither a cause nor harmful.
+        // If a factor makes the loser faster when changed alone but slower when changed last, or the reverse, it is
+        // neither a cause nor harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let others = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -390,7 +391,8 @@ mod tests {
         assert_eq!(found.findings(), [cause(false, &[], &[]), Finding::Against]);
         let printed =
             |effect: &Effect, favours| effect.printed(favours, found.threshold(), found.level()).mean;
-        // Changed last, factor 0 would have an effect of 1.4, because factor 1 has already done harm of 1.1.
+        // If factor 0 is changed last, its effect is 1.4, because the change of factor 1 before it has done harm of
+        // 1.1.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);

@@ -56,7 +56,7 @@ fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
     let both_of = [&recorded.contestants[0], &recorded.contestants[1]];
     assert!(conditions::of(&recorded.points[0], both_of).iter().all(|it| it.name != "rate"));
     let _ = std::fs::remove_file(file);
-    // The condition `order` exists only if both contestants support unordered messages. TCP does not.
+    // The condition `order` exists only if both contestants support unordered messages. TCP does not support them.
     let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
     assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
     assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());

@@ -153,7 +153,7 @@ impl Draft {
         self.given.iter().find(|given| given.key.name == name)
     }
 
-    /// Returns the plan as a TOML table. [`from_table`](Self::from_table) parses such a table.
+    /// Returns the plan as a TOML table, from which [`from_table`](Self::from_table) makes the same plan.
     #[must_use]
     pub fn to_toml(&self) -> toml::Table {
         let mut table = toml::Table::new();

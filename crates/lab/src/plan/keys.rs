@@ -63,7 +63,7 @@ pub struct Key {
     pub help: &'static str,
     /// The group under which help texts show the key.
     pub group: Group,
-    /// The meaning of several values.
+    /// The meaning of several values for this key.
     pub several: Several,
     /// If this key applies to one direction (for example `down-loss`), the key for both directions (`loss`).
     pub both: Option<&'static str>,

@@ -31,7 +31,7 @@ pub struct Workload {
     /// The interval at which objects are requested, if they are requested at fixed times. An object then does not wait
     /// for the object that refers to it.
     pub arrivals: Option<Duration>,
-    /// Whether several objects are requested at each interval: as many as a connection of the contestant has streams.
+    /// Whether several objects are requested at the same time: as many as a connection of the contestant has streams.
     pub arrivals_of_connections: bool,
     /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,

@@ -272,7 +272,7 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
         // An ended association leaves no state, so no timer runs.
         assert_eq!(end.engine.poll_timeout(), None, "{side:?}: a timer still runs");
     }
-    // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, whatever caused the delay.
+    // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
     // B gave up A while A still waited for a COOKIE ACK, and a second association was set up. Undelivered messages of
     // the first association are lost with it.

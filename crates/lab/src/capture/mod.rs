@@ -109,8 +109,8 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         };
         let link_type = match links.get(interface) {
             Some(known) => *known,
-            // `record` borrows from the source, so the link types cannot be read while it is in use. They are copied
-            // when a packet has an interface that was not seen before.
+            // `record` borrows from the source, so the link types of the source cannot be read at the same time. They
+            // are copied when a packet has an interface that was not seen before.
             None => {
                 let (copy, missing) = (frame.bytes.kept.to_vec(), frame.bytes.missing);
                 let (at, place) = (frame.at, frame.place);

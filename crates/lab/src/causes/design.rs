@@ -133,7 +133,8 @@ impl Search<'_, '_> {
         let mut values = seen.of_factors(n, full);
         let open_loop = self.bench.point().workload.arrivals.is_some();
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
-            // With all factors changed, the subject is identical to the model, whose runs already exist.
+            // With all factors changed, the loser is identical to the winner, whose runs already exist. (In the
+            // opposite direction, the winner is identical to the loser.)
             values.found(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {

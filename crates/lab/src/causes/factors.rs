@@ -105,7 +105,7 @@ impl<'a> Differences<'a> {
         (1 << self.factors.len()) - 1
     }
 
-    /// Returns the subject with the factors in `set` changed to the values of the model.
+    /// Returns the contestant `subject` with the factors in `set` changed to the values of the other contestant.
     ///
     /// # Errors
     /// [`PlanError`] when the changed settings contradict each other.

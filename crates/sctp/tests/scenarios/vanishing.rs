@@ -88,8 +88,8 @@ fn run_without_data(script: &mut Script, ms: u64) {
     script.net.run_until(until, &mut fate, None);
 }
 
-/// One of two paths delivers no data. It fails although it answers HEARTBEATs, and data is tried on it once per
-/// heartbeat interval. When it delivers data again, data returns to it.
+/// One of two paths delivers no data. It fails although it answers HEARTBEATs. Once per heartbeat interval, data is
+/// sent on it again. When it delivers data again, the transfer returns to it.
 #[test]
 fn of_two_paths_the_one_that_loses_data_fails() {
     let mut script = Script::established_on(&[10, 20], SUSPECTING);

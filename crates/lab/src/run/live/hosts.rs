@@ -58,7 +58,7 @@ pub struct Seen {
 /// The outcome of the server.
 #[derive(Debug)]
 pub struct Served {
-    /// The times of the events of connections and objects that the server recorded.
+    /// The times at which the server established connections, and received and answered requests.
     pub record: Record,
     /// The records of the server's host.
     pub seen: Seen,
@@ -69,7 +69,7 @@ pub struct Served {
 pub struct Ended {
     /// The outcome of the fetch.
     pub fetched: Fetched,
-    /// The times of the events of connections and objects that the client recorded.
+    /// The times at which the client established connections, sent requests, and received objects.
     pub record: Record,
     /// The records of the client's host.
     pub seen: Seen,

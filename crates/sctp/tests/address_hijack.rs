@@ -1,5 +1,5 @@
-//! Associations that list addresses of other hosts, to block them or to have data sent to them (RFC 5062 §2, §5 to
-//! §8; RFC 9260 §5.2.2, §5.4).
+//! Attackers whose associations list addresses of other hosts. They want to block these hosts, or to have data sent to
+//! them (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
@@ -23,7 +23,7 @@ struct Flight {
     bytes: Vec<u8>,
 }
 
-/// Hosts with the addresses that they own, whatever addresses they claim.
+/// A network of hosts. Each host owns some addresses, but may claim others.
 struct Town {
     now: Instant,
     hosts: Vec<Endpoint>,
@@ -31,11 +31,11 @@ struct Town {
     flying: BTreeMap<(Instant, u64), Flight>,
     launched: u64,
     events: Vec<Vec<Event>>,
-    /// Bytes that were sent to each host.
+    /// The number of bytes that were sent to each host.
     received: Vec<usize>,
-    /// Hosts that are switched off.
+    /// The hosts that are switched off.
     silent: Vec<usize>,
-    /// Returns true for a packet to be lost; the arguments are sender, receiver and packet.
+    /// Returns true for a packet that the network loses. The arguments are the sender, the receiver and the packet.
     censor: fn(usize, usize, &[u8]) -> bool,
 }
 
@@ -44,8 +44,8 @@ fn at(host: u8, n: u8) -> SocketAddr {
 }
 
 impl Town {
-    /// The server has one address. The attacker has one and also claims the victim's first address. The victim has
-    /// two.
+    /// Creates three hosts. The server has one address. The attacker has one, and also claims the victim's first
+    /// address. The victim has two.
     fn new(config: &Config) -> Self {
         let claims = [vec![at(0, 1)], vec![at(1, 1), at(2, 1)], vec![at(2, 1), at(2, 2)]];
         let mut hosts: Vec<_> = claims
@@ -68,7 +68,7 @@ impl Town {
         }
     }
 
-    /// The client opens an association to the server from this port.
+    /// Opens an association from `port` of a host to the server.
     fn ask(&mut self, host: usize, port: u16) -> AssociationId {
         let ask = Associate { peer: vec![at(0, 1)], peer_port: PORT, local_port: Some(port), streams: None };
         let now = self.now;
@@ -78,7 +78,7 @@ impl Town {
     fn drain(&mut self) {
         for host in 0..self.hosts.len() {
             for packet in sent(&mut self.hosts[host], self.now) {
-                // A host cannot send from an address that it does not own. An answer to a false address goes to the
+                // A host cannot send from an address that it does not own. A packet to such an address reaches the
                 // address's owner.
                 let owner = self.owners.get(&packet.target).copied();
                 let honest = self.owners.get(&packet.source) == Some(&host);
@@ -145,9 +145,9 @@ fn config(changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the victim is
-/// going to use. §2.3, RFC 9260 §5.4: the server probes the address at once, and its owner answers that it has no
-/// such association (§8.4). The association is gone before the victim opens its own.
+/// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the victim is going
+/// to use. §2.3, RFC 9260 §5.4: the server probes the address at once, and the victim answers that it has no such
+/// association (§8.4). So the association is gone before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut town = Town::new(&config(&[]));
@@ -159,9 +159,9 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
     assert!(town.established(VICTIM), "{:?}", town.events[VICTIM]);
 }
 
-/// The same when the victim is switched on later. Its INIT is refused while the attacker holds the address, because
-/// it lists one address more (RFC 9260 §5.2.2), and the victim learns why. The next HEARTBEAT frees the address.
-/// Meanwhile the victim can use another port.
+/// The attacker has an association that lists the victim's address, and the victim is switched on later. The server
+/// refuses the victim's INIT, because it lists an additional address (RFC 9260 §5.2.2), and says why. The next
+/// HEARTBEAT frees the address. Meanwhile the victim can use another port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut town = Town::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
@@ -182,9 +182,9 @@ fn camping_on_the_address_of_who_is_off() {
     assert_eq!(up, 2, "{:?}", town.events[VICTIM]);
 }
 
-/// RFC 5062 §5, RFC 9260 §5.4: the attacker lists a victim that is switched off, requests much data, and stops
-/// acknowledging it, so that it would be retransmitted to another address. The victim's address is not confirmed, so
-/// it receives only HEARTBEATs.
+/// RFC 5062 §5, RFC 9260 §5.4: the attacker lists the address of a victim that is switched off, and requests much data.
+/// Then it stops acknowledging, so that the server would retransmit the data to the victim. But the victim's address is
+/// not confirmed, so it receives only HEARTBEATs.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
     let mut town = Town::new(&config(&[]));

@@ -1,5 +1,5 @@
-//! The number of bytes that the stack answers to a packet, for a source that has not shown that it receives answers
-//! (RFC 9260 §5.1.3, §12.2.4; RFC 5062), and for a peer.
+//! Limits on the number of bytes with which the stack answers a packet (RFC 9260 §5.1.3, §12.2.4; RFC 5062). The packet
+//! may come from a source that has not shown that it receives answers, or from a peer.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::packets;
@@ -17,7 +17,7 @@ struct Server {
     own: SocketAddr,
     peer: SocketAddr,
     now: Instant,
-    /// The endpoint's tag, once the association exists.
+    /// The tag that the endpoint chose, once the association exists.
     tag: u32,
 }
 
@@ -31,7 +31,7 @@ fn config(profile: &str, set: &[(&str, &str)]) -> Config {
     config
 }
 
-/// Returns a packet of these chunks.
+/// Returns a packet with the chunks that `write` appends.
 fn packet(ports: (u16, u16), tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, ports.0, ports.1, tag);
@@ -49,7 +49,7 @@ impl Server {
         Self { engine, own, peer: address(peer), now: Instant::from_millis(5), tag: 0 }
     }
 
-    /// Returns the answers to a packet from any source.
+    /// Returns the answers of the endpoint to a packet from `source`.
     fn ask(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Vec<u8>> {
         let packet = Packet { source, target: self.own, ecn: Ecn::NotEct, tag: 0, payload: bytes };
         self.engine.handle_packet(self.now, packet);
@@ -58,7 +58,7 @@ impl Server {
         answers
     }
 
-    /// Returns the size of a packet of the peer's chunks, and the answers to it.
+    /// Sends the endpoint a packet of the peer with these chunks. Returns the size of the packet, and the answers.
     fn chunks(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> (usize, Vec<Vec<u8>>) {
         let bytes = packet((PEER_PORT, PORT), self.tag, write);
         (bytes.len(), self.ask(self.peer, &bytes))
@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: duplicates are answered at once, with one SACK per packet. Even with hundreds of gaps to report,
-/// these SACKs are in sum not larger than the packets that they answer.
+/// RFC 9260 §6.2: a packet with a duplicate is answered at once by one SACK. Even with hundreds of gaps to report,
+/// these SACKs have together at most the size of the packets that they answer.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -122,7 +122,7 @@ fn duplicates_draw_no_more_than_they_are() {
             });
             largest = largest.max(answers.iter().map(Vec::len).max().unwrap_or(0));
         }
-        // A new TSN is answered in full, up to the size of an Ethernet packet.
+        // A packet with a new TSN is answered by a SACK with all gaps, up to the size of an Ethernet packet.
         assert!((1_400..=1_480).contains(&largest), "MTU {mtu}: {largest} bytes");
         for (what, tsn) in [("seen before", 3), ("refused", 100_000)] {
             let (mut asked, mut answered) = (0, 0);
@@ -134,13 +134,13 @@ fn duplicates_draw_no_more_than_they_are() {
             println!("MTU {mtu}, {what}: {asked} bytes draw {answered}");
             assert!(answered <= asked + 1_480, "MTU {mtu}, {what}: {asked} bytes draw {answered}");
         }
-        // After a new TSN everything is reported again.
+        // After a new TSN, the SACK reports all gaps again.
         let (_, answers) = server.chunks(|b| one(3 + 2 * GAPS).emit(b));
         assert!(size(&answers) > 1_400, "{} bytes", size(&answers));
     }
 }
 
-/// Writes the parameters of an INIT.
+/// A function that writes the parameters of an INIT.
 type Writes = fn(&mut ChunkWriter<'_>);
 
 const RANDOM: [u8; 32] = [9; 32];
@@ -230,9 +230,9 @@ const FULL: &[(&str, &str)] = &[
     ("adaptation", "7"),
 ];
 
-/// RFC 9260 §12.2.4.1: an INIT with a forged source draws at most three times its bytes, whatever it contains and
-/// whatever there is to answer. Only bytes of SCTP are counted. The headers of UDP and IP are equal in both
-/// directions, so the ratio on the wire is lower.
+/// RFC 9260 §12.2.4.1: an INIT with a forged source is answered by at most three times its bytes. The content of the
+/// INIT and of the answer does not matter. Only bytes of SCTP are counted. UDP and IP headers have the same size in
+/// both directions, so the ratio on the wire is lower.
 #[test]
 fn an_init_draws_three_times_its_bytes_at_most() {
     let v4: Vec<String> = (1..=9).map(|n| format!("10.0.{n}.1:9899")).collect();
@@ -264,7 +264,7 @@ fn an_init_draws_three_times_its_bytes_at_most() {
     }
 }
 
-/// RFC 9260 §5.1.2: an INIT as large as those of real peers is answered with all addresses.
+/// RFC 9260 §5.1.2: if an INIT is as large as those of real peers, the answer lists all addresses.
 #[test]
 fn addresses_are_listed_as_far_as_they_fit() {
     let servers = ["10.0.1.1:0", "10.0.2.1:0", "[2001:db8:1::1]:0", "[2001:db8:2::1]:0"];
@@ -276,7 +276,7 @@ fn addresses_are_listed_as_far_as_they_fit() {
         let params = tlv::Tlvs::new(ack.0.params.rest()).flatten().flat_map(Param::parse);
         params.filter_map(|param| param.address()).collect::<Vec<_>>()
     };
-    // Linux's INIT is some 80 bytes, ours of the profile modern 60.
+    // Linux's INIT has some 80 bytes. Our INIT with the profile `modern` has 60.
     let large: Writes = |c| {
         Param::SupportedExtensions(&[130, 192, 64, 194]).emit(c);
         Param::ForwardTsnSupported.emit(c);
@@ -284,12 +284,12 @@ fn addresses_are_listed_as_far_as_they_fit() {
     };
     let all: Vec<_> = servers.iter().map(|text| address(text).ip()).collect();
     assert_eq!(listed(large), all);
-    // The smallest possible INIT is answered with one address besides the one it was sent to.
+    // The answer to the smallest possible INIT lists one address, besides the address to which the INIT was sent.
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no list, as far as its size may allow.
-/// Addresses come first.
+/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no such list, unless its size would become
+/// too large. Addresses have priority over extensions.
 #[test]
 fn extensions_are_listed_where_there_is_room() {
     let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {
@@ -307,7 +307,7 @@ fn extensions_are_listed_where_there_is_room() {
     const DYNAMIC: &[(&str, &str)] =
         &[("auth", "yes"), ("asconf", "yes"), ("reconfig", "yes"), ("interleaving", "no")];
     let (one, two) = (&["10.0.1.1:0"][..], &["10.0.1.1:0", "10.0.2.1:0"][..]);
-    // RE-CONFIG and FORWARD TSN.
+    // The plain list has RE-CONFIG and FORWARD TSN.
     let plain = [[130, 192]];
     assert_eq!(listed(DYNAMIC, one, |_| {}), plain);
     assert_eq!(listed(DYNAMIC, two, |_| {}), [[0; 0]; 0]);
@@ -319,8 +319,8 @@ fn extensions_are_listed_where_there_is_room() {
         Param::SupportedExtensions(&[130]).emit(c);
     };
     assert_eq!(listed(DYNAMIC, two, asked), plain);
-    // RFC 4895 §6.1: AUTH, and with it ASCONF, is listed only together with RANDOM, so only for an INIT that has
-    // RANDOM.
+    // RFC 4895 §6.1: AUTH, and ASCONF that depends on it, are listed only together with RANDOM. So they are listed only
+    // in the answer to an INIT that has RANDOM.
     let random: Writes = |c| {
         Param::Random(&RANDOM).emit(c);
         Param::HmacAlgos(&[0, 1]).emit(c);
@@ -328,7 +328,8 @@ fn extensions_are_listed_where_there_is_room() {
     assert_eq!(listed(DYNAMIC, two, random), [[15, 193, 128, 130, 192]]);
 }
 
-/// An INIT from an address and port that have an association: a restart draws at most twelve bytes more.
+/// If an association with the source of an INIT exists, the INIT counts as a restart. It is answered by at most twelve
+/// bytes more than it has itself.
 #[test]
 fn an_init_for_an_association_draws_little() {
     for (own, peer, headers) in
@@ -351,7 +352,7 @@ fn an_init_for_an_association_draws_little() {
     }
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association draws no answer, or one that is not larger.
+/// RFC 9260 §8.4: a packet that belongs to no association is not answered, or by a packet that is not larger.
 #[test]
 fn out_of_the_blue_draws_no_more_than_it_is() {
     let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");
@@ -380,7 +381,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// Packets of a peer that are answered one by one; each grows until it fills the path's MTU.
+/// A peer's packets are answered by at most three times their bytes. Packets of each kind grow until they fill the
+/// path's MTU.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);
@@ -402,7 +404,7 @@ fn a_peer_draws_three_times_its_bytes_at_most() {
         ("unknown chunks to report, 300", 1, |_, b| {
             (0..300).for_each(|_| b.extend_from_slice(&[0xfe, 0, 0, 4]));
         }),
-        // RFC 6525 §5.1.7 D3, D4: the answer contains two TSNs, whatever its result.
+        // RFC 6525 §5.1.7 D3, D4: the answer contains two TSNs, no matter whether the request is granted.
         ("RE-CONFIG, 1 request", 3, |n, b| {
             ReConfig::write(b, &[ReConfigParam::ResetTsn { request: 1 + n }]);
         }),

@@ -1,5 +1,5 @@
-//! The buffered bytes of all streams add up to those of the association, after losses, abandoned and cancelled
-//! messages, and resets.
+//! The buffered bytes of all streams add up to those of the association. This holds after losses, abandoned and
+//! cancelled messages, and resets.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ratio, Rng};

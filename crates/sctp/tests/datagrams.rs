@@ -30,7 +30,7 @@ impl Channel {
         Self { ends, now: Instant::from_millis(1), sent: Vec::new() }
     }
 
-    /// Carries packets and runs timers until nothing happens within ten seconds.
+    /// Carries packets and runs timers until nothing happens for ten seconds.
     fn settle(&mut self) -> [Vec<Event>; 2] {
         let mut events = [Vec::new(), Vec::new()];
         let mut batch = SendBatch::new(4);
@@ -114,7 +114,7 @@ fn packets_fill_the_channel_and_name_no_address() {
 fn addresses_that_a_peer_lists_are_passed_over() {
     let mut plain = Endpoint::over_datagrams(MTU as u32, Rng::new(3));
     plain.listen(5000).expect("free");
-    // An INIT of an endpoint with two addresses, which lists both.
+    // An endpoint with two addresses lists both of them in its INIT.
     let addresses = ["10.0.0.1:0", "10.0.1.1:0"].map(|text| text.parse().expect("an address")).to_vec();
     let mut other = Endpoint::new(Config::default(), addresses, Rng::new(4));
     let to = "10.0.0.9:0".parse().expect("an address");
@@ -144,7 +144,7 @@ fn addresses_that_a_peer_lists_are_passed_over() {
     assert_eq!(plain.info(id.expect("it is up")).map(|info| info.paths.len()), Some(1));
 }
 
-/// RFC 9653: over DTLS only the packets that set up the association carry a checksum.
+/// RFC 9653: over DTLS, only the packets that set up the association carry a checksum.
 #[test]
 fn over_dtls_packets_go_without_a_checksum() {
     let mut channel = Channel::new(&config(&[("zero_checksum", "yes")]));
@@ -168,7 +168,7 @@ fn init_chunks_by_signalling_need_no_handshake() {
     let events = channel.settle();
     assert_eq!([up(&events[0]), up(&events[1])], [Some(here), Some(there)]);
     assert_eq!(read(&mut channel, 1, there, 299), b"at once");
-    // The first chunk is DATA (0) or I-DATA (64).
+    // Byte 12 is the type of the first chunk, which must be DATA (0) or I-DATA (64).
     assert!([0, 64].contains(&channel.sent[0][12]), "{:?}", channel.sent[0]);
     let agreed = [(0, here), (1, there)].map(|(end, id): (usize, _)| channel.ends[end].info(id).expect("up"));
     assert_eq!(agreed[0].extensions, agreed[1].extensions);
@@ -180,7 +180,7 @@ fn init_chunks_by_signalling_need_no_handshake() {
     assert_eq!(channel.ends.each_ref().map(Endpoint::associations), [0, 0], "it ends as any other");
 }
 
-/// The chunk that the draft shows as its example, without the two bytes of padding.
+/// The INIT chunk that the draft shows as its example, without the two bytes of padding.
 const OF_THE_DRAFT: [u8; 30] = [
     0x01, 0x00, 0x00, 0x1e, 0x89, 0x6c, 0xdd, 0x1d, 0x00, 0x50, 0x00, 0x00, 0xff, 0xff, 0xff, 0xff, 0xe0,
     0x79, 0x65, 0x1d, 0xc0, 0x00, 0x00, 0x04, 0x80, 0x08, 0x00, 0x06, 0x82, 0xc0,
@@ -231,7 +231,7 @@ fn the_buffered_amount_of_each_stream_is_its_own() {
     assert_eq!(amounts(&channel.ends[0]), [0, 30, 50_000]);
     assert!(channel.ends[0].set_buffered_amount_low(id, 2, Some(0)));
     assert!(!channel.ends[0].set_buffered_amount_low(id, 60_000, Some(0)), "there is no such stream");
-    // An abandoned message is not buffered any more, either.
+    // The bytes of an abandoned message no longer count as buffered.
     channel.ends[0].cancel(channel.now, id, 1);
     assert_eq!(amounts(&channel.ends[0]), [0, 0, 50_000]);
     let [events, _] = channel.settle();

@@ -1,5 +1,5 @@
-//! The example runs as it is and prints the same lines on every machine, because it has its own clock and its own
-//! losses.
+//! Runs the example `two_endpoints`. It has its own clock and its own losses, so it prints the same lines on every
+//! machine.
 
 #[allow(dead_code, reason = "a test has no use for the example's main")]
 #[path = "../examples/two_endpoints.rs"]

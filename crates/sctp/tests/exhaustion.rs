@@ -1,4 +1,4 @@
-//! Peers that send fragments which can never be reassembled, and readers that do not read: the memory in use stays
+//! Peers that send fragments which can never be reassembled, and applications that do not read. The memory in use stays
 //! bounded (RFC 9260 §6.2, §12.2.4; RFC 8260 §2.1).
 
 use anabranch_base::{Ecn, Engine, Instant, Packet};
@@ -8,7 +8,7 @@ use anabranch_wire::sctp::{Chunk, Data, IData, PacketView, Ssn, Tsn, packet};
 
 const PORT: u16 = 80;
 
-/// B's association, and the values with which the test can send in A's place.
+/// An association of B, with the values that the test needs to send packets as A.
 struct Victim {
     pair: Pair,
     id: anabranch_sctp::AssociationId,
@@ -66,7 +66,7 @@ impl Victim {
         Self { pair, id: id.expect("accepted"), ports, tag, tsn }
     }
 
-    /// Hands B packets of these chunks, each with its number. B's answers are discarded.
+    /// Sends B packets with `chunks` chunks. `write` gets the number of each chunk. B's answers are discarded.
     fn flood(&mut self, chunks: u32, write: impl Fn(u32, Tsn, &mut Vec<u8>)) {
         let mut n = 0;
         while n < chunks {
@@ -87,9 +87,9 @@ impl Victim {
     }
 }
 
-/// 250,000 chunks of one byte, far more than the window allows, and no reader: messages that are begun and never
-/// ended, complete messages behind a gap, or one per stream. The window counts bytes; the state besides each chunk's
-/// data is small.
+/// 250,000 chunks of one byte arrive, far more than the window allows, and no application reads. They begin messages
+/// that never end, or are complete messages behind a gap, or are one message for each stream. The window counts only
+/// bytes, so the memory besides the data of each chunk must be small.
 #[test]
 #[cfg(target_os = "linux")]
 fn fragments_without_an_end() {
@@ -98,7 +98,7 @@ fn fragments_without_an_end() {
     let kinds: [(&str, bool, Write); 6] = [
         ("DATA that begins a message and never ends it, unordered", false, |n, tsn, b| {
             let data = Data { tsn, begin: true, unordered: true, payload: b"x", ..Data::default() };
-            // A gap before each chunk: none are contiguous.
+            // There is a gap before each chunk, so no two TSNs are consecutive.
             Data { tsn: data.tsn.plus(n), ..data }.emit(b);
         }),
         ("DATA, whole, behind an SSN that never comes", false, |n, tsn, b| {
@@ -130,9 +130,9 @@ fn fragments_without_an_end() {
         let stats = victim.pair.b.stats(id);
         let taken = stats.map_or(0, |stats| stats.data_received);
         println!("{what}: {taken} came, {} KiB", grown >> 10);
-        // A stream in use takes some 600 bytes.
+        // A stream that has received data takes some 600 bytes.
         assert!(grown < 48 << 20, "{what}: {grown} bytes more");
-        // The end of the association frees everything in each case.
+        // In each case, the end of the association frees all memory.
         let now = victim.pair.now;
         victim.pair.b.abort(now, id);
         victim.pair.b.release(now, id);

@@ -1,8 +1,8 @@
-//! The fast path against the slow path: the same run with the fast path on and off gives equal packets, events,
-//! reads, deadlines, counters and trace records.
+//! Compares the fast path with the slow path. A run with the fast path enabled and one with it disabled give the same
+//! packets, events, reads, deadlines, counters and trace records.
 //!
-//! A seed chooses the profile and its knobs, one or two paths, and the size of batches. It also chooses what the
-//! network loses, reorders, repeats, marks and breaks, and what the two applications do.
+//! A seed chooses the profile and its knobs, one or two paths, and the size of batches. It also chooses the faults of
+//! the network (loss, reordering, duplication, marks, outages), and the actions of the two applications.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds:
 //! `SEEDS=10000 cargo test --release -p anabranch-sctp --test fast_path`.
@@ -28,14 +28,14 @@ const STEPS: u64 = 700;
 struct Applications {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
-    /// One action in this many is something else than sending and reading; 0 for none.
+    /// One action in this number of actions is neither sending nor reading. If it is 0, all actions send or read.
     control: u64,
 }
 
 type Story = story::Story<Endpoint, Applications>;
 
-/// Returns a profile, mostly with a few knobs changed. One seed in three has no extension, so that the fast path is
-/// taken often.
+/// Returns a profile, mostly with a few knobs changed. One seed in three has no extension, because extensions prevent
+/// the fast path.
 fn configuration(seed: u64, rng: &mut Rng) -> Config {
     let mut config = Config::profile(PROFILES[seed as usize % PROFILES.len()]).expect("a profile");
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");
@@ -126,8 +126,8 @@ impl Story {
         self.told()
     }
 
-    /// One action of an application. Mostly one side sends messages of a packet, of less and of more. A read takes a
-    /// part, one message, or everything that is available.
+    /// Carries out one action of an application. Mostly one side sends messages, smaller or larger than a packet. A
+    /// read takes a part of a message, a whole message, or all available data.
     fn act(&mut self, end: usize, id: AssociationId) {
         let now = self.now;
         if self.rng.below(if end == 0 { 2 } else { 9 }) == 0 {
@@ -163,7 +163,7 @@ impl Story {
         }
     }
 
-    /// One of the actions that produce control chunks.
+    /// Carries out one of the actions that produce control chunks, and returns its result as text.
     fn act_rarely(&mut self, end: usize, id: AssociationId) -> String {
         let now = self.now;
         let direction = pick(&mut self.rng, &[Direction::Outgoing, Direction::Incoming]);
@@ -200,7 +200,7 @@ impl Story {
         }
     }
 
-    /// Records everything else that can be observed of an end.
+    /// Records the events and the state of an end.
     fn observe(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Accepted { id, .. } = event {

@@ -1,5 +1,5 @@
-//! INIT floods: the endpoint keeps no state for a source that has not shown that it receives answers (RFC 9260
-//! §5.1.3, §12.2.4; RFC 5062 §3). It sends to no address more bytes than that address has sent.
+//! INIT floods. The endpoint keeps no state for a source that has not shown that it receives answers (RFC 9260 §5.1.3,
+//! §12.2.4; RFC 5062 §3). It sends an address at most as many bytes as it has received from that address.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::{packets, sent as sent_by};
@@ -25,8 +25,8 @@ fn resident() -> u64 {
     4_096 * text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number")
 }
 
-/// A million INITs from a million addresses: memory does not grow, each is answered by one INIT ACK, and an honest
-/// client is served.
+/// A million INITs arrive from a million addresses. The memory does not grow, each INIT is answered by one INIT ACK,
+/// and an honest client can still connect.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_million_inits() {
@@ -64,15 +64,16 @@ fn a_million_inits() {
     assert!(events.iter().any(|event| matches!(event, Event::Established { .. })), "{events:?}");
 }
 
-/// Hands everything that one end wants to send to the other.
+/// Delivers to `to` all packets that `from` wants to send, and returns them.
 fn pass(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> Vec<Vec<u8>> {
     let all = sent_by(from, now);
     all.iter().for_each(|packet| to.handle_packet(now, packet.packet()));
     all.into_iter().map(|packet| packet.bytes).collect()
 }
 
-/// RFC 5062 §5: a peer that lists a victim among its addresses, or lets the victim take its address, draws no more to
-/// it than it has sent. The victim receives a few small HEARTBEATs, at growing intervals.
+/// RFC 5062 §5: a peer lists the address of a victim, or a victim has taken over the peer's address. The peer cannot
+/// make the server send more bytes to the victim than the peer has sent. The victim receives a few small HEARTBEATs, at
+/// growing intervals.
 #[test]
 fn an_address_that_never_asked() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));
@@ -106,7 +107,7 @@ fn an_address_that_never_asked() {
             }
         }
         while client.poll_event().is_some() {}
-        // The server sends much data, all of it to the address of the client.
+        // The server sends much data, all of it to the client's address.
         if let Some(id) = id {
             let _ = server.send(now, id, anabranch_sctp::Message::default(), &[7; 1_000]);
         }
@@ -125,8 +126,8 @@ fn an_address_that_never_asked() {
     assert!(drawn > 0 && drawn < sent, "{drawn} bytes to the victim for {sent}");
 }
 
-/// RFC 9260 §5.2.2, §12.2.4: repeated INITs draw one INIT ACK each, with at most three times their bytes. Parameters
-/// that have to be reported cannot increase that.
+/// RFC 9260 §5.2.2, §12.2.4: each repeated INIT is answered by one INIT ACK with at most three times its bytes.
+/// Parameters that must be reported cannot increase that.
 #[test]
 fn an_init_draws_one_answer() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));

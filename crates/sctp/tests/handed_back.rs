@@ -1,9 +1,9 @@
-//! Messages that were not delivered are returned with their bytes, if the configuration asks for it.
+//! Messages that were not delivered are returned to the application with their bytes, if the configuration asks for it.
 
 use anabranch_sctp::testing::{Pair, Side};
 use anabranch_sctp::{Config, Event, Message, Reliability};
 
-/// Returns the messages that were handed back, by context.
+/// Returns the messages that were returned to the application: context, whether the message was sent, and bytes.
 fn handed_back(pair: &mut Pair, side: Side) -> Vec<(u32, bool, Option<Vec<u8>>)> {
     let mut all: Vec<_> = pair
         .events(side)

@@ -1,5 +1,5 @@
-//! Checks the table of `benches/src/interleaving.rs`: virtual time gives the same figures on every machine. Small
-//! messages wait for a large one with DATA and do not with I-DATA (RFC 8260 §1.1).
+//! Checks the table of `benches/src/interleaving.rs`, whose figures are the same on every machine because time is
+//! simulated. With DATA, small messages wait for a large one. With I-DATA, they do not (RFC 8260 §1.1).
 
 #[path = "../../../benches/src/interleaving.rs"]
 mod table;

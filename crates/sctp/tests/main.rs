@@ -1,4 +1,5 @@
-//! The engine under attack and at the limits of its numbers. Tests of single chunks are in `scenarios`.
+//! Tests of the engine under attack, and at the limits of its sequence numbers. Tests of single chunks are in
+//! `scenarios`.
 
 mod address_hijack;
 mod amplification;

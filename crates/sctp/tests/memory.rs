@@ -1,5 +1,5 @@
-//! Associations that share a memory budget: their sum is bounded, whatever their peers do, and a good peer makes
-//! progress.
+//! Associations that share a memory budget. Their total memory is bounded, no matter what their peers do, and a
+//! well-behaved peer makes progress.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Budget, Engine, Instant, RecvBatch, Rng, SendBatch};
@@ -13,11 +13,11 @@ fn shared(budget: &Budget) -> Config {
     config
 }
 
-/// A server with a number of associations, and their clients, whose windows are `window` bytes.
+/// A server with a number of associations, and the client at the other end of all of them.
 struct Peers {
     ends: [Endpoint; 2],
     now: Instant,
-    /// The associations at the client and at the server.
+    /// The associations as the client and as the server identify them.
     ids: [Vec<AssociationId>; 2],
 }
 
@@ -62,7 +62,7 @@ impl Peers {
         }
     }
 
-    /// The server sends as much as each association accepts. Returns the number of bytes.
+    /// Makes the server send as many bytes as each association accepts. Returns the number of bytes.
     fn give(&mut self, bytes: &[u8]) -> u64 {
         let mut taken = 0;
         for &id in &self.ids[1] {
@@ -74,13 +74,13 @@ impl Peers {
         taken
     }
 
-    /// Returns the bytes in all send buffers of the server.
+    /// Returns the number of bytes in all send buffers of the server.
     fn buffered(&self) -> u64 {
         self.ids[1].iter().filter_map(|&id| self.ends[1].info(id)).map(|info| info.buffered).sum()
     }
 }
 
-/// A peer that accepts little gets a small send buffer. A peer that accepts much gets a large one.
+/// The send buffer for a peer that accepts little data is small. The send buffer for a peer that accepts much is large.
 #[test]
 fn send_buffers_follow_what_the_peer_takes() {
     let budget = Budget::new(64 << 20, 100);
@@ -90,7 +90,7 @@ fn send_buffers_follow_what_the_peer_takes() {
         peers.give(&piece);
         peers.turn(|_| true);
     }
-    // With 4 MiB for each it would be 80 MB.
+    // If each send buffer had 4 MiB, they would hold 80 MB.
     assert!(peers.buffered() < 20 * 120_000, "{}", peers.buffered());
     let mut peers = Peers::new(shared(&budget), 1, 4 << 20);
     let (id, mut into) = (peers.ids[0][0], vec![0; 1 << 20]);
@@ -106,8 +106,8 @@ fn send_buffers_follow_what_the_peer_takes() {
     assert!(most > 2_000_000 && read > 20_000_000, "{most} bytes at a time, {read} in all");
 }
 
-/// Many associations were fast once and accept nothing now: together they hold at most the budget, and a later
-/// association is served.
+/// Many associations were fast once and accept no data now. Together they hold at most the budget, and a later
+/// association can still send.
 #[test]
 fn send_buffers_are_bounded_together() {
     let (total, count) = (16 << 20, 60);
@@ -119,7 +119,7 @@ fn send_buffers_are_bounded_together() {
         peers.turn(|_| true);
     }
     assert!(peers.buffered() < total, "{}", peers.buffered());
-    // It was 130 MB without a shared budget.
+    // Without a shared budget, the send buffers would hold 130 MB.
     let mut late = Peers::new(shared(&budget), 1, 1 << 20);
     let (id, mut into, mut read) = (late.ids[0][0], vec![0; 100_000], 0);
     for _ in 0..200 {
@@ -134,8 +134,8 @@ fn send_buffers_are_bounded_together() {
     assert_eq!(budget.room(), Budget::new(total, u64::from(count)).room(), "all is given back");
 }
 
-/// Data that waits behind a gap or for a reader is bounded for all associations together. When the gap is closed the
-/// transfer goes on, and nothing is lost.
+/// Data that waits behind a gap or for the application is bounded for all associations together. When the gap is
+/// closed, the transfer continues, and no data is lost.
 #[test]
 fn receive_buffers_are_bounded_together() {
     let (total, count) = (8 << 20, 40);
@@ -151,7 +151,7 @@ fn receive_buffers_are_bounded_together() {
         }
         peers.turn(|_| true);
     }
-    // The bytes that are acknowledged and not yet read.
+    // The number of bytes that are acknowledged but not yet read.
     let waits = |id: &AssociationId| peers.ends[0].info(*id).map_or(0, |info| info.buffered as usize);
     let unread = sent - peers.ids[0].iter().map(waits).sum::<usize>();
     assert!((100_000..total as usize).contains(&unread), "{unread} of {sent}");
@@ -172,7 +172,7 @@ fn receive_buffers_are_bounded_together() {
     assert_eq!(budget.room(), full, "all is given back");
 }
 
-/// 100 Mbit/s at 200 ms and more are filled, as without a shared budget.
+/// A link of 100 Mbit/s with a round trip of 200 ms or more is filled, just as without a shared budget.
 #[test]
 fn a_long_fat_link_is_filled() {
     let carried = |config: Config| {
@@ -196,7 +196,8 @@ fn a_long_fat_link_is_filled() {
     assert!(among > 12_500_000 && among > alone / 10 * 9, "{alone} and {among} bytes a second");
 }
 
-/// Single bytes on an unlimited number of streams: the memory that a stream takes beside its bytes closes the window.
+/// Single bytes arrive on an unlimited number of streams. The memory that each stream takes besides its data counts, so
+/// the window closes.
 #[test]
 fn streams_that_were_added_count() {
     let mut config = Config::profile("modern").expect("a profile");
@@ -218,6 +219,6 @@ fn streams_that_were_added_count() {
             read += u32::from(matches!(pair.b.recv(pair.now, there, stream, &mut into), Ok(Some(_))));
         }
     }
-    // 768 bytes per stream, beyond the streams that were granted and a small allowance.
+    // Each stream takes 768 bytes, beyond the streams that were granted and a small allowance.
     assert!((700..4_000).contains(&read), "{read}");
 }

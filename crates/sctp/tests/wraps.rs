@@ -1,4 +1,4 @@
-//! Wrap-around of TSNs, SSNs and serial numbers (RFC 9260 §1.6), during a transfer that loses packets.
+//! Wrap-around of TSNs, SSNs and serial numbers (RFC 9260 §1.6), during a transfer in which packets are lost.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Ratio, Rng};
@@ -8,7 +8,7 @@ use anabranch_wire::sctp::{Chunk, PacketView};
 
 const PORT: u16 = 80;
 
-/// Returns the first TSN of A with this seed.
+/// Returns the first TSN that A chooses with this seed.
 fn first_tsn(config: &Config, seed: u64) -> u32 {
     let rng = Rng::new(seed).fork("a");
     let mut engine = Endpoint::new(config.clone(), vec![address(Side::A, 0)], rng);
@@ -22,14 +22,14 @@ fn first_tsn(config: &Config, seed: u64) -> u32 {
     }
 }
 
-/// Returns a seed with which TSNs wrap after fewer than `within` numbers.
+/// Returns a seed with which A's TSNs wrap around after fewer than `within` TSNs.
 fn seed_near_the_end(config: &Config, within: u32) -> u64 {
     let near = |seed: &u64| u32::MAX - first_tsn(config, *seed) < within;
     (0..4_000_000).find(near).expect("one of millions")
 }
 
-/// Sends `count` messages of A on stream 1, every seventh unordered. Checks that each arrives once, and the ordered
-/// ones in order.
+/// Sends `count` messages from A on stream 1. Every seventh is unordered. Checks that each message arrives once, and
+/// that the ordered ones arrive in order.
 fn transfer(config: &Config, seed: u64, count: u32) {
     let mut pair = Pair::new(config.clone(), config.clone(), 1, seed);
     pair.b.listen(PORT).expect("free");
@@ -69,8 +69,8 @@ fn transfer(config: &Config, seed: u64, count: u32) {
     }
 }
 
-/// RFC 9260 §1.6, §6.5: 80,000 messages on a stream, with 40,000 TSNs left before the wrap. The SSNs wrap as well. By
-/// the letter; with losses detected by time; and with I-DATA, whose identifiers are longer.
+/// RFC 9260 §1.6, §6.5: 80,000 messages are sent on a stream, and the TSNs wrap around after fewer than 40,000. The
+/// SSNs wrap around, too. The cases are RFC 9260, loss detection by time, and I-DATA, whose identifiers are longer.
 #[test]
 fn the_last_tsn_is_not_the_last_message() {
     for (profile, interleaving) in [("rfc9260", "no"), ("modern", "no"), ("modern", "yes")] {

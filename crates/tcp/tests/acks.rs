@@ -1,10 +1,10 @@
-//! When the receiver acknowledges (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
+//! The times at which a receiver sends acknowledgements (RFC 9293 §3.8.6.3, RFC 5681 §4.2).
 
 use crate::common::*;
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 5681 §4.2: every second segment is acknowledged, and a single one after the delay.
+/// RFC 5681 §4.2: every second segment is acknowledged at once, and a single segment after a delay.
 #[test]
 fn every_second_segment_or_after_the_delay() {
     let mut pair = opened(&plain_with(&[("delack", "100ms")]));
@@ -26,7 +26,7 @@ fn every_second_segment_or_after_the_delay() {
     );
 }
 
-/// Linux acknowledges the first segments at once.
+/// Like Linux, the receiver acknowledges the first segments of a connection at once.
 #[test]
 fn the_first_segments_are_acknowledged_at_once() {
     let mut pair = opened(&plain_with(&[("delack", "40ms"), ("quickack", "3")]));
@@ -55,7 +55,7 @@ fn the_first_segments_are_acknowledged_at_once() {
     );
 }
 
-/// RFC 5681 §4.2: at once after a gap, and when it is filled.
+/// RFC 5681 §4.2: a segment behind a gap is acknowledged at once, and so is the segment that fills the gap.
 #[test]
 fn holes_are_acknowledged_at_once() {
     let mut pair = opened(&plain_with(&[("delack", "100ms"), ("sack", "yes")]));
@@ -82,7 +82,7 @@ fn holes_are_acknowledged_at_once() {
     assert_eq!(pair.received[1], pattern(4000));
 }
 
-/// An acknowledgement is carried by data if there is some.
+/// If the receiver has data to send, the data carries the acknowledgement.
 #[test]
 fn acknowledgements_ride_with_data() {
     let mut pair = opened(&plain_with(&[("delack", "100ms")]));
@@ -104,7 +104,7 @@ fn acknowledgements_ride_with_data() {
     );
 }
 
-/// RFC 2883 §4: duplicates are reported.
+/// RFC 2883 §4: a SACK block reports a segment that arrives twice.
 #[test]
 fn duplicates_are_reported_by_sack() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("dsack", "yes")]));

@@ -1,4 +1,4 @@
-//! A connection under BBR: the other knobs that it requires, and its behaviour where CUBIC reduces its window.
+//! A connection with BBR: the other knobs that BBR requires, and its behaviour when CUBIC would reduce its window.
 
 use crate::common::with;
 use anabranch_base::{BitRate, Instant, Ratio};
@@ -6,7 +6,8 @@ use anabranch_tcp::Config;
 use anabranch_tcp::testing::{Flow, Link, flow};
 use std::time::Duration;
 
-/// Transfers 4 MB over 10 Mbit/s and 40 ms round trip, with a queue of `queue` bytes and a loss of `percent` percent.
+/// Transfers 4 MB over a link of 10 Mbit/s with a round trip of 40 ms. `queue` is the size of the queue in bytes, and
+/// `percent` the loss.
 fn transfer(cc: &str, queue: u64, percent: u64) -> Flow {
     let config =
         with(&[("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("cc", cc), ("recovery", "sack"), ("sack", "yes")]);
@@ -26,7 +27,7 @@ fn seconds(flow: &Flow) -> f64 {
 #[test]
 fn random_losses_below_two_percent_hardly_slow_it_down() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| seconds(&transfer(cc, 100_000, 1)));
-    // The link needs 3.3 s.
+    // The link itself needs 3.3 s to carry the data.
     assert!(bbr < 4.2 && cubic > 6.0, "bbr {bbr}, cubic {cubic}");
     let [bbr, lossless] = [10, 0].map(|percent| seconds(&transfer("bbr", 100_000, percent)));
     assert!(bbr > 2.0 * lossless, "five times its limit: {bbr}, {lossless}");

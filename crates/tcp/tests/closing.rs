@@ -1,4 +1,4 @@
-//! Closing a connection, in every order (RFC 9293 §3.6).
+//! Connections that are closed in every possible order (RFC 9293 §3.6).
 
 use crate::common::*;
 use anabranch_tcp::testing::Pair;
@@ -6,7 +6,7 @@ use anabranch_tcp::{CloseReason, Event, State};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
 
-/// RFC 9293 §3.6 case 1: one side closes, the other follows.
+/// RFC 9293 §3.6 case 1: one side closes, and the other side closes after it.
 #[test]
 fn one_after_the_other() {
     let mut pair = opened(&plain());
@@ -37,7 +37,7 @@ fn one_after_the_other() {
     assert_eq!(pair.host(Left).connections() + pair.host(Right).connections(), 0);
 }
 
-/// RFC 9293 §3.6 case 3: both close at once.
+/// RFC 9293 §3.6 case 3: both sides close at the same time.
 #[test]
 fn simultaneous_close() {
     let mut pair = opened(&plain());
@@ -66,7 +66,7 @@ fn simultaneous_close() {
     );
 }
 
-/// A half-closed connection still carries data in the other direction.
+/// After one side has closed, the other side can still send data.
 #[test]
 fn half_closed() {
     let mut pair = opened(&plain());
@@ -104,8 +104,8 @@ fn half_closed() {
     assert_eq!(pair.received[0], pattern(2500));
 }
 
-/// By default a FIN is combined with unsent data. With `alone` it follows in a separate segment, and is retransmitted
-/// so.
+/// By default, a FIN is sent in the same segment as the last unsent data. With `fin=alone`, the FIN is sent in a
+/// segment of its own, and is also retransmitted without data.
 #[test]
 fn the_fin_travels_with_data_or_alone() {
     let run = |fin: &str, lost: &'static [u64], expect| {
@@ -149,7 +149,7 @@ fn the_fin_travels_with_data_or_alone() {
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
     "#]],
     );
-    // The last data is retransmitted without it.
+    // The last data is retransmitted without the FIN.
     run(
         "data",
         &[3],
@@ -186,8 +186,8 @@ fn the_fin_travels_with_data_or_alone() {
     );
 }
 
-/// tcp_fin of Linux: the acknowledgement of a FIN waits for our own FIN or for the delay. A side that has already
-/// sent its FIN acknowledges at once.
+/// tcp_fin of Linux: the acknowledgement of a FIN waits for this side's own FIN, or for the delay of acknowledgements.
+/// A side that has already sent its FIN acknowledges at once.
 #[test]
 fn the_acknowledgement_of_a_fin_waits_for_ours() {
     let run = |name: &str, closes: bool, expect| {
@@ -228,7 +228,7 @@ fn the_acknowledgement_of_a_fin_waits_for_ours() {
     );
 }
 
-/// For the retransmission timer the FIN counts as data.
+/// The retransmission timer also covers a FIN, so a lost FIN is retransmitted.
 #[test]
 fn a_lost_fin_is_sent_again() {
     let mut pair = opened(&plain());
@@ -257,7 +257,8 @@ fn a_lost_fin_is_sent_again() {
     );
 }
 
-/// RFC 9293 §3.10.7.4: the last ACK is lost: TIME-WAIT answers the FIN again, and starts anew.
+/// RFC 9293 §3.10.7.4: the last ACK is lost. The side in TIME-WAIT acknowledges the repeated FIN, and TIME-WAIT starts
+/// anew.
 #[test]
 fn the_last_ack_is_lost() {
     let mut pair = opened(&plain());
@@ -287,7 +288,7 @@ fn the_last_ack_is_lost() {
     );
 }
 
-/// RFC 9293 §3.10.5: abort sends a reset, which ends the peer's connection.
+/// RFC 9293 §3.10.5: aborting a connection sends a reset, which ends the connection at the peer, too.
 #[test]
 fn abort() {
     let mut pair = opened(&plain());
@@ -352,7 +353,7 @@ fn data_for_nobody_is_reset() {
     );
 }
 
-/// RFC 9293 §3.6.1: a new SYN with a higher sequence number may end TIME-WAIT.
+/// RFC 9293 §3.6.1: a new SYN with a higher sequence number may end TIME-WAIT, and opens a new connection.
 #[test]
 fn time_wait_makes_way() {
     let mut pair = opened(&plain());
@@ -383,8 +384,8 @@ fn time_wait_makes_way() {
     );
 }
 
-/// The host changes its address: a connection from the old address ends, and sends nothing. Without any address all
-/// connections wait.
+/// The host changes its address. Connections from the old address end, and send nothing. If the host has no address at
+/// all, its connections wait.
 #[test]
 fn a_connection_ends_with_its_address() {
     let mut pair = opened(&plain());

@@ -1,8 +1,8 @@
-//! The fast path against the slow path: the same run with the fast path on and off gives equal segments, events,
-//! reads, deadlines, counters and trace records.
+//! Compares the fast path with the slow path. A run with the fast path enabled and one with it disabled give the same
+//! segments, events, reads, deadlines, counters and trace records.
 //!
-//! A seed chooses the profile and its knobs, the size of batches, what the network loses, reorders, repeats, marks
-//! and breaks, and what the two applications do.
+//! A seed chooses the profile and its knobs, and the size of batches. It also chooses the faults of the network (loss,
+//! reordering, duplication, marks, outages), and the actions of the two applications.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds:
 //! `SEEDS=10000 cargo test --release -p anabranch-tcp --test fast_path`.
@@ -21,10 +21,10 @@ const SEEDS: u64 = 72;
 /// The number of steps of the clock.
 const STEPS: u64 = 900;
 
-/// The two ends, with the connection of each application.
+/// Two endpoints, each with the connection that its application uses.
 type Story = story::Story<Endpoint, [Option<ConnectionId>; 2]>;
 
-/// Returns a profile, in two of three seeds with a few knobs changed.
+/// Returns a profile. In two of three seeds, a few knobs are changed.
 fn configuration(seed: u64, rng: &mut Rng) -> Config {
     let mut config = Config::profile(PROFILES[seed as usize % PROFILES.len()]).expect("a profile");
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");
@@ -94,8 +94,9 @@ impl Story {
         self.told()
     }
 
-    /// One action of an application. Mostly one side sends. A read takes a part, or everything that is available. At
-    /// the end one side closes, and occasionally an end aborts or disappears.
+    /// Carries out one action of an application. Mostly one side sends. A read takes a part of the available data, or
+    /// all of it. Near the end of the run, one side closes or aborts its connection, and then the other side closes its
+    /// own.
     fn act(&mut self, end: usize, id: ConnectionId, step: u64) {
         let now = self.now;
         if self.rng.below(if end == 0 { 2 } else { 9 }) == 0 {
@@ -120,7 +121,7 @@ impl Story {
         }
     }
 
-    /// Records everything else that can be observed of an end.
+    /// Records the events and the state of an end.
     fn observe(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Accepted { id, .. } = event {

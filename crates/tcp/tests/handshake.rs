@@ -1,4 +1,4 @@
-//! Opening a connection (RFC 9293 §3.5).
+//! The handshake that opens a connection (RFC 9293 §3.5).
 
 use crate::common::*;
 use anabranch_tcp::testing::Fate;
@@ -6,7 +6,7 @@ use anabranch_tcp::{CloseReason, Event};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
 
-/// RFC 9293 §3.5: SYN, SYN-ACK, ACK; then data in both directions.
+/// RFC 9293 §3.5: SYN, SYN-ACK and ACK open a connection. Then data flows in both directions.
 #[test]
 fn three_segments_open_a_connection() {
     let pair = check(
@@ -45,7 +45,7 @@ fn three_segments_open_a_connection() {
     assert_eq!(pair.received[0], b"world");
 }
 
-/// RFC 7323, RFC 2018: all options that the modern profile offers.
+/// RFC 7323, RFC 2018: the SYN has all options that the profile `modern` offers.
 #[test]
 fn the_modern_profile_offers_its_options() {
     check(
@@ -63,7 +63,7 @@ fn the_modern_profile_offers_its_options() {
     );
 }
 
-/// Options are used only when both sides offer them.
+/// An option is used only if both sides offer it.
 #[test]
 fn options_take_two() {
     let mut pair = anabranch_tcp::testing::Pair::with(with(&[]), plain(), 1);
@@ -85,7 +85,7 @@ fn options_take_two() {
     assert_eq!(info.mss, 1000);
 }
 
-/// RFC 6298 §5: the SYN is retransmitted after an RTO, which doubles each time. The initial window is then one
+/// RFC 6298 §5: a lost SYN is retransmitted after an RTO, which doubles each time. The initial window is then one
 /// segment.
 #[test]
 fn a_lost_syn_is_sent_again() {
@@ -118,7 +118,7 @@ fn a_lost_syn_is_sent_again() {
     );
 }
 
-/// The SYN-ACK has its own timer.
+/// The side that has sent a SYN-ACK also has a timer, and retransmits a lost SYN-ACK.
 #[test]
 fn a_lost_syn_ack_is_sent_again() {
     check(
@@ -141,7 +141,7 @@ fn a_lost_syn_ack_is_sent_again() {
     );
 }
 
-/// The last acknowledgement of the handshake may be lost, because data carries it too.
+/// If the last ACK of the handshake is lost, the first data completes the handshake, because it carries an ACK.
 #[test]
 fn data_completes_the_handshake() {
     check(
@@ -167,7 +167,7 @@ fn data_completes_the_handshake() {
     );
 }
 
-/// An unanswered SYN fails after the configured number of retries.
+/// If a SYN is never answered, the attempt fails after the configured number of retries.
 #[test]
 fn nobody_answers() {
     let pair = check(
@@ -193,7 +193,7 @@ fn nobody_answers() {
     ));
 }
 
-/// RFC 9293 §3.10.7.1: a port without a listener answers with a reset.
+/// RFC 9293 §3.10.7.1: a SYN to a port without a listener is answered by a reset.
 #[test]
 fn a_closed_port_refuses() {
     let pair = check(
@@ -214,7 +214,7 @@ fn a_closed_port_refuses() {
     assert!(matches!(pair.events[..], [(_, _, Event::Closed { reason: CloseReason::Refused, .. })]));
 }
 
-/// RFC 9293 §3.5: both sides send a SYN at once.
+/// RFC 9293 §3.5: both sides send a SYN at the same time.
 #[test]
 fn simultaneous_open() {
     check(
@@ -223,7 +223,7 @@ fn simultaneous_open() {
         |pair| {
             pair.judge(|_, side, n, _| if (side, n) == (Left, 1) { Fate::Lose } else { Fate::Arrive });
             pair.connect();
-            // A SYN of the peer's own.
+            // This SYN seems to come from the peer, which opens the connection, too.
             pair.forge(Left, Flags::SYN, 1000, 0, b"");
             pair.forge(Left, Flags::ACK, 1001, 1, b"");
         },
@@ -238,7 +238,8 @@ fn simultaneous_open() {
     );
 }
 
-/// RFC 9293 §3.10.7.3: an acknowledgement of a number that was never sent is answered by a reset, and ignored.
+/// RFC 9293 §3.10.7.3: in SYN-SENT, an acknowledgement of a number that was never sent is answered by a reset.
+/// Otherwise it is ignored.
 #[test]
 fn a_wrong_ack_in_syn_sent_is_reset() {
     check(
@@ -263,7 +264,8 @@ fn a_wrong_ack_in_syn_sent_is_reset() {
     );
 }
 
-/// The backlog limits half-open connections. A SYN beyond it is dropped and retransmitted.
+/// The backlog limits the number of half-open connections. A SYN beyond the limit is dropped, and the client
+/// retransmits it.
 #[test]
 fn the_backlog_drops_silently() {
     let mut pair =
@@ -272,7 +274,7 @@ fn the_backlog_drops_silently() {
         "backlog of one",
         &mut pair,
         |pair| {
-            // The ACK of the first is lost: it stays half-open for a second.
+            // The ACK of the first handshake is lost, so the connection remains half-open for a second.
             pair.judge(|_, side, n, _| if side == Left && n == 3 { Fate::Lose } else { Fate::Arrive });
             pair.connect();
             pair.run_until(at(60));
@@ -300,8 +302,8 @@ fn the_backlog_drops_silently() {
     assert_eq!(pair.host(Right).dropped().backlog, 2, "the second SYN, twice");
 }
 
-/// The application does not accept connections: the last ACK of a further handshake is dropped without a reset, and
-/// repeated.
+/// The application accepts no connections, and the accept queue is full. The last ACK of a handshake is then dropped
+/// without a reset. The SYN-ACK and the ACK are repeated.
 #[test]
 fn a_slow_acceptor_is_waited_for() {
     let mut pair = anabranch_tcp::testing::Pair::with(plain(), plain_with(&[("backlog", "2")]), 1);
@@ -309,7 +311,7 @@ fn a_slow_acceptor_is_waited_for() {
         "slow acceptor",
         &mut pair,
         |pair| {
-            // Both handshakes have started when the queue fills up.
+            // Both handshakes have started when the accept queue becomes full.
             pair.connect();
             pair.run_until(at(20));
             pair.connect();
@@ -340,8 +342,8 @@ fn a_slow_acceptor_is_waited_for() {
     assert!(pair.host(Right).dropped().backlog > 0);
 }
 
-/// RFC 5681 §3.1: after a lost SYN the initial window is one segment. RFC 6928 §2: with a large initial window only
-/// after more than one loss.
+/// RFC 5681 §3.1: after a lost SYN, the initial window is one segment. RFC 6928 §2: with a large initial window, this
+/// happens only after more than one loss.
 #[test]
 fn lost_syns_and_the_initial_window() {
     for (iw, lost, segments) in

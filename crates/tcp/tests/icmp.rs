@@ -1,4 +1,4 @@
-//! ICMP messages (RFC 9293 §3.9.2.2, RFC 5927), and IPv6.
+//! Tests of ICMP messages (RFC 9293 §3.9.2.2, RFC 5927), of the user timeout, and of IPv6.
 
 use crate::common::*;
 use anabranch_base::{Engine, IcmpKind, Instant, Rng};
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Keeps the last packet that the left side has sent; with `lose` all packets are lost.
+/// Returns a cell with the last packet that the left side has sent. If `lose` is set, all packets are lost.
 fn remember(pair: &mut Pair, lose: bool) -> Rc<RefCell<Vec<u8>>> {
     let last = Rc::new(RefCell::new(Vec::new()));
     let keep = last.clone();
@@ -28,7 +28,7 @@ fn closed(pair: &Pair) -> Option<CloseReason> {
     })
 }
 
-/// A hard error ends a connection that is still opening.
+/// An ICMP message about a hard error ends a connection whose handshake is not complete.
 #[test]
 fn a_hard_error_ends_an_attempt() {
     let mut pair = Pair::new(&plain());
@@ -39,7 +39,7 @@ fn a_hard_error_ends_an_attempt() {
     assert_eq!(closed(&pair), Some(CloseReason::Unreachable(3)));
 }
 
-/// A soft error is remembered, and reported if the attempt fails.
+/// An ICMP message about a soft error is remembered. If the attempt to connect fails, it is reported as the reason.
 #[test]
 fn a_soft_error_is_remembered() {
     let mut pair = Pair::new(&plain_with(&[("syn_retries", "1")]));
@@ -52,7 +52,8 @@ fn a_soft_error_is_remembered() {
     assert_eq!(closed(&pair), Some(CloseReason::Unreachable(1)));
 }
 
-/// RFC 5927 §4, §5.2: an open connection is not affected, and messages about data that is not in flight are ignored.
+/// RFC 5927 §4, §5.2: ICMP messages do not end an open connection. Messages that quote data which is not in flight are
+/// ignored.
 #[test]
 fn an_open_connection_takes_no_harm() {
     let mut pair = opened(&plain());
@@ -61,14 +62,14 @@ fn an_open_connection_takes_no_harm() {
     let quoted = last.borrow()[..8].to_vec();
     pair.icmp(Left, IcmpKind::Unreachable(3), &quoted);
     pair.settle();
-    // The quoted data is already acknowledged.
+    // The quoted data is already acknowledged, so it is not in flight.
     pair.icmp(Left, IcmpKind::TooBig(600), &quoted);
     assert_eq!(closed(&pair), None);
     assert_eq!(pair.received[1], b"data");
     assert_eq!(pair.info(Left).mss, 1000);
 }
 
-/// The user timeout ends a silent connection before the retries do.
+/// The user timeout ends a connection whose peer does not answer, before the number of retries is used up.
 #[test]
 fn user_timeout() {
     let mut pair = opened(&plain_with(&[("user_timeout", "5s")]));
@@ -79,7 +80,7 @@ fn user_timeout() {
     assert!(pair.now < at(8_000));
 }
 
-/// The same over IPv6: pseudo-header, MSS of 1440.
+/// A connection over IPv6 uses the pseudo-header of IPv6, and an MSS of 1440.
 #[test]
 fn over_ipv6() {
     let ips: [IpAddr; 2] = ["2001:db8::1".parse().expect("v6"), "2001:db8::2".parse().expect("v6")];

@@ -1,11 +1,12 @@
-//! Behaviour that the profile `modern` copies from Linux and that the RFCs do not require, one property per test.
+//! Behaviour that the profile `modern` copies from Linux and that the RFCs do not require. Each test checks one
+//! property.
 
 use crate::common::*;
 use anabranch_tcp::testing::{Fate, Pair};
 use expect_test::expect;
 use std::time::Duration;
 
-/// An open connection with SACK recovery that detects losses by time.
+/// Returns a pair with an open connection that uses SACK recovery and detects losses by time.
 fn sacked(changes: &[(&str, &str)]) -> Pair {
     let mut config =
         plain_with(&[("sack", "yes"), ("recovery", "sack"), ("rack", "yes"), ("prr", "yes"), ("iw", "10")]);
@@ -13,8 +14,8 @@ fn sacked(changes: &[(&str, &str)]) -> Pair {
     opened(&config)
 }
 
-/// Only three segments of a large window are in flight when one is lost. RFC 5681 §3.1 sets the threshold to two
-/// segments, Linux to half of the window.
+/// Only three segments of a large window are in flight when one of them is lost. RFC 5681 §3.1 sets the slow-start
+/// threshold to two segments, and Linux to half of the window.
 #[test]
 fn the_threshold_is_of_the_window() {
     for (unit, ssthresh) in [("bytes", "flight"), ("bytes", "window"), ("segments", "window")] {
@@ -33,8 +34,8 @@ fn the_threshold_is_of_the_window() {
     }
 }
 
-/// In a window counted in segments every segment counts fully: ten of twenty small segments are sent at once. A
-/// window counted in bytes allows all of them.
+/// If the window is counted in segments, a small segment counts as a whole one: ten of twenty are sent at once. If the
+/// window is counted in bytes, all twenty are sent.
 #[test]
 fn a_small_segment_counts_whole() {
     for (unit, expected) in [("bytes", 20), ("segments", 10)] {
@@ -49,7 +50,7 @@ fn a_small_segment_counts_whole() {
     }
 }
 
-/// tcp_cwnd_reduction: recovery in a window of segments sends whole segments only.
+/// tcp_cwnd_reduction: if the window is counted in segments, a recovery sends whole segments only.
 #[test]
 fn a_repair_in_a_window_of_segments() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window")]);
@@ -57,7 +58,7 @@ fn a_repair_in_a_window_of_segments() {
         "a repair in a window of segments",
         &mut pair,
         |pair| {
-            // The n-th packet is delayed by n milliseconds, and the second is lost.
+            // The packet numbered n is delayed by n milliseconds, except for the second, which is lost.
             let mut n = 0;
             pair.judge(move |_, side, _, bytes| {
                 let full = side == Left && bytes.len() > 1000;
@@ -112,7 +113,8 @@ fn a_repair_in_a_window_of_segments() {
     assert_eq!(pair.info(Left).ssthresh, 5_000);
 }
 
-/// Linux pushes the end of a burst of more than one segment; a sender far from its peer sends in twos.
+/// Like Linux, the sender sets PSH at the end of a burst of more than one segment. If the round trip is long, a burst
+/// has two segments.
 #[test]
 fn the_end_of_a_burst_is_pushed() {
     let mut pair = sacked(&[("push", "burst")]);
@@ -152,7 +154,8 @@ fn the_end_of_a_burst_is_pushed() {
     pair.settle();
 }
 
-/// A pushed segment is acknowledged as soon as it is read, although acknowledgements are delayed.
+/// With `ack_push=yes`, a segment with PSH is acknowledged as soon as it is read, although acknowledgements are
+/// delayed.
 #[test]
 fn a_pushed_segment_is_acknowledged_when_it_is_read() {
     let mut pair = sacked(&[("ack_push", "yes"), ("delack", "40ms")]);
@@ -172,14 +175,14 @@ fn a_pushed_segment_is_acknowledged_when_it_is_read() {
                0.200  A ◄── B   ACK           seq=1 ack=3001 win=60000
         "#]],
     );
-    // Without it the acknowledgement of the third waits for the delay.
+    // With `ack_push=no`, the acknowledgement of the third segment is delayed.
     let mut pair = sacked(&[("delack", "40ms")]);
     pair.write(Left, &pattern(3_000));
     pair.run_for(Duration::from_millis(60));
     assert!(!pair.ladder().contains("ack=3001"));
 }
 
-/// HyStart ends slow start before the queue is full. Linux has it in CUBIC, not in Reno.
+/// HyStart ends slow start before the queue is full. Linux uses HyStart with CUBIC, but not with Reno.
 #[test]
 fn slow_start_ends_before_the_queue_is_full() {
     use anabranch_base::{BitRate, Instant, Ratio};
@@ -199,8 +202,8 @@ fn slow_start_ends_before_the_queue_is_full() {
     assert!(lost("reno", "linux") > 20, "{}", lost("reno", "linux"));
 }
 
-/// tcp_enter_loss: segments sent less than a round trip before a timeout are not considered lost. The window is their
-/// number plus one segment.
+/// tcp_enter_loss: segments that were sent less than a round trip before a timeout do not count as lost. The window
+/// becomes their number plus one segment.
 #[test]
 fn after_a_timeout_the_window_is_what_may_still_arrive() {
     let lost_after_a_round_trip = |unit| {
@@ -217,7 +220,7 @@ fn after_a_timeout_the_window_is_what_may_still_arrive() {
             wait += Duration::from_millis(1);
             pair.run_for(Duration::from_millis(1));
         }
-        // The same, with more data written shortly before the timeout.
+        // Sends the same data again, and more data shortly before the timeout.
         let mut pair = lost_after_a_round_trip(unit);
         pair.run_for(wait - Duration::from_millis(20));
         pair.write(Left, &pattern(3_000));
@@ -227,13 +230,13 @@ fn after_a_timeout_the_window_is_what_may_still_arrive() {
     }
 }
 
-/// tcp_enter_loss: a timeout during a recovery belongs to the same loss: in a window of segments the threshold is not
-/// halved again.
+/// tcp_enter_loss: a timeout during a recovery belongs to the loss that caused the recovery. If the window is counted
+/// in segments, the slow-start threshold is not halved again.
 #[test]
 fn a_timeout_in_a_repair_halves_nothing_again() {
     for (unit, thresholds) in [("bytes", [5_500, 2_750]), ("segments", [5_000, 5_000])] {
         let mut pair = sacked(&[("cwnd_unit", unit), ("ssthresh", "window"), ("tlp", "no")]);
-        // The second of ten segments is lost, and so are its retransmissions.
+        // The second of ten segments is lost, and so are all its retransmissions.
         let mut n = 0;
         pair.judge(move |_, side, _, bytes| {
             let full = side == Left && bytes.len() > 1000;
@@ -250,16 +253,17 @@ fn a_timeout_in_a_repair_halves_nothing_again() {
     }
 }
 
-/// tcp_rack_reo_timeout: a segment that the reordering timer marks as lost is retransmitted as if one segment had
-/// been delivered. So recovery is one segment ahead: when more losses are detected at 0.375, three segments are sent
-/// at once instead of two.
+/// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, it is retransmitted as if one segment had
+/// been delivered. The recovery is then one segment ahead. So when more losses are detected at 0.375, three segments
+/// are sent at once instead of two.
 #[test]
 fn the_reordering_timer_counts_as_a_delivery() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window"), ("iw", "20")]);
     let mut repaired = false;
     pair.judge(move |_, side, _, bytes| {
-        // The position in the stream, in thousands of bytes. Two segments that arrive at once are too few to count;
-        // the others arrive one by one, long after the timer.
+        // `n` is the position in the stream in thousands of bytes. Two segments arrive behind the lost one at once,
+        // which is too few to count as three duplicates. The other segments arrive one by one, long after the
+        // reordering timer.
         let full = (side == Left && bytes.len() > 1000).then(|| &bytes[bytes.len() - 1000..]);
         match full.and_then(|data| pattern(40_000).chunks(1000).position(|thousand| thousand == data)) {
             Some(1) if !std::mem::replace(&mut repaired, true) => Fate::Lose,

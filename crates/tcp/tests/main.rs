@@ -1,4 +1,4 @@
-//! Tests of the engine, by topic.
+//! Tests of the TCP engine, with a module for each topic.
 
 mod acks;
 mod bbr;

@@ -1,11 +1,12 @@
-//! ECN (RFC 3168) and PAWS (RFC 7323 §5).
+//! Tests of ECN (RFC 3168) and PAWS (RFC 7323 §5).
 
 use crate::common::*;
 use anabranch_tcp::testing::Fate;
 use anabranch_wire::tcp::{Flags, Header, Options, Seq, Timestamps};
 use expect_test::expect;
 
-/// RFC 3168 §6.1: ECN is offered and accepted. A mark is echoed until CWR, and causes one reduction.
+/// RFC 3168 §6.1: ECN is offered and accepted. A CE mark is echoed until a CWR arrives, and causes one reduction of the
+/// window.
 #[test]
 fn ecn() {
     let config = plain_with(&[("ecn", "yes"), ("iw", "4")]);
@@ -52,7 +53,7 @@ fn ecn() {
     assert_eq!(pair.stats(Left).retransmitted_fast, 0);
 }
 
-/// ECN is not used with a peer that lacks it.
+/// ECN is not used if the peer does not support it.
 #[test]
 fn ecn_takes_two() {
     let mut pair = anabranch_tcp::testing::Pair::with(plain_with(&[("ecn", "yes")]), plain(), 1);
@@ -63,7 +64,7 @@ fn ecn_takes_two() {
     assert!(!pair.ladder().contains("ECT"));
 }
 
-/// RFC 7323 §5.3 R1: a segment with an old timestamp is answered and dropped.
+/// RFC 7323 §5.3 R1: a segment with an old timestamp is dropped, and answered by an ACK.
 #[test]
 fn paws() {
     let mut pair = opened(&plain_with(&[("timestamps", "yes")]));
@@ -83,7 +84,7 @@ fn paws() {
         options: Options { timestamps: Some(Timestamps { value: 0, echo: 0 }), ..Options::default() },
     };
     let before = pair.stats(Right);
-    // One of the two is older than the last timestamp, whatever the clock's initial value.
+    // One of the two timestamps is older than the last one, whatever the initial value of the peer's clock is.
     for value in [0, 1 << 31] {
         let options = Options { timestamps: Some(Timestamps { value, echo: 0 }), ..Options::default() };
         pair.forge_header(Right, &Header { options, seq: Seq(old.seq.0 - 1000), ..old }, b"ancient");
@@ -92,7 +93,8 @@ fn paws() {
     assert_eq!(pair.received[1], b"new");
 }
 
-/// RFC 3168 §6.1.2: CWR also reports a reduction after a loss; marks in the same window cause no other reduction.
+/// RFC 3168 §6.1.2: a CWR also reports a reduction of the window after a loss. CE marks in the same window cause no
+/// other reduction.
 #[test]
 fn a_loss_is_told_by_cwr() {
     let mut pair = opened(&plain_with(&[("ecn", "yes"), ("sack", "yes"), ("recovery", "sack"), ("iw", "8")]));
@@ -145,7 +147,8 @@ fn a_loss_is_told_by_cwr() {
     assert_eq!(pair.received[1], pattern(14_000));
 }
 
-/// RFC 3168 §6.1.2: a mark and a loss in one window cause a single reduction, whichever is detected first.
+/// RFC 3168 §6.1.2: a CE mark and a loss in the same window cause a single reduction, no matter which is detected
+/// first.
 #[test]
 fn a_mark_and_a_loss_reduce_once() {
     for marked in [5, 8] {

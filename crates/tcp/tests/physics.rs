@@ -1,4 +1,4 @@
-//! Long flows against ns-2.35 (`benches/physics/ns2/figures.csv`) and the Mathis formula.
+//! Compares long transfers with ns-2.35 (`benches/physics/ns2/figures.csv`) and with the Mathis formula.
 
 use crate::common::change;
 use anabranch_base::time::Duration;
@@ -8,7 +8,8 @@ use anabranch_tcp::{Config, Stats};
 
 const SECONDS: u64 = 400;
 
-/// Goodput in segments per second over 10 Mbit/s and 100 ms, mean of three seeds.
+/// Returns the goodput in segments per second, and the sum of the senders' counters. The link has 10 Mbit/s and a round
+/// trip of 100 ms. The goodput is the mean of three seeds.
 fn goodput(changes: &[(&str, &str)], loss: (u64, u64)) -> (f64, Stats) {
     let mut config = Config::profile("ns2").expect("a profile");
     change(&mut config, &[("mss", "1460B"), ("rcvbuf", "1460000B"), ("sndbuf", "4MB"), ("tick", "1ms")]);
@@ -29,7 +30,8 @@ fn goodput(changes: &[(&str, &str)], loss: (u64, u64)) -> (f64, Stats) {
     (bytes as f64 / 1460.0 / (3 * SECONDS) as f64, stats)
 }
 
-/// Agent of ns-2, our recovery, minimum RTO, segments per second at 1, 2 and 3 % loss (means of ten seeds).
+/// The results of ns-2. Each row has the agent of ns-2, our recovery algorithm, the minimum RTO, and the segments per
+/// second at 1, 2 and 3 % loss (means of ten seeds).
 const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
     ("Reno", "reno", "1s", [67.7, 42.9, 31.5]),
     ("Newreno", "newreno", "1s", [76.1, 50.2, 38.9]),
@@ -39,14 +41,15 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
     ("Sack1", "sack", "200ms", [75.0, 49.5, 38.9]),
 ];
 
-/// At 1 to 3 % loss the goodput is within 15 % of ns-2.
+/// At 1 to 3 % loss, the goodput is within 15 % of that of ns-2.
 ///
-/// There are two known differences, and in both we follow the RFCs. First, `TcpAgent::slowdown` of ns-2 halves its
-/// window. RFC 5681 §3.1 eq. 4 halves the outstanding data (without limited transmit), which is less after losses.
-/// With ns-2's rule NewReno changes from 3 to 6 % below to 0 to 4 % below, and SACK from 1 to 3 % below to 1 to 5 %
-/// above. The rest is due to `Sack1TcpAgent`: its `pipe_` counts lost segments as in flight until the recovery is
-/// over, while RFC 6675 subtracts them. So it sends one segment less per loss, and it discards its scoreboard when a
-/// recovery ends.
+/// There are two known differences. In both, this implementation follows the RFCs. First, `TcpAgent::slowdown` of ns-2
+/// halves its window. RFC 5681 §3.1 eq. 4 halves the outstanding data (without limited transmit), which is less after
+/// losses. With the rule of ns-2, NewReno changes from 3 to 6 % below ns-2 to 0 to 4 % below, and SACK from 1 to 3 %
+/// below to 1 to 5 % above.
+///
+/// Second, `pipe_` of `Sack1TcpAgent` counts lost segments as in flight until the recovery is over, while RFC 6675
+/// subtracts them. So ns-2 sends one segment less per loss. It also discards its scoreboard when a recovery ends.
 #[test]
 fn as_ns2() {
     let mut wrong = 0;
@@ -66,8 +69,8 @@ fn as_ns2() {
     assert_eq!(wrong, 0, "beyond 15 % of ns-2");
 }
 
-/// At 0.1 % loss the goodput is within 15 % of Mathis: segments per second = sqrt(3 / (2·b·p)) / RTT, with b = 2 if
-/// the window grows per acknowledgement, and 1 if per byte.
+/// At 0.1 % loss, the goodput is within 15 % of the Mathis formula: segments per second = sqrt(3 / (2·b·p)) / RTT. p is
+/// the loss. b is 2 if the window grows with each acknowledgement, and 1 if it grows with the acknowledged bytes.
 #[test]
 fn as_mathis() {
     let mut wrong = 0;

@@ -1,18 +1,18 @@
-//! Losses detected by time, and tail loss probes (RFC 8985).
+//! Loss detection by time, and tail loss probes (RFC 8985).
 
 use crate::common::*;
 use anabranch_tcp::testing::{Fate, Pair};
 use expect_test::expect;
 use std::time::Duration;
 
-/// An open connection that detects losses by time.
+/// Returns a pair with an open connection that detects losses by time.
 fn timed(changes: &[(&str, &str)]) -> Pair {
     let mut config = plain_with(&[("sack", "yes"), ("recovery", "sack"), ("rack", "yes"), ("tlp", "yes")]);
     change(&mut config, changes);
     opened(&config)
 }
 
-/// RFC 8985 §7.3: the last segment is lost: after two round trips it is sent again, long before the RTO.
+/// RFC 8985 §7.3: the last segment is lost. A probe sends it again after two round trips, long before the RTO.
 #[test]
 fn the_probe_repairs_the_tail() {
     let mut pair = timed(&[]);
@@ -42,7 +42,8 @@ fn the_probe_repairs_the_tail() {
     assert_eq!(pair.received[1], pattern(4_000));
 }
 
-/// RFC 8985 §7.3, §6.2: the end of a window is lost: the answer to the probe reveals the losses before it.
+/// RFC 8985 §7.3, §6.2: several segments at the end of a window are lost. A probe sends the last one again, and its
+/// answer shows that the others are lost.
 #[test]
 fn the_probe_betrays_a_longer_tail() {
     let mut pair = timed(&[("iw", "8")]);
@@ -83,8 +84,8 @@ fn the_probe_betrays_a_longer_tail() {
     assert_eq!(pair.received[1], pattern(8_000));
 }
 
-/// RFC 8985 §7.3: if there is new data that the peer's window allows, it is the probe, whatever the congestion
-/// window.
+/// RFC 8985 §7.3: if there is new data that fits into the peer's window, it is sent as the probe. The congestion window
+/// does not matter.
 #[test]
 fn new_data_is_the_better_probe() {
     let mut pair = timed(&[]);
@@ -119,7 +120,7 @@ fn new_data_is_the_better_probe() {
     assert_eq!(pair.received[1], pattern(5_000));
 }
 
-/// RFC 8985 §6.2 step 4: a segment that was overtaken by at most a quarter of the round trip is late, not lost.
+/// RFC 8985 §6.2 step 4: a segment that is late by at most a quarter of the round trip does not count as lost.
 #[test]
 fn reordering_within_the_window_is_tolerated() {
     let mut pair = timed(&[]);
@@ -148,7 +149,8 @@ fn reordering_within_the_window_is_tolerated() {
     assert_eq!((stats.retransmitted_fast, stats.fast_recoveries, stats.timeouts), (0, 0, 0));
 }
 
-/// RFC 8985 §6.2 step 5: two acknowledgements report a gap, too few to count: the reordering timer decides.
+/// RFC 8985 §6.2 step 5: only two acknowledgements report a gap, which is too few for a fast retransmission. The
+/// reordering timer detects the loss.
 #[test]
 fn a_hole_that_nobody_counts_is_lost_by_the_timer() {
     let mut pair = timed(&[]);
@@ -177,7 +179,7 @@ fn a_hole_that_nobody_counts_is_lost_by_the_timer() {
     assert_eq!((stats.retransmitted_fast, stats.tail_probes, stats.timeouts), (1, 0, 0));
 }
 
-/// RFC 8985 §6.2: the loss of a retransmission is detected through segments that were sent after it.
+/// RFC 8985 §6.2: the loss of a retransmission is detected when segments that were sent after it arrive.
 #[test]
 fn a_lost_retransmission_is_retransmitted() {
     let mut pair = timed(&[("iw", "8")]);
@@ -187,7 +189,7 @@ fn a_lost_retransmission_is_retransmitted() {
         |pair| {
             let mut copies = 0;
             pair.judge(move |_, side, _, bytes| {
-                // The second segment of the stream, recognized by its content.
+                // The second segment of the stream is recognized by its content. Its first two transmissions are lost.
                 let second = side == Left && bytes.ends_with(&pattern(2_000)[1_990..]);
                 copies += u32::from(second);
                 if second && copies <= 2 { Fate::Lose } else { Fate::Arrive }

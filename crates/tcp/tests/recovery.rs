@@ -1,4 +1,4 @@
-//! Losses detected by acknowledgements without SACK (RFC 5681, 6582, 3042).
+//! Loss detection by duplicate acknowledgements without SACK (RFC 5681, 6582, 3042).
 
 use crate::common::*;
 use expect_test::expect;
@@ -328,7 +328,8 @@ fn newreno_3() {
     );
 }
 
-/// RFC 3042 §2: with a small window, limited transmit produces the third duplicate acknowledgement.
+/// RFC 3042 §2: if the window is small, limited transmit sends new data, which causes the third duplicate
+/// acknowledgement.
 #[test]
 fn limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "yes"), ("iw", "3")]));
@@ -364,7 +365,7 @@ fn limited_transmit() {
     assert_eq!(pair.stats(Left).timeouts, 0);
 }
 
-/// Without it the same loss waits for the timer.
+/// Without limited transmit, the retransmission timer must detect a loss in a small window.
 #[test]
 fn no_limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "no"), ("iw", "3")]));

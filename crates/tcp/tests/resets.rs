@@ -43,8 +43,8 @@ fn a_reset_in_the_window_is_challenged() {
     );
 }
 
-/// RFC 5961 §4.2: a SYN on an open connection is answered by a challenge ACK; a peer that restarted answers that with
-/// a reset.
+/// RFC 5961 §4.2: a SYN on an open connection is answered by a challenge ACK. A peer that has restarted answers the
+/// challenge ACK by a reset.
 #[test]
 fn a_syn_in_the_window_is_challenged() {
     let mut pair = opened(&plain());
@@ -63,7 +63,8 @@ fn a_syn_in_the_window_is_challenged() {
     );
 }
 
-/// RFC 5961 §5.2 and §7: acknowledgements of data that was never sent are answered, at a limited rate.
+/// RFC 5961 §5.2 and §7: acknowledgements of data that was never sent are answered by challenge ACKs, at a limited
+/// rate.
 #[test]
 fn challenges_are_limited() {
     let mut pair = opened(&plain());
@@ -74,8 +75,8 @@ fn challenges_are_limited() {
     assert_eq!(pair.stats(Right).acks_sent, 10);
 }
 
-/// RFC 9293 §3.5.2: segments of unknown connections: with ACK, the reset takes its number; without, it acknowledges.
-/// A reset is never answered.
+/// RFC 9293 §3.5.2: a segment of an unknown connection is answered by a reset. If the segment has an ACK, the reset has
+/// the acknowledged number. Otherwise the reset acknowledges the segment. A reset is never answered.
 #[test]
 fn strangers_are_reset() {
     let mut pair = opened(&plain());
@@ -110,7 +111,7 @@ fn strangers_are_reset() {
     assert_eq!(pair.host(Right).dropped().stray, 4);
 }
 
-/// RFC 9293 §3.10.7.4: data before and after the window is answered with the expected sequence number.
+/// RFC 9293 §3.10.7.4: data before the window or after it is answered by an ACK with the expected sequence number.
 #[test]
 fn data_outside_the_window_is_answered() {
     let mut pair = opened(&plain());
@@ -137,8 +138,8 @@ fn data_outside_the_window_is_answered() {
     assert_eq!(pair.received[1], b"0123456789");
 }
 
-/// RFC 5961 §5.2: an acknowledgement older than the largest window cannot come from an honest peer: it is answered,
-/// and its data is not accepted.
+/// RFC 5961 §5.2: an acknowledgement older than the largest window cannot come from an honest peer. It is answered by a
+/// challenge ACK, and the segment's data is not accepted.
 #[test]
 fn an_ancient_acknowledgement_is_challenged() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "4000B"), ("mss", "1000B")]));

@@ -1,4 +1,4 @@
-//! No input makes the engine panic, and the order of the polls does not matter.
+//! Tests that no input makes the engine panic, and that the order of polls does not matter.
 
 use crate::common::*;
 use anabranch_base::{Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
@@ -13,7 +13,7 @@ fn packet(side: Side, payload: &[u8], ecn: Ecn) -> Packet<'_> {
     Packet { source, target, ecn, tag: 7, payload }
 }
 
-/// Packets of a connection, with random bytes changed and the checksum corrected.
+/// Packets of a connection are changed at random, and their checksums are corrected. The engine does not panic.
 #[test]
 fn mutated_and_random_segments_do_no_harm() {
     for seed in 0..200 {
@@ -70,7 +70,7 @@ fn mutated_and_random_segments_do_no_harm() {
                         },
                     };
                     let (source, target) = if side == Left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
-                    // The quoted packet was sent in the other direction.
+                    // An ICMP message quotes a packet that was sent in the other direction.
                     let quoted =
                         seen.borrow().iter().rev().find(|(to, _)| *to != side).map(|(_, b)| b.clone());
                     let quoted = quoted.unwrap_or_default();
@@ -84,7 +84,7 @@ fn mutated_and_random_segments_do_no_harm() {
                 }
             }
         }
-        // Random bytes.
+        // Packets and ICMP messages with random bytes do no harm either.
         for _ in 0..200 {
             let mut bytes = vec![0; rng.below(100) as usize];
             rng.fill(&mut bytes);
@@ -100,7 +100,7 @@ fn mutated_and_random_segments_do_no_harm() {
     }
 }
 
-/// A flood of SYNs and of segments of unknown connections takes bounded memory.
+/// A flood of SYNs, and of segments of unknown connections, takes a bounded amount of memory.
 #[test]
 fn floods_are_bounded() {
     let mut pair = Pair::with(plain(), plain_with(&[("backlog", "8")]), 3).silent();
@@ -126,7 +126,7 @@ fn floods_are_bounded() {
     assert!(answers <= 8 + 1024, "{answers}");
 }
 
-/// Returns the output of an endpoint, polled in an order drawn from `order`.
+/// Returns the output of two endpoints. They are polled in a random order that `order` decides.
 fn transcript(config: &Config, order: u64) -> Vec<String> {
     let mut rng = Rng::new(order);
     let mut hosts = [LEFT, RIGHT].map(|ip| Endpoint::new(config.clone(), vec![ip], Rng::new(5)));
@@ -139,7 +139,7 @@ fn transcript(config: &Config, order: u64) -> Vec<String> {
     let mut batch = SendBatch::new(1);
     let mut count = 0;
     for round in 0..120 {
-        // One mutation of each side, then its polls in any order.
+        // After each call that may change the state of a side, the outputs of that side are polled in random order.
         let arriving = std::mem::take(&mut flights);
         now = now.plus_nanos(10_000_000);
         for (to, bytes) in arriving {
@@ -216,7 +216,7 @@ fn poll(
     }
 }
 
-/// The first guarantee of `Engine`: between two mutations the polls may come in any order.
+/// The first guarantee of `Engine`: between two calls that change the state, the polls may come in any order.
 #[test]
 fn the_order_of_polls_does_not_matter() {
     for config in [plain(), with(&[]), with(&[("rcvbuf", "4000B"), ("nagle", "no"), ("sndbuf", "20kB")])] {

@@ -1,4 +1,4 @@
-//! Both sides open the same connection at once (RFC 9293 §3.5), with two real endpoints.
+//! Two real endpoints open the same connection at the same time (RFC 9293 §3.5).
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
@@ -19,7 +19,7 @@ struct Both {
     received: [Vec<u8>; 2],
     flying: BTreeMap<(Instant, usize), (usize, Vec<u8>)>,
     sent: usize,
-    /// Numbers of the packets to lose.
+    /// The numbers of the packets that are lost.
     lost: &'static [usize],
     ladder: Ladder,
 }
@@ -109,7 +109,7 @@ impl Both {
         self.now = until;
     }
 
-    /// Checks that both sides open the connection once, and can use it.
+    /// Runs until `until_ms`. Checks that each side opens the connection once, and can send on it.
     fn check(&mut self, until_ms: u64, expected: Expect) {
         self.run(until_ms);
         expected.assert_eq(&format!("both at once\n{}", self.ladder.text()));
@@ -125,7 +125,7 @@ impl Both {
     }
 }
 
-/// RFC 9293 §3.5, figure 7: the SYNs cross.
+/// RFC 9293 §3.5, figure 7: the SYNs of both sides cross.
 #[test]
 fn the_syns_cross() {
     let mut both = Both::new(1, &[]);
@@ -145,7 +145,7 @@ fn the_syns_cross() {
     );
 }
 
-/// A SYN-ACK is lost: the peer's SYN-ACK suffices, or it is sent again.
+/// A SYN-ACK is lost. The SYN-ACK of the other side suffices, or the lost one is sent again.
 #[test]
 fn a_syn_ack_is_lost() {
     let mut both = Both::new(2, &[3]);
@@ -164,7 +164,7 @@ fn a_syn_ack_is_lost() {
     );
 }
 
-/// One SYN is lost: the other side's opens the connection.
+/// One of the two SYNs is lost. The other side's SYN opens the connection.
 #[test]
 fn a_syn_is_lost() {
     let mut both = Both::new(3, &[1]);

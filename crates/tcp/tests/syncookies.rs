@@ -1,4 +1,4 @@
-//! A listener without memory for all its handshakes (RFC 4987 §3.6).
+//! SYN cookies, for a listener that cannot remember all its handshakes (RFC 4987 §3.6).
 
 use crate::common::*;
 use anabranch_tcp::testing::{Fate, Pair};
@@ -22,14 +22,14 @@ fn flood(pair: &mut Pair, count: u16) {
     }
 }
 
-/// RFC 4987 §3.6: while a flood fills the backlog an honest peer can connect, with all its options. The listener
-/// keeps no more connections than its backlog.
+/// RFC 4987 §3.6: while a flood of SYNs fills the backlog, an honest peer can connect, with all its options. The
+/// listener remembers no more connections than its backlog allows.
 #[test]
 fn an_honest_peer_gets_in_through_a_flood() {
     for (syncookies, gets_in) in [("auto", true), ("no", false)] {
         let server = with(&[("syncookies", syncookies), ("backlog", "8"), ("timestamps", "yes")]);
         let mut pair = Pair::with(with(&[("timestamps", "yes")]), server, 1).silent();
-        // The ports of the flood do not answer.
+        // Packets to the ports of the flood are lost, so these ports never answer.
         pair.judge(|_, side, _, bytes| {
             let target = u16::from_be_bytes([bytes[2], bytes[3]]);
             if side == Right && (1_000..2_000).contains(&target) { Fate::Lose } else { Fate::Arrive }
@@ -51,7 +51,7 @@ fn an_honest_peer_gets_in_through_a_flood() {
     }
 }
 
-/// With `yes` every handshake uses cookies. Without timestamps only the MSS is kept.
+/// With `syncookies=yes`, every handshake uses a cookie. Without timestamps, the cookie only preserves the MSS.
 #[test]
 fn without_timestamps_only_the_mss_is_kept() {
     let mut pair = Pair::with(with(&[("timestamps", "no")]), with(&[("syncookies", "yes")]), 1);
@@ -80,7 +80,7 @@ fn without_timestamps_only_the_mss_is_kept() {
     assert_eq!(info.mss, 1_460);
 }
 
-/// The ACK that ends the handshake is lost: the first data carries the cookie again.
+/// The ACK that ends the handshake is lost. The first data carries the cookie, too, and completes the handshake.
 #[test]
 fn a_lost_ack_is_made_up_for_by_data() {
     let mut pair =
@@ -109,7 +109,7 @@ fn a_lost_ack_is_made_up_for_by_data() {
     assert_eq!(pair.received[1], b"hello");
 }
 
-/// An ACK without a valid cookie is answered by a reset, as usual.
+/// An ACK without a valid cookie is answered by a reset, and opens no connection.
 #[test]
 fn a_forged_ack_opens_nothing() {
     let mut pair = Pair::with(with(&[]), with(&[("syncookies", "yes")]), 1).silent();

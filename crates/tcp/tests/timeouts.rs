@@ -6,7 +6,8 @@ use anabranch_tcp::{CloseReason, Event};
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 6298 §5.5: the timer doubles; RFC 5681 §3.1: one segment, then slow start.
+/// RFC 6298 §5.5: the RTO doubles with each timeout. RFC 5681 §3.1: the window is then one segment, and slow start
+/// begins.
 #[test]
 fn backing_off() {
     let mut pair = opened(&plain());
@@ -40,7 +41,8 @@ fn backing_off() {
     assert_eq!(pair.received[1], pattern(4000));
 }
 
-/// RFC 6298 §3, Karn: retransmitted segments are not measured, and the RTO stays backed off until a new segment is.
+/// RFC 6298 §3, Karn's algorithm: retransmitted segments are not measured. The RTO remains doubled until a new segment
+/// is measured.
 #[test]
 fn karn() {
     let mut pair = opened(&plain());
@@ -62,7 +64,7 @@ fn karn() {
     assert_eq!(pair.info(Left).rto, Duration::from_secs(1));
 }
 
-/// RFC 3522: the delay grows suddenly; timestamps show that the timeout was spurious.
+/// RFC 3522: the delay grows suddenly, so a timeout is spurious. Timestamps show this, and the reduction is undone.
 #[test]
 fn a_needless_timeout_is_undone() {
     let config = plain_with(&[("timestamps", "yes"), ("undo", "yes"), ("iw", "4")]);
@@ -99,7 +101,7 @@ fn a_needless_timeout_is_undone() {
     assert!(pair.info(Left).cwnd >= 4000);
 }
 
-/// RFC 9293 §3.8.3, R2: the connection is finally given up.
+/// RFC 9293 §3.8.3, R2: after the configured number of retries, the connection ends.
 #[test]
 fn giving_up() {
     let mut pair = opened(&plain_with(&[("retries", "3")]));
@@ -126,7 +128,7 @@ fn giving_up() {
     ));
 }
 
-/// RFC 5681 §4.1: after an idle RTO the window is reduced to the initial one.
+/// RFC 5681 §4.1: after an RTO without data, the window is reduced to the initial window.
 #[test]
 fn idle_restart() {
     let mut pair = opened(&plain());
@@ -139,7 +141,8 @@ fn idle_restart() {
     assert_eq!(pair.info(Left).cwnd, 4000);
 }
 
-/// Linux adds at least 200 ms to the round trip: on a steady path a delayed acknowledgement causes no timeout.
+/// Like Linux, the RTO exceeds the round-trip time by at least 200 ms. So a delayed acknowledgement on a steady path
+/// causes no timeout.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, timeouts) in [("0ms", 1), ("200ms", 0)] {
@@ -156,7 +159,7 @@ fn the_variation_has_a_floor() {
             pair.settle();
         }
         assert!(pair.info(Left).rto <= Duration::from_millis(301), "{:?}", pair.info(Left).rto);
-        // The first hundred segments are acknowledged at once, the next is not.
+        // The first hundred segments are acknowledged at once. The next segment is acknowledged after the delay.
         let before = pair.stats(Left).timeouts;
         assert_eq!(before, 0);
         for _ in 0..41 {

@@ -1,4 +1,4 @@
-//! The peer's window: closed, small, scaled (RFC 9293 §3.8.6, RFC 7323 §2).
+//! The peer's window when it is closed, small or scaled (RFC 9293 §3.8.6, RFC 7323 §2).
 
 use crate::common::*;
 use anabranch_tcp::testing::Fate;
@@ -6,7 +6,7 @@ use anabranch_wire::tcp::{Flags, Header, Seq};
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 9293 §3.8.6.1: a closed window is probed, with back-off, until it opens.
+/// RFC 9293 §3.8.6.1: a closed window is probed at growing intervals until it opens.
 #[test]
 fn a_closed_window_is_probed() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "2000B")]));
@@ -46,7 +46,7 @@ fn a_closed_window_is_probed() {
     assert_eq!(pair.stats(Left).probes, 3);
 }
 
-/// The window update is lost: the next probe detects the open window.
+/// A window update is lost. The answer to the next probe shows that the window is open.
 #[test]
 fn a_lost_window_update() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "2000B")]));
@@ -78,7 +78,8 @@ fn a_lost_window_update() {
     assert_eq!(pair.received[1], pattern(3000));
 }
 
-/// RFC 9293 §3.8.6.2.2: an application that reads few bytes at a time does not cause small segments.
+/// RFC 9293 §3.8.6.2.2: if an application reads few bytes at a time, the window opens in large steps, so that the peer
+/// sends no small segments.
 #[test]
 fn a_slow_reader_makes_no_small_segments() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "4000B")]));
@@ -123,7 +124,7 @@ fn a_slow_reader_makes_no_small_segments() {
     assert_eq!(pair.received[1], pattern(6000));
 }
 
-/// RFC 9293 §3.7.4: a small segment waits while data is in flight; full ones do not.
+/// RFC 9293 §3.7.4: with the Nagle algorithm, a small segment waits while data is in flight. Full segments do not wait.
 #[test]
 fn nagle() {
     let mut pair = opened(&plain_with(&[("nagle", "yes")]));
@@ -154,7 +155,7 @@ fn nagle() {
     );
 }
 
-/// Without the Nagle algorithm every write is sent at once.
+/// Without the Nagle algorithm, the data of every write is sent at once.
 #[test]
 fn no_nagle() {
     let mut pair = opened(&plain());
@@ -176,7 +177,7 @@ fn no_nagle() {
     );
 }
 
-/// RFC 7323 §2.3: windows above 65535 bytes need the option of both sides.
+/// RFC 7323 §2.3: windows above 65535 bytes are possible only if both sides send the window scale option.
 #[test]
 fn window_scale() {
     let config = plain_with(&[
@@ -208,8 +209,8 @@ fn window_scale() {
     assert_eq!(pair.info(Left).peer_window, 1_000_000);
 }
 
-/// RFC 9293 §3.7.1, RFC 1191 §6: an ICMP message that packets are too big makes segments smaller, without reducing
-/// the window.
+/// RFC 9293 §3.7.1, RFC 1191 §6: an ICMP message that a packet is too big makes the segments smaller. It does not
+/// reduce the window.
 #[test]
 fn too_big() {
     let mut pair = opened(&plain_with(&[("mss", "auto"), ("sack", "yes")]));
@@ -251,7 +252,7 @@ fn too_big() {
     assert!(pair.info(Left).cwnd >= cwnd && pair.stats(Left).timeouts == 0);
 }
 
-/// draft-minshall-nagle-01: a small segment waits only for another small one.
+/// draft-minshall-nagle-01: a small segment waits only while another small segment is in flight.
 #[test]
 fn minshall() {
     let mut pair = opened(&plain_with(&[("nagle", "minshall")]));
@@ -284,7 +285,8 @@ fn minshall() {
     );
 }
 
-/// RFC 9293 §3.8.6.1: the connection survives if the peer closes its window over data in flight and still answers.
+/// RFC 9293 §3.8.6.1: the peer closes its window while data is in flight, and continues to answer. The connection
+/// survives.
 #[test]
 fn a_window_closed_over_data_is_waited_for() {
     let mut pair = opened(&plain_with(&[("retries", "3")]));
@@ -310,8 +312,8 @@ fn a_window_closed_over_data_is_waited_for() {
     assert!(pair.received[1] == pattern(2000));
 }
 
-/// A limit on unsent data: the buffer accepts as much as the window allows plus that limit, and the transfer
-/// continues.
+/// With a limit on unsent data, the send buffer accepts as much data as the congestion window allows, plus the limit.
+/// The transfer does not stall.
 #[test]
 fn what_may_be_unsent_is_counted_from_the_window() {
     let run = |limit: Option<u64>| {

@@ -1,51 +1,52 @@
-//! One direction of one connection, reconstructed from the traces of both engines.
+//! Reconstructs one direction of a connection from the traces of both engines.
 //!
-//! This module maps bytes of a stream to the packets that carried them: the first transmission of every unit, its
-//! retransmissions, and its arrival. All tables are built in one pass over the traces and use binary search. So the
-//! whole attribution takes O(n log n) time.
+//! This module finds the packets that carried given bytes of a stream: their first transmission, their retransmissions,
+//! and their arrival. The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the
+//! traces, and are searched by bisection. So attributing all objects takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The traces of one connection.
+/// The traces of one connection, arranged by direction.
 #[derive(Default)]
 pub(super) struct Connection {
-    /// When the client's engine began the handshake.
+    /// The time when the client's engine began the handshake.
     pub opening: Option<u64>,
-    /// When a layer below had finished its handshake, if there is one.
+    /// The time when the handshake of the layer below (DTLS) was finished, if there is such a layer.
     pub beneath: Option<u64>,
-    /// When the server's first packet arrived, if transport and security share one handshake.
+    /// The time when the first packet of the server arrived, if transport and security share one handshake (QUIC).
     pub answered: Option<u64>,
-    /// When the client could send user data.
+    /// The time from which the client could send user data.
     pub established: Option<u64>,
-    /// Client to server.
+    /// The direction from the client to the server.
     pub up: Flow,
-    /// Server to client.
+    /// The direction from the server to the client.
     pub down: Flow,
 }
 
-/// The traces of one direction.
+/// The traces of one direction of a connection.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// The limits of the sender over time.
+    /// The reasons why the sender did not send, over time.
     pub sender_limit: Timeline,
-    /// First transmissions, in order of units.
+    /// The first transmissions of data, sorted by TSN or byte.
     pieces: Vec<Piece>,
-    /// The time of the first transmission.
+    /// The time of the first transmission of any data.
     first: Option<u64>,
-    /// For each stream the indices of its pieces, in the order of bytes.
+    /// For each stream, the indices of its first transmissions in `pieces`, sorted by byte.
     streams: BTreeMap<u64, Vec<usize>>,
-    /// Retransmissions, in the order of their first units.
+    /// The retransmissions, sorted by their first TSN or byte.
     repeats: Vec<Transmission>,
-    /// The number of units in the longest retransmission: one that covers a unit begins at most this far before it.
+    /// The number of TSNs or bytes in the longest retransmission. A retransmission that covers a TSN or byte begins at
+    /// most this far before it.
     longest: u64,
-    /// First arrivals, in the order of units.
+    /// The arrivals of data at the receiver, sorted by TSN or byte.
     arrivals: Vec<Arrival>,
 }
 
-/// Bytes sent for the first time.
+/// The first transmission of some bytes.
 struct Piece {
     stream: u64,
     units: Range<u64>,
@@ -53,8 +54,8 @@ struct Piece {
     at: u64,
     packet: u64,
     cause: SendCause,
-    /// The last time before `at` at which anything was sent for the first time (0 if none). Nothing else was sent for
-    /// the first time since then.
+    /// The latest time before `at` at which other data was sent for the first time, or 0 if there is none. No new data
+    /// was sent between `previous` and `at`.
     previous: u64,
 }
 
@@ -71,16 +72,17 @@ struct Arrival {
     packet: u64,
 }
 
-/// The way of the decisive bytes: those whose arrival completed a range.
+/// The transmissions and the arrival of the decisive bytes. These are the bytes whose arrival completed a range.
 pub(super) struct Journey {
-    /// Their transmissions from the first to the one that arrived: when, and whether a timer caused it.
+    /// The transmissions of the bytes, from the first to the one that arrived. Each has its time, and whether a timer
+    /// caused it.
     pub copies: Vec<(u64, bool)>,
-    /// When they arrived.
+    /// The time when the bytes arrived.
     pub arrived: u64,
 }
 
 impl Journey {
-    /// Returns the time of their first transmission.
+    /// Returns the time of the first transmission of the bytes.
     pub fn sent(&self) -> u64 {
         self.copies.first().map_or(self.arrived, |&(at, _)| at)
     }
@@ -91,7 +93,7 @@ impl Journey {
     }
 }
 
-/// Returns all connections of two traces. Each trace is in order of time.
+/// Returns all connections in the traces of a client and a server. Each trace must be sorted by time.
 pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTreeMap<u64, Connection> {
     let mut builders: BTreeMap<u64, (Connection, Builder, Builder)> = BTreeMap::new();
     for (records, is_client) in [(client, true), (server, false)] {
@@ -125,20 +127,20 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
     builders.into_iter().map(finish).collect()
 }
 
-/// Builds one direction.
+/// Collects the records of one direction and builds a [`Flow`] from them.
 #[derive(Default)]
 struct Builder {
     pieces: Vec<Piece>,
     repeats: Vec<Transmission>,
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
-    /// The periods in which the sender was silent until a timer expired.
+    /// The periods in which the sender sent nothing until a timer expired.
     silences: Vec<(u64, u64)>,
-    /// The first unit of each stream that was never sent.
+    /// For each stream, the TSN or byte after the last one that was sent.
     high: BTreeMap<u64, u64>,
     /// The time of the last transmission.
     last: u64,
-    /// The time of the last first transmission, and of the one before it.
+    /// The time of the latest first transmission, and of the one before it.
     fresh: u64,
     previous: u64,
 }
@@ -157,7 +159,7 @@ impl Builder {
             return;
         }
         if at > self.last {
-            // A sender that waits for a timer is silent until it expires.
+            // A sender that waits for a retransmission timer sends nothing until the timer expires.
             if cause == SendCause::Timeout && !self.high.is_empty() {
                 self.silences.push((self.last, at));
             }
@@ -174,7 +176,8 @@ impl Builder {
                 self.previous = self.fresh;
                 self.fresh = at;
             }
-            // Only TCP combines old and new bytes in one segment, and its units are bytes.
+            // Only TCP combines retransmitted and new data in one segment. For TCP, `units` and `bytes` count the same
+            // bytes.
             let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
             let piece = Piece {
                 stream,
@@ -192,7 +195,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // If streams have units of their own, the order of sending is a different one.
+        // If each stream has numbers of its own, the order of transmission differs from the order of the numbers.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -216,12 +219,12 @@ impl Builder {
 }
 
 impl Flow {
-    /// Returns when anything was sent for the first time.
+    /// Returns the time when any data was first sent.
     pub fn first_sent(&self) -> Option<u64> {
         self.first
     }
 
-    /// Returns the first transmissions of `bytes` on `stream`, in the order of bytes.
+    /// Returns the first transmissions of `bytes` on `stream`, in the order of the bytes.
     fn pieces(&self, stream: u64, bytes: &Range<u64>) -> impl Iterator<Item = &Piece> {
         let pieces = self.streams.get(&stream).map_or(&[][..], Vec::as_slice);
         let first = pieces.partition_point(|&piece| self.pieces[piece].bytes.end <= bytes.start);
@@ -232,8 +235,8 @@ impl Flow {
             .take_while(move |piece| piece.bytes.start < end)
     }
 
-    /// Returns how the bytes travelled whose arrival completed `spans` on `stream`, or `None` if the traces do not show
-    /// it.
+    /// Returns the transmissions and the arrival of the bytes that completed `spans` on `stream`. Returns `None` if the
+    /// traces do not show them.
     pub fn journey(&self, stream: u64, spans: &[Range<u64>]) -> Option<Journey> {
         let mut decisive: Option<(u64, u64, u64)> = None;
         for (piece, bytes) in
@@ -254,7 +257,7 @@ impl Flow {
             return None;
         }
         let mut copies = self.transmissions(unit, arrived);
-        // Transmissions after the copy that arrived do not matter.
+        // Transmissions after the one that arrived do not matter.
         if let Some(copy) = copies.iter().position(|&(_, _, by)| by == packet) {
             copies.truncate(copy + 1);
         }
@@ -262,7 +265,7 @@ impl Flow {
         Some(Journey { copies, arrived })
     }
 
-    /// Returns all transmissions of one unit until `until`, in order of time.
+    /// Returns all transmissions of the TSN or byte `unit` until the time `until`, sorted by time.
     fn transmissions(&self, unit: u64, until: u64) -> Vec<(u64, SendCause, u64)> {
         let piece = self.pieces.partition_point(|piece| piece.units.end <= unit);
         let first = self.pieces.get(piece).filter(|piece| piece.units.contains(&unit));
@@ -278,12 +281,13 @@ impl Flow {
         all
     }
 
-    /// Returns how long these bytes waited for their own transmission between `from` and `until`. The first time is due
-    /// to the congestion window, the second to the receiver's window.
+    /// Returns how long these bytes waited between `from` and `until` before they were first sent. Only waits that
+    /// ended with their own transmission count. The first time is due to the congestion window, and the second to the
+    /// receiver's window.
     pub fn own_waits(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
-        // Within a stream, bytes are first sent in order, so the times ascend.
+        // The bytes of a stream are first sent in order, so the times increase.
         for piece in spans.iter().flat_map(|bytes| self.pieces(stream, bytes)) {
             let begin = piece.previous.max(counted);
             let end = piece.at.min(until);
@@ -297,7 +301,7 @@ impl Flow {
     }
 }
 
-/// Returns the units of `piece` that hold part of `bytes`.
+/// Returns the TSNs or bytes of `piece` that contain some of `bytes`.
 fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
     if len(&piece.units) != len(&piece.bytes) {
         return piece.units.clone();
@@ -307,7 +311,7 @@ fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
     piece.units.start + skipped..piece.units.end - left_over
 }
 
-/// Returns whether a timer was the cause: retransmission timeouts and window probes.
+/// Returns whether a timer caused a transmission. Retransmission timeouts and window probes are caused by timers.
 fn by_timer(cause: SendCause) -> bool {
     matches!(cause, SendCause::Timeout | SendCause::Probe)
 }

@@ -1,46 +1,50 @@
-//! Explains the response time of each object. Eleven instants cut it into parts that add up exactly.
+//! Explains the response time of each object. Eleven instants divide the response time into parts whose sum is exactly
+//! the whole.
 //!
-//! This module defines the parts. The milestones of client and server (`http::observe`) say when an object was issued,
-//! assigned, served, written and delivered, and which bytes of which stream it occupies. The traces of both engines
-//! (`base::trace`) say which packet carried these bytes, which copy arrived when, and what delayed the sender. `flow`
-//! answers questions about one direction of one connection, and `sender_limit` about its sender.
+//! This module defines the parts. The client and the server record milestones (`http::observe`): when an object was
+//! issued, assigned, served, written and delivered, and which bytes of which stream it occupies. Both engines record
+//! traces (`base::trace`): which packet carried these bytes, which transmission arrived, and what delayed the sender.
+//! `flow` reconstructs one direction of a connection, and `sender_limit` the limits of its sender.
 //!
-//! | instant | is |
+//! | instant | meaning |
 //! |---|---|
-//! | `issued` | the client wanted it |
-//! | `assigned` | its connection is usable and a stream or slot free |
+//! | `issued` | the client wanted the object |
+//! | `assigned` | the object's connection was usable, and a stream or slot was free |
 //! | `req_sent` | first transmission of the bytes whose arrival completed the request |
-//! | `req_copy` | transmission of the copy of them that arrived |
-//! | `req_in` | the request is complete at the server host |
-//! | `serving` | the server starts on it |
-//! | `written` | first response byte given to the transport |
-//! | `sent`, `copy`, `complete` | as the three for the request, for the response |
-//! | `delivered` | last byte given to the application |
+//! | `req_copy` | the transmission of these bytes that arrived |
+//! | `req_in` | the request was complete at the server's host |
+//! | `serving` | the server began to work on the request |
+//! | `written` | the server gave the first byte of the response to the transport |
+//! | `sent`, `copy`, `complete` | as `req_sent`, `req_copy` and `req_in`, but for the response |
+//! | `delivered` | the client's transport gave the last byte to the application |
 //!
-//! If one arrival completes an object with several of its bytes, the last of these bytes is traced back to its first
-//! transmission.
+//! A single arrival may complete an object with several of its bytes. The last of these bytes is then followed back to
+//! its first transmission.
 //!
 //! # Instants that are out of order or unknown
 //!
-//! The instants never decrease. An instant before its predecessor is moved up to it, and one after `delivered` is moved
-//! down to it. The part between them is then zero. This happens in two cases:
+//! The instants never decrease. An instant that is earlier than its predecessor is set to the predecessor. An instant that
+//! is later than `delivered` is set to `delivered`. The part between the two is then zero. This happens in two cases:
 //! - A client may write a request before the connection is established. `assigned` is then the time from which a byte
 //!   could move: the establishment, or the first data sent with the handshake.
 //! - A server may record `serving` at the same time at which it also writes.
 //!
 //! # Layers
 //!
-//! With TLS or HTTP/2, the byte ranges of the milestones refer to a different stream than the trace. [`Placement`] maps
-//! bytes of one to bytes of the other. A record or frame counts as a whole, since no part of it can be read earlier. So
-//! bytes withheld because of a gap in another record or frame are `blocked`, over HTTP/2 even across streams. `secure`
-//! is the handshake of TLS: from when the transport could carry data until the session above it could. It is also the
-//! handshake of DTLS: from when the transport wanted to start until it could. QUIC has both in one handshake. It counts
-//! as `connect` until the server's first packet arrives, which takes at least a round trip. The rest of it
-//! (certificates, and round trips for them) is `secure`, until data can flow.
+//! With TLS or HTTP/2, the byte ranges of the milestones belong to a different stream than those of the trace.
+//! [`Placement`] maps the bytes of one stream to the bytes of the other. A record or frame counts as a whole, because
+//! its receiver cannot read a part of it earlier. So bytes that wait because of a gap in another record or frame are
+//! `blocked`. Over HTTP/2 this also happens between streams.
 //!
-//! A missing milestone (of a server that records none) takes the instant of its predecessor, and its part becomes zero.
-//! If the traces do not show which packet delivered the bytes (emulated world), the parts that need this are null. The
-//! other parts are still given.
+//! The part `secure` contains the handshakes of TLS and DTLS. For TLS it lasts from the time when the transport could
+//! carry data until the session could. For DTLS it lasts from the time when the transport wanted to start until it
+//! could. QUIC has a single handshake for transport and security. It counts as `connect` until the server's first
+//! packet arrives, which takes at least a round trip. The rest of it (certificates, and round trips for them) counts as
+//! `secure`, until data can flow.
+//!
+//! A milestone may be missing, if a server records none. It is then set to its predecessor, so its part is zero. In an
+//! emulated run, the traces do not show which packet delivered the bytes. The parts that need this knowledge are null,
+//! and the others are still given.
 
 mod flow;
 mod sender_limit;
@@ -53,30 +57,30 @@ use flow::{Connection, Flow, Journey};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The analysis of one delivered object.
+/// The analysis of the response time of one delivered object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributed {
-    /// The nine inner instants, or `None` if the traces do not show them.
+    /// The nine instants between `issued` and `delivered`, or `None` if the traces do not show them.
     pub instants: Option<Instants>,
     /// The parts of the response time.
     pub why: Why,
-    /// The details of `send`, or `None` if the traces do not show them.
+    /// The details of the part `send`, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,
 }
 
-/// The TLS records of clients and servers over all connections, if TLS is used. The record of milestones has the frames
-/// of HTTP/2.
+/// The positions of TLS records that clients and servers sent on all connections, if TLS is used. The positions of
+/// HTTP/2 frames are in the [`Record`] of milestones.
 pub type Records = Directions<Placement>;
 
-/// Bytes as they appear in an engine's trace.
+/// The position of bytes in an engine's trace.
 struct Carried {
     stream: u64,
     spans: Vec<Range<u64>>,
 }
 
 impl Carried {
-    /// Maps bytes that an application wrote to a stream through these layers, the topmost first. Returns `None` if the
-    /// mapping is not known.
+    /// Maps bytes that an application wrote through these layers, the topmost first. Returns `None` if the mapping is
+    /// not known.
     fn below<'a>(
         layers: impl IntoIterator<Item = &'a Placement>,
         exchange: ExchangeId,
@@ -86,15 +90,15 @@ impl Carried {
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
             let below = |span| layer.below(exchange.connection, carried.stream, span);
             let spans: Option<Vec<_>> = carried.spans.iter().map(below).collect();
-            // Below frames or records there is only one stream.
+            // A layer of frames or records uses a single stream of the layer below.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }
         Some(carried)
     }
 }
 
-/// Returns the analysis of each object in the record, or `None` for objects that were not delivered. The traces are
-/// those of the client's and the server's engine, in order of time, with any number of connections.
+/// Returns the analysis of each object in the record, or `None` for an object that was not delivered. The traces are
+/// those of the client's and the server's engine. They are sorted by time and may contain any number of connections.
 #[must_use]
 pub fn attribute(
     record: &Record,
@@ -125,7 +129,7 @@ fn one(
     let established = connection
         .and_then(|c| c.established)
         .or(milestones.and_then(|m| m.established).map(|at| at.as_nanos()));
-    // An unsolicited response has no request, so nothing is sent and nothing waits for it.
+    // An object that the server pushes has no request, so nothing is sent for it and it does not wait for a request.
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
@@ -139,8 +143,8 @@ fn one(
     let response =
         down.as_ref().and_then(|down| connection.and_then(|c| c.down.journey(down.stream, &down.spans)));
 
-    // A connection is usable when it is established, or as soon as data is sent with its handshake. TLS handshake bytes
-    // are not data: with TLS, the connection is usable when both handshakes are finished.
+    // A connection is usable when it is established, or as soon as data is sent with its handshake. The bytes of a TLS
+    // handshake are not such data. With TLS, a connection is usable when both handshakes are finished.
     let secured = records.up.has(exchange.connection);
     let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
     let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
@@ -155,7 +159,8 @@ fn one(
         (Some(from), Some(until)) => overlap(wait, (from, until)),
         _ => 0,
     };
-    // The handshake of DTLS comes first and that of TLS last. QUIC's is part of the transport's.
+    // The handshake of DTLS comes before that of the transport, and the handshake of TLS after it. QUIC has a single
+    // handshake.
     let beneath = connection.and_then(|c| c.beneath);
     let answered = connection.and_then(|c| c.answered).or(carries).min(carries);
     let connect = part(beneath.or(opened), answered);
@@ -164,7 +169,8 @@ fn one(
         + if secured { part(carries, usable) } else { 0 };
     let mut why = Why {
         connect_ns: Some(connect),
-        // Without a trace, the end of the transport's handshake and the start of TLS's are unknown.
+        // Without a trace, two times are unknown: the end of the transport's handshake, and the start of the TLS
+        // handshake.
         secure_ns: connection.map(|_| secure),
         queue_ns: Some(assigned_ns - issued - connect - secure),
         ..Why::default()
@@ -191,7 +197,7 @@ fn one(
         complete_ns: clock.next(Some(response.arrived)),
     };
 
-    // An unsolicited response has no request bytes in any layer.
+    // An object that the server pushes has no request, and so no request bytes in any layer.
     let nowhere = Carried { stream: exchange.stream, spans: Vec::new() };
     let up_bytes = up.unwrap_or(nowhere);
     let up = SenderWaits::of(&connection.up, &up_bytes, (assigned_ns, instants.req_sent_ns));
@@ -216,21 +222,21 @@ fn one(
     Some(Attributed { instants: Some(instants), why, send_detail: Some(detail) })
 }
 
-/// Returns instants that never decrease and never exceed the end.
+/// Produces instants that never decrease and never exceed `end`.
 struct Clock {
     last: u64,
     end: u64,
 }
 
 impl Clock {
-    /// Moves `at` into the allowed range, and returns it. An unknown instant becomes the last one.
+    /// Moves `at` into the allowed range and returns the result. An unknown instant is set to the previous one.
     fn next(&mut self, at: Option<u64>) -> u64 {
         self.last = at.unwrap_or(self.last).clamp(self.last, self.end);
         self.last
     }
 }
 
-/// The reasons why bytes waited in a sender. The four times fill the interval.
+/// The reasons why bytes waited at a sender. The sum of the four times is the whole wait.
 struct SenderWaits {
     stalled: u64,
     cwnd: u64,
@@ -239,8 +245,9 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// The interval ends when the decisive bytes of `bytes` are first sent. A wait that ends with the transmission of
-    /// other bytes counts as `turn`. A wait that ends with the own bytes counts by the sender's limit.
+    /// Divides the wait between `from` and `until`. The wait ends when the decisive bytes of `bytes` are first sent. A
+    /// period that ends with the transmission of other bytes counts as `turn`. A period that ends with the transmission
+    /// of these bytes counts by the limit that the sender reported.
     fn of(flow: &Flow, bytes: &Carried, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.own_waits(bytes.stream, &bytes.spans, from, until);
@@ -248,14 +255,14 @@ impl SenderWaits {
     }
 }
 
-/// Returns how much of the first interval the second covers.
+/// Returns how much of interval `a` lies within interval `b`.
 fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
 
 impl Journey {
-    /// Returns the times between transmissions from `from` to `until`, by the cause of the later one: (fast
-    /// retransmission, timer).
+    /// Returns how much of the time between `from` and `until` passed before fast retransmissions, and before
+    /// transmissions that a timer caused. The period between two transmissions counts by the cause of the later one.
     fn recovery(&self, (from, until): (u64, u64)) -> (u64, u64) {
         let (mut recovery, mut timeout) = (0, 0);
         let mut last = from;
@@ -264,7 +271,8 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // Clamping may have moved the end beyond the last copy. That time counts as its recovery, too.
+        // Limiting the instants may have moved `until` beyond the last transmission. The remaining time counts by the
+        // cause of that transmission, too.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

@@ -1,29 +1,29 @@
-//! The limits of a sender over time. Sums over any interval take logarithmic time.
+//! The limits of a sender over time. The sum over any interval takes logarithmic time.
 //!
-//! This module defines the classes that make up `send` and `stalled`. The engine reports its limit whenever it changes.
-//! Two rules are added here:
+//! This module defines the classes of limits, which make up `send` and `stalled`. The engine reports its limit whenever
+//! the limit changes. Two rules are added here:
 //!
-//! - Before the first report, nothing was waiting.
-//! - A sender does not know that it waits in vain. So the silence before a timer's retransmission counts as recovery
-//!   (`stalled`), whatever limit the engine reported. The exception is a full receiver's window, because it would hold
-//!   new bytes back even after the retransmission.
+//! - Before the first report, no bytes were waiting.
+//! - A sender does not know that it waits for an acknowledgement that will never arrive. So the silence before a timer's
+//!   retransmission counts as recovery (`stalled`), even if the engine reported another limit. The exception is a full
+//!   receiver's window, because it would hold new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 
 /// The reason why waiting bytes are not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// Other bytes are being retransmitted, or a timer for them has not expired yet.
+    /// Other bytes are being retransmitted, or were lost and their timer has not expired yet.
     Stalled = 0,
     /// The congestion window is full.
     Congestion = 1,
     /// The receiver's window is full.
     Receiver = 2,
-    /// Any other reason: nothing waits, or the sender has reasons of its own.
+    /// There is another reason: no bytes wait, or the sender has reasons of its own.
     Other = 3,
 }
 
-/// Periods with one class each, in order and without gaps.
+/// A sequence of periods without gaps, each of which has one class.
 #[derive(Default)]
 pub(super) struct Timeline {
     spans: Vec<Span>,
@@ -32,13 +32,13 @@ pub(super) struct Timeline {
 struct Span {
     from: u64,
     class: Class,
-    /// The nanoseconds of each class before `from`.
+    /// The number of nanoseconds of each class before `from`.
     before: [u64; 4],
 }
 
 impl Timeline {
-    /// Makes a timeline from the reported limits (when, what) and the silences that a timer ended. Both are in order of
-    /// time.
+    /// Creates a timeline. `limits` has the times and limits that the engine reported. `silences` has the periods of
+    /// silence that a timer ended. Both must be sorted by time.
     pub fn new(limits: &[(u64, Limit)], silences: &[(u64, u64)]) -> Self {
         let mut edges: Vec<u64> = limits.iter().map(|&(at, _)| at).collect();
         edges.extend(silences.iter().flat_map(|&(from, until)| [from, until]));
@@ -70,7 +70,7 @@ impl Timeline {
         self.spans.push(Span { from, class, before });
     }
 
-    /// Returns the nanoseconds of `class` between two times.
+    /// Returns how many nanoseconds of the interval from `from` to `until` belong to `class`.
     pub fn time(&self, class: Class, from: u64, until: u64) -> u64 {
         self.until(class, until).saturating_sub(self.until(class, from))
     }

@@ -1,5 +1,5 @@
-//! Tests every part with a handmade trace. Times are in milliseconds. The client's port is 7, requests have 100 bytes,
-//! and packets carry 1000 bytes.
+//! Tests every part of a response time with a handmade trace. Times are in milliseconds. The client's port is 7,
+//! requests have 100 bytes, and packets carry 1000 bytes.
 
 use super::*;
 use anabranch_base::time::Instant;
@@ -9,7 +9,7 @@ use anabranch_http::observe::{Assigned, ConnectionRecord, Delivered, ExchangeId,
 const MS: u64 = 1_000_000;
 const KEY: u64 = 7;
 
-/// Two traces and a record that a test builds.
+/// The two traces and the record that a test builds.
 #[derive(Default)]
 struct Story {
     record: Record,
@@ -22,7 +22,7 @@ fn at(ms: u64) -> Instant {
 }
 
 impl Story {
-    /// Makes a connection whose handshake takes from 0 to 80 ms.
+    /// Creates a connection whose handshake lasts from 0 to 80 ms.
     fn new() -> Self {
         let mut story = Self::default();
         story.client(0, TraceEvent::Opening);
@@ -40,7 +40,7 @@ impl Story {
         self.server.push(TraceRecord { at: at(ms), connection: KEY, event });
     }
 
-    /// Adds an object on a stream, with the times that its observers saw.
+    /// Adds an object on a stream. `times` are the times when it was issued, assigned, served, written and delivered.
     fn object(
         &mut self,
         stream: u64,
@@ -61,7 +61,7 @@ impl Story {
         self.record.served.insert(exchange, served);
     }
 
-    /// Adds a request that leaves in packet `packet` at `ms` and takes 40 ms.
+    /// Adds a request that is sent in the packet numbered `packet` at `ms`, and arrives after 40 ms.
     fn request(&mut self, ms: u64, stream: u64, bytes: Range<u64>, packet: u64) {
         let units = bytes.clone();
         self.client(
@@ -71,7 +71,8 @@ impl Story {
         self.server(ms + 40, TraceEvent::Received { units, packet });
     }
 
-    /// Adds response bytes that are also units (TCP), in a packet of the server.
+    /// Adds response bytes that the server sends in one packet. As for TCP, the same range counts as `units` and as
+    /// `bytes`.
     fn sent(&mut self, ms: u64, bytes: Range<u64>, packet: u64, cause: SendCause) {
         self.server(ms, TraceEvent::Sent { units: bytes.clone(), stream: 0, bytes, packet, cause });
     }
@@ -108,7 +109,7 @@ impl Story {
     }
 }
 
-/// The parts in milliseconds.
+/// The parts of a response time in milliseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Parts {
     connect: u64,
@@ -160,7 +161,7 @@ fn a_plain_exchange_is_handshake_server_and_two_flights() {
 #[test]
 fn waiting_for_a_slot_is_queue_and_only_the_handshake_s_share_is_connect() {
     let mut story = Story::new();
-    // Issued in the middle of the handshake, and assigned 120 ms after it.
+    // The object is issued in the middle of the handshake, and assigned 120 ms after the handshake.
     story.object(0, 0, [30, 200, 240, 240, 280], 0..100, 0..1000);
     story.request(200, 0, 0..100, 1);
     story.sent(240, 0..1000, 1, SendCause::New);
@@ -180,7 +181,8 @@ fn a_request_that_is_written_early_waits_for_the_handshake() {
 
 #[test]
 fn a_request_that_rides_with_the_handshake_waits_for_it_until_it_leaves() {
-    // Written at 10 ms and sent with the COOKIE ECHO at 40 ms. The association is only established at 80 ms.
+    // The request is written at 10 ms and sent with the COOKIE ECHO at 40 ms. The association is established only at 80
+    // ms.
     let mut story = Story::new();
     story.object(0, 0, [0, 10, 80, 80, 120], 0..100, 0..1000);
     story.request(40, 0, 0..100, 1);
@@ -223,7 +225,7 @@ fn a_full_receiver_window_is_rwnd_and_stays_so_while_a_timer_is_awaited() {
 #[test]
 fn waiting_while_others_bytes_go_first_is_turn() {
     let mut story = Story::new();
-    // The second object's bytes come after the first's in the same connection.
+    // The bytes of the second object come after those of the first object on the same connection.
     story.object(0, 0, [80, 80, 120, 120, 240], 0..100, 0..2000);
     story.object(0, 1, [80, 80, 120, 120, 320], 100..200, 2000..3000);
     story.request(80, 0, 0..100, 1);
@@ -237,7 +239,7 @@ fn waiting_while_others_bytes_go_first_is_turn() {
     }
     let why = story.why();
     assert_eq!(why[0], Parts { cwnd: 80, wire: 80, ..Parts::default() });
-    // The first object was sent until 200 ms, and then the window held the second back.
+    // The first object was sent until 200 ms. Then the congestion window held the second object back.
     assert_eq!(why[1], Parts { turn: 80, cwnd: 80, wire: 80, ..Parts::default() });
 }
 
@@ -248,7 +250,7 @@ fn repair_of_others_bytes_is_stalled_before_and_after_it_is_noticed() {
     story.object(0, 1, [80, 80, 120, 120, 1240], 100..200, 1000..2000);
     story.request(80, 0, 0..100, 1);
     story.request(80, 0, 100..200, 2);
-    // One packet is lost, and only a timer of a second detects it. The window is one packet.
+    // A packet is lost, and only a timer of one second detects the loss. The congestion window is one packet.
     story.sent(120, 0..1000, 1, SendCause::New);
     story.server(120, TraceEvent::Limited(Limit::Congestion));
     story.server(1120, TraceEvent::Limited(Limit::Timeout));
@@ -303,7 +305,7 @@ fn a_needless_repeat_costs_nothing_when_the_first_copy_arrives_first() {
     story.request(80, 0, 0..100, 1);
     story.sent(120, 0..1000, 1, SendCause::New);
     story.sent(1120, 0..1000, 2, SendCause::Timeout);
-    // The first copy took more than a second. The second was still in flight.
+    // The first transmission took more than a second, and arrived before the second one.
     story.arrived(1200, 0..1000, 1);
     assert_eq!(story.why(), [Parts { wire: 40 + 1080, ..Parts::default() }]);
 }
@@ -327,7 +329,7 @@ fn bytes_withheld_behind_another_object_s_hole_are_blocked() {
 
 #[test]
 fn sctp_counts_chunks_and_streams_apart() {
-    // Chunks 0 to 3 of two streams, interleaved. Chunk 1 (stream 5) is lost, and stream 3 continues.
+    // Chunks 0 to 3 of two streams are interleaved. Chunk 1 of stream 5 is lost, but stream 3 is delivered.
     let mut story = Story::new();
     story.object(3, 0, [80, 80, 120, 120, 200], 0..100, 0..2000);
     story.object(5, 0, [80, 80, 120, 120, 300], 0..100, 0..2000);
@@ -362,7 +364,7 @@ fn sctp_counts_chunks_and_streams_apart() {
 
 #[test]
 fn a_repeat_that_is_cut_differently_is_followed_to_its_last_byte() {
-    // TCP: three packets of 1000 bytes are retransmitted as one of 1500 and another one of 1500.
+    // Three TCP packets of 1000 bytes each are retransmitted as two packets of 1500 bytes each.
     let mut story = Story::new();
     story.object(0, 0, [80, 80, 120, 120, 1260], 0..100, 0..3000);
     story.request(80, 0, 0..100, 1);
@@ -397,7 +399,7 @@ fn what_was_not_delivered_has_no_parts_and_what_no_trace_shows_only_the_outer_on
 
 #[test]
 fn instants_out_of_order_are_put_in_order() {
-    // A server that records serving before the request is complete, and writes before it has recorded that.
+    // The server records `serving` before the request is complete, and `written` before `serving`.
     let mut story = Story::new();
     story.object(0, 0, [80, 80, 100, 90, 160], 0..100, 0..1000);
     story.request(80, 0, 0..100, 1);
@@ -418,7 +420,7 @@ fn random_traces_always_add_up() {
             for time in &mut times {
                 *time = rng.below(500);
             }
-            // The observer only guarantees this order.
+            // Recorded times always have this order, so the random times must have it, too.
             let last = times.iter().copied().max().unwrap_or(0);
             times[4] = last;
             times[0] = times[0].min(times[1]);
@@ -449,7 +451,7 @@ fn random_traces_always_add_up() {
         for found in
             attribute(&story.record, &story.client, &story.server, &Records::default()).into_iter().flatten()
         {
-            // `attribute` itself asserts that the parts add up.
+            // `attribute` itself asserts that the sum of the parts is the response time.
             assert!(found.why.connect_ns.is_some());
         }
     }

@@ -1,23 +1,23 @@
-//! One packet of a conversation, with its sender, the place where it was captured, and the result of its checksum.
+//! A captured packet of a conversation, with its sender, the place of capture, and the result of checking its checksum.
 
 use super::frame::{Carried, Vantage};
 use std::net::IpAddr;
 
-/// A side of the conversation: 0 is A, 1 is B.
+/// A side of a conversation. 0 is side A, 1 is side B.
 pub(super) type Side = usize;
 
-/// The result of a packet's checksum.
+/// The result of checking a packet's checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Checksum {
     Right,
     Wrong,
-    /// Not computed yet: the network card will do that.
+    /// The checksum is not computed yet. The sender's network card computes it after the capture.
     Left,
-    /// The packet was not captured completely, or has no checksum.
+    /// The checksum cannot be checked: the capture kept only a part of the packet, or the packet has no checksum.
     Unknown,
 }
 
-/// One packet of a conversation.
+/// A captured packet of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub at: u64,
@@ -28,13 +28,13 @@ pub(super) struct Arrival<'a> {
     pub bytes: &'a [u8],
     pub wire_len: u64,
     pub identification: u32,
-    /// The tunnels that the packet travels in.
+    /// The names of the tunnels around the packet.
     pub tunnel: &'a [&'static str],
     pub vantage: Vantage,
     pub checksum: Checksum,
-    /// A hash of the bytes without the checksum.
+    /// A hash of the packet's bytes, except for its checksum.
     pub digest: u64,
-    /// Whether no host sends two packets with these bytes in quick succession.
+    /// Whether a host never sends two packets with exactly these bytes in quick succession.
     pub is_unique: bool,
     /// Whether the packet carries user data.
     pub is_data: bool,

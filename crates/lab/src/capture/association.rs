@@ -1,4 +1,4 @@
-//! An SCTP association in a capture: interprets its chunks.
+//! An SCTP association in a capture. This module interprets its chunks.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
@@ -10,15 +10,15 @@ use anabranch_wire::sctp::{
 };
 use std::collections::BTreeMap;
 
-/// TSNs further than this from the last one do not belong to this association.
+/// The largest plausible distance of a TSN from the last one. More distant TSNs do not belong to this association.
 const REACH: i64 = 1 << 20;
-/// The most heartbeats that wait for their answer.
+/// The maximum number of remembered HEARTBEATs that have no HEARTBEAT ACK yet.
 const MAX_HEARTBEATS: usize = 256;
 
-/// The most payload protocol identifiers that are distinguished in each direction of an association.
+/// The maximum number of payload protocol identifiers that are counted separately in each direction.
 const MAX_PPIDS: usize = 16;
 
-/// An association that is being read.
+/// The state of an association while its packets are read from the capture.
 #[derive(Debug)]
 pub(super) struct Association {
     pub conversation: ConversationBuilder,
@@ -26,21 +26,23 @@ pub(super) struct Association {
     pub opening: [Option<u64>; 4],
     /// The side that sent SHUTDOWN first.
     leaver: Option<Side>,
-    /// The heartbeats by side and hash of their information, with time and path.
+    /// HEARTBEATs that have no HEARTBEAT ACK yet: their times and paths, by sender and hash of the heartbeat
+    /// information.
     heartbeats: BTreeMap<(Side, u64), (u64, usize)>,
-    /// The earlier association between the same endpoints, which ends when this one begins (RFC 9260 §5.2.4 A).
+    /// The earlier association between the same endpoints. It ends when this association begins (RFC 9260 §5.2.4 A).
     pub replaces: Option<usize>,
     takes_zero_checksum: [bool; 2],
-    /// Packets that are not processed yet.
+    /// Packets of this association that are not processed yet.
     pub waiting: WaitingRoom,
-    /// The sender and what is known of this direction, as long as the other direction is unknown.
+    /// If only one direction of the association is known: its sender, and the facts collected about it. Otherwise
+    /// `None`.
     pub half: Option<Box<(Side, Half)>>,
-    /// The association that this one was merged into, because it was one direction of it.
+    /// The association into which this one was merged, because this one was only one direction of it.
     pub merged: Option<usize>,
 }
 
 impl Association {
-    /// Makes an association without any packets.
+    /// Creates an association that has no packets yet.
     pub fn new(conversation: ConversationBuilder, replaces: Option<usize>) -> Self {
         Self {
             conversation,
@@ -55,7 +57,7 @@ impl Association {
         }
     }
 
-    /// Processes a packet and returns the tags that it revealed, by owner.
+    /// Processes a packet. Returns the Verification Tags that the packet revealed, indexed by the side that chose them.
     pub fn take(&mut self, arrival: &Arrival<'_>, view: &PacketView<'_>, path: usize) -> [Option<u32>; 2] {
         let side = arrival.side;
         let mut learnt = [None; 2];
@@ -124,7 +126,7 @@ impl Association {
                 _ => {}
             }
         }
-        // An ordinary packet carries the tag of its receiver.
+        // Except for INIT and ABORT, a packet carries the tag that its receiver chose.
         let tag = view.header.tag;
         if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
             self.conversation.tags[1 - side] = Some(tag);
@@ -136,29 +138,30 @@ impl Association {
         learnt
     }
 
-    /// Returns the result of a packet's checksum.
+    /// Checks a packet's checksum.
     pub fn checksum(&self, side: Side, bytes: &[u8], cut: bool) -> Checksum {
         if cut {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: there is no checksum, as agreed.
+            // RFC 9653 §5.3: the receiver accepts packets without a checksum, so a zero checksum is not left to the
+            // network card.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// Learns the tag of a packet's receiver, unless its chunks may carry the sender's tag.
+    /// Learns the Verification Tag of a packet's receiver, unless a chunk of this type may carry the sender's tag.
     pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
         let owner = &mut self.conversation.tags[1 - side];
-        // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE.
+        // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE may carry another tag than the receiver's.
         let is_aside = |kind: u8| [1, 6, 14].contains(&kind);
         if owner.is_none() && view.header.tag != 0 && !view.chunks().framed().any(|raw| is_aside(raw.kind)) {
             *owner = Some(view.header.tag);
         }
     }
 
-    /// Returns what is known about data before it is processed.
+    /// Returns whether the data in `start..end` was captured or acknowledged before.
     pub fn history(&mut self, side: Side, (start, end): Numbers) -> History {
         let Some(first) = self.conversation.firsts[side] else { return History::New };
         let track = self.conversation.tracks.of(side);
@@ -188,13 +191,13 @@ impl Association {
         self.opening[2] = Some(arrival.at);
     }
 
-    /// RFC 9653 §5.1: records whether a side accepts packets without a checksum.
+    /// RFC 9653 §5.1: records whether `side` accepts packets without a checksum.
     fn offers(&mut self, side: Side, init: &Init<'_>) {
         let zero = |param| matches!(param, Ok(Param::ZeroChecksum(_)));
         self.takes_zero_checksum[side] = init.params.into_iter().any(zero);
     }
 
-    /// Sets the first TSN of this side, unless data has already done so.
+    /// Sets the first TSN of this side, unless data of this side was already captured.
     fn begins(&mut self, side: Side, tsn: Tsn) {
         let idle = self.conversation.directions[side].data == 0;
         if idle {
@@ -206,7 +209,8 @@ impl Association {
         if self.opening[3].is_none()
             && let [_, Some(asked), Some(answered), _] = self.opening
         {
-            // The parts of the round trip before and behind the place of capture add up to the whole.
+            // The round trip consists of the part before the place of capture and the part behind it. Their sum is the
+            // round-trip time.
             self.conversation
                 .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
         }
@@ -220,15 +224,16 @@ impl Association {
         self.open();
     }
 
-    /// Marks the association as open. Called when data or the cookie is acknowledged.
+    /// Marks the association as open. Called when data or a COOKIE ECHO is acknowledged.
     fn open(&mut self) {
         if self.conversation.end.how == "incomplete" {
             self.conversation.end.how = "open";
         }
     }
 
-    /// Processes DATA or I-DATA by their common fields. `carried`: whether a message ends here, and if so whether it is
-    /// unordered; the identifier of a message that begins here; the number of bytes.
+    /// Processes the fields that DATA and I-DATA have in common. `carried` has three values. The first is `None` unless
+    /// a message ends in this chunk, and then says whether the message is unordered. The second is the payload protocol
+    /// identifier, if a message begins in this chunk. The third is the number of bytes of user data.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,
@@ -285,7 +290,8 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // Offsets count from the cumulative TSN, which is the last unit that has arrived. Invalid blocks are skipped.
+        // Gap offsets count from the cumulative TSN, and `cumulative` is the TSN after that. Invalid blocks are
+        // skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps
@@ -300,7 +306,7 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN acknowledges data, too.
+    /// Processes the cumulative TSN of a SHUTDOWN, which acknowledges data as a SACK does.
     fn cumulative(&mut self, arrival: &Arrival<'_>, cumulative: Tsn) {
         let peer = 1 - arrival.side;
         let Some(first) = self.conversation.firsts[peer] else { return };
@@ -322,7 +328,7 @@ impl Association {
     }
 }
 
-/// Returns the TSNs that a packet sends and acknowledges.
+/// Returns the TSNs of the data in a packet, and the TSNs that the packet acknowledges.
 pub(super) fn facts(view: &PacketView<'_>) -> Facts {
     let mut facts = Facts::default();
     for chunk in view.chunks().filter_map(Result::ok) {
@@ -357,7 +363,7 @@ fn acknowledges(facts: &mut Facts, sack: &SackView<'_>, gaps: impl Iterator<Item
     facts.blocks.extend(gaps.map(block));
 }
 
-/// RFC 2960 §6.8: the checksum that SCTP had before RFC 3309.
+/// RFC 2960 §6.8: returns whether the packet has a valid Adler-32 checksum. SCTP used Adler-32 before RFC 3309.
 fn has_adler32(packet: &[u8]) -> bool {
     const MODULUS: u32 = 65_521;
     let Some(field) = packet.get(8..12).and_then(|field| field.try_into().ok()) else { return false };

@@ -1,7 +1,7 @@
-//! One conversation of either transport while it is being read: its sides, paths and ladder, and the fate of its data.
+//! One SCTP association or TCP connection while it is read from a capture: its sides, paths, ladder diagram, and data.
 //!
-//! This module has the common parts of associations and connections. Its memory is bounded: there are maximum numbers
-//! of addresses, paths, ladder lines and remembered copies. Tracks are bounded by themselves.
+//! This module has the parts that SCTP and TCP share. Its memory is bounded: addresses, paths, ladder lines and
+//! remembered copies have maximum numbers, and [`Tracks`] limits its own memory.
 
 use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
@@ -13,7 +13,7 @@ use anabranch_wire::ladder::Numbers;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The most address pairs that are distinguished. Further pairs count as the last one.
+/// The maximum number of address pairs that are distinguished. Packets of further pairs count for the last one.
 const MAX_PATHS: usize = 256;
 #[derive(Debug)]
 struct Line {
@@ -21,14 +21,14 @@ struct Line {
     remark: String,
 }
 
-/// A conversation that is being read.
+/// A conversation while its packets are read from the capture.
 #[derive(Debug)]
 pub(super) struct ConversationBuilder {
     pub addresses: [Vec<IpAddr>; 2],
     pub ports: [u16; 2],
     pub tags: [Option<u32>; 2],
     pub udp_ports: Option<[u16; 2]>,
-    /// The tunnels of the first packet that travels in one.
+    /// The names of the tunnels around the first packet that was captured in a tunnel.
     tunnel: Vec<&'static str>,
     first: u64,
     last: u64,
@@ -36,11 +36,11 @@ pub(super) struct ConversationBuilder {
     pub end: Ended,
     pub directions: [Direction; 2],
     pub tracks: Tracks,
-    /// The wire number of unit 0 in each direction.
+    /// The TSN or sequence number on the wire that [`Track`](super::track::Track) counts as 0, for each direction.
     pub firsts: [Option<u32>; 2],
     paths: Vec<([IpAddr; 2], [PathDirection; 2])>,
     copies: Copies,
-    /// Made with the first line.
+    /// The numbering of the ladder diagram, created with its first line.
     numbers: Option<Box<Numbers>>,
     lines: Vec<Line>,
     most_lines: usize,
@@ -50,7 +50,7 @@ pub(super) struct ConversationBuilder {
 }
 
 impl ConversationBuilder {
-    /// Makes a conversation that begins with this packet.
+    /// Creates a conversation whose first packet is `arrival`.
     pub fn new(arrival: &Arrival<'_>, ports: [u16; 2], settings: &Settings) -> Self {
         let mut addresses = [vec![arrival.source], vec![arrival.target]];
         if arrival.side == 1 {
@@ -80,7 +80,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Counts a packet. Returns its path, or `None` if the packet is to be left out because it is damaged or a copy.
+    /// Counts a packet. Returns the index of its path, or `None` if the packet is damaged or a copy and must be
+    /// ignored.
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
         self.first = self.first.min(arrival.at);
         self.last = self.last.max(arrival.at);
@@ -122,19 +123,19 @@ impl ConversationBuilder {
             return known;
         }
         if self.paths.len() < MAX_PATHS {
-            // Most conversations have one path, and a path is large.
+            // A path takes much memory and most conversations have only one, so exactly one is reserved.
             self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));
         }
         self.paths.len() - 1
     }
 
-    /// Returns what a path carried from this side.
+    /// Returns the counters of the packets that `side` sent on `path`.
     pub fn on_path(&mut self, path: usize, side: Side) -> &mut PathDirection {
         &mut self.paths[path].1[side]
     }
 
-    /// Classifies and counts data that passes. `wire`: its first and last number on the wire.
+    /// Classifies and counts a piece of data. `wire` holds its first and last TSN or sequence number on the wire.
     pub fn data(
         &mut self,
         arrival: &Arrival<'_>,
@@ -174,22 +175,24 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == Passing::Reordered);
         if self.most_lines > 0 {
-            // The next line is that of this packet. If no more lines are drawn, the packet has none: the line of an
-            // earlier transmission of the same data must not be used for this one.
+            // The next ladder line will show this packet. If the ladder is full, no line shows it, and the line of an
+            // earlier transmission of the same data must not be marked instead.
             let line = (self.lines.len() < self.most_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
         passing
     }
 
-    /// Counts a packet that carried retransmitted data, with its `causes`.
+    /// Counts a packet with retransmitted data. `causes` has the cause of each retransmission, and whether it was
+    /// spurious.
     pub fn carried_retransmitted(&mut self, side: Side, causes: &[(Cause, bool)]) {
         let direction = &mut self.directions[side];
         direction.retransmitted_packets += u64::from(!causes.is_empty());
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// Applies an acknowledgement of the other side's data: round trips of paths, and spurious retransmissions.
+    /// Counts the round-trip times and spurious retransmissions of the peer's data that an acknowledgement of `side`
+    /// revealed.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
@@ -221,7 +224,7 @@ impl ConversationBuilder {
         }
     }
 
-    /// Sets the round-trip time of both directions.
+    /// Sets the round-trip time of both directions, in nanoseconds.
     pub fn round_trip(&mut self, nanos: u64) {
         self.handshake.rtt_ns = Some(nanos);
         for side in [0, 1] {
@@ -229,18 +232,17 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns the counters of a stream.
+    /// Returns the counters of a stream. `tsn` is the first TSN of a stream that has no counters yet.
     pub fn stream(&mut self, side: Side, stream: u16, tsn: u32) -> &mut Stream {
         let fresh = Stream { tsns: [tsn, tsn], ..Stream::default() };
         self.directions[side].streams.entry(stream).or_insert(fresh)
     }
 
-    /// Draws a packet, if lines are left.
+    /// Adds a line for this packet to the ladder diagram, unless the diagram already has the maximum number of lines.
     pub fn draw(&mut self, arrival: &Arrival<'_>, sctp: bool, remark: String) {
         if self.most_lines == 0 {
             return;
         }
-        // Numbers are learnt even if nothing is drawn.
         let side = if arrival.side == 0 {
             anabranch_wire::ladder::Side::Left
         } else {
@@ -271,12 +273,12 @@ impl ConversationBuilder {
         self.lines.push(Line { text, remark });
     }
 
-    /// Drops the ladder, so that nothing is drawn.
+    /// Discards the ladder diagram. Later packets add no lines to it either.
     pub fn forget_ladder(&mut self) {
         (self.numbers, self.lines, self.most_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
     }
 
-    /// Returns the conversation as data.
+    /// Returns the results of this conversation.
     pub fn finish(self, transport: &'static str) -> Conversation {
         let mut directions = self.directions;
         for (side, direction) in directions.iter_mut().enumerate() {
@@ -286,7 +288,7 @@ impl ConversationBuilder {
             direction.not_captured = track.not_captured;
         }
         for direction in &mut directions {
-            // If most packets have a copy, the capture made the copies.
+            // If at least half as many copies as packets were found, the capture made the copies, and not the network.
             if (direction.copies - direction.captured_twice) * 2 >= direction.packets {
                 direction.captured_twice = direction.copies;
             }
@@ -327,12 +329,12 @@ impl ConversationBuilder {
     }
 }
 
-/// Returns an address as text, or an empty text if packets were captured without IP.
+/// Formats an address. Returns an empty text for the unspecified address, which marks packets captured without IP.
 fn shown(address: IpAddr) -> String {
     if address.is_unspecified() { String::new() } else { address.to_string() }
 }
 
-/// Appended to the line of a spurious retransmission.
+/// The text appended to the ladder line of a spurious retransmission.
 const SPURIOUS: &str = ", spurious";
 
 impl Retransmitted {
@@ -347,7 +349,7 @@ impl Retransmitted {
     }
 }
 
-/// Returns the remark after the line of a packet that repeats data.
+/// Returns the remark at the end of the ladder line of a packet that retransmits data.
 pub(super) fn remark(causes: &[(Cause, bool)]) -> String {
     let mut words: BTreeMap<&str, bool> = BTreeMap::new();
     for (cause, spurious) in causes {

@@ -1,9 +1,9 @@
-//! Detects copies: packets that were captured at two places, or duplicated by the network.
+//! Detects copies of packets. A copy is a packet that the network duplicated, or that was captured at two places.
 //!
-//! This module remembers the latest packets, up to a limit. A packet that was captured at another place (interface,
-//! direction, tunnel) is a copy. At the same place, the Identification of IPv4 distinguishes a copy from a
-//! retransmission (RFC 6864 §4.3). It is meaningless in most packets that must not be fragmented. In these, a copy is
-//! recognised by arriving earlier than any retransmission could.
+//! This module remembers the latest packets, up to a limit. A packet that was also captured at another place
+//! (interface, direction, tunnel) is a copy. At the same place, the Identification of IPv4 distinguishes a copy from a
+//! retransmission (RFC 6864 §4.3). The Identification is meaningless in most packets that must not be fragmented. Such
+//! a packet is taken for a copy if it arrives earlier than any retransmission could.
 
 use super::arrival::{Arrival, Side};
 use super::frame::Vantage;
@@ -11,25 +11,27 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// The number of packets remembered for each side.
+/// The number of latest packets that are remembered for each side.
 const RECENT: usize = 128;
-/// The longest time until a copy captured at the same place, in nanoseconds.
+/// The maximum delay between a packet and its copy captured at the same place, in nanoseconds.
 const SAME_PLACE: u64 = 1_000_000;
-/// The longest time until a copy captured at another place, in nanoseconds. No retransmission timer is as short.
+/// The maximum delay between a packet and its copy captured at another place, in nanoseconds. Every retransmission
+/// timer is longer.
 const OTHER_PLACE: u64 = 50_000_000;
-/// The number of places of a packet that are distinguished.
+/// The maximum number of places of capture that are remembered for a packet.
 const PLACES: usize = 3;
 
-/// The kind of a copy.
+/// The relation between a copy and the packet that was captured first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copy {
-    /// Captured earlier at another place.
+    /// The packet was captured earlier at another place.
     OtherPlace,
-    /// Captured earlier at this place.
+    /// The packet was captured earlier at the same place.
     SamePlace,
 }
 
-/// Hashes the bytes of a packet without its checksum, which a network card may fill in between two places.
+/// Hashes the bytes of a packet except for its checksum, which a network card may fill in between two places of
+/// capture.
 pub(super) fn digest(bytes: &[u8], checksum: Range<usize>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (bytes.get(..checksum.start), bytes.get(checksum.end..)).hash(&mut hasher);
@@ -41,23 +43,23 @@ struct Seen {
     digest: u64,
     at: u64,
     places: [Option<Vantage>; PLACES],
-    /// Copies that were captured at a place where the packet had been captured before.
+    /// The number of copies captured at a place where this packet was already captured.
     copies: u8,
 }
 
-/// The latest packets of each side.
+/// The latest packets of each side of a conversation.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     recent: [VecDeque<Seen>; 2],
     identifications: [u32; 2],
-    /// Whether the packets of a side have different identifications.
+    /// Whether the IPv4 Identification varies between the packets of a side.
     varied: [bool; 2],
-    /// The most copies of any packet that is not sent twice in quick succession.
+    /// The largest number of copies of a packet, among the packets that no host sends twice in quick succession.
     most: u8,
 }
 
 impl Copies {
-    /// Returns whether a packet is a copy of one of the latest packets.
+    /// Returns the kind of copy if this packet is a copy of one of the latest packets, otherwise `None`.
     pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<Copy> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);
@@ -74,8 +76,8 @@ impl Copies {
                 seen.places[free] = Some(arrival.vantage);
                 return Some(Copy::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. As many of them are copies as of other
-            // packets.
+            // A host may send identical acknowledgements in quick succession. They count as copies only up to the
+            // number of copies that other packets have.
             if tells || age <= SAME_PLACE && (arrival.is_unique || seen.copies < self.most) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {
@@ -93,8 +95,8 @@ impl Copies {
         None
     }
 
-    /// RFC 6864 §4.1: returns whether the identification distinguishes packets. Some hosts always send 0 or another
-    /// constant.
+    /// RFC 6864 §4.1: returns whether the Identification distinguishes the packets of this side. Some hosts always send
+    /// 0 or another constant.
     fn identification(&mut self, side: Side, identification: u32) -> bool {
         if identification == 0 {
             return false;
@@ -109,7 +111,7 @@ impl Copies {
 mod tests {
     use super::*;
 
-    /// A capture may have many conversations, so the memory for each must be small.
+    /// The limit matters because a capture may have many conversations, and each one remembers packets.
     #[test]
     fn what_is_remembered_of_a_packet_is_small() {
         assert_eq!(size_of::<Seen>(), 24);

@@ -1,12 +1,12 @@
-//! The streams of a capture as CSV: a row for each stream and direction. A TCP connection has a single stream, and a
-//! row for each direction that carried data.
+//! The streams of a capture as CSV, with a row for each stream and direction. A TCP connection counts as a single
+//! stream and has a row for each direction that carried data.
 
 use super::results::{Conversation, Decoded, Retransmitted};
 use crate::csv::field;
 use std::fmt::Write;
 
-/// Formats the rows with a header (RFC 4180, but lines end in a line feed alone). Fields that a transport does not have
-/// are empty.
+/// Returns a header and the rows. The format is that of RFC 4180, but lines end in a line feed alone. Fields that a
+/// transport does not have are empty.
 #[must_use]
 pub fn render(decoded: &Decoded) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -43,8 +43,8 @@ fn rows(out: &mut String, number: usize, conversation: &Conversation) {
     }
 }
 
-/// `data` counts DATA or I-DATA chunks, or segments with data, without retransmissions. `first` and `last` are TSNs or
-/// sequence numbers. The columns after them count retransmissions.
+/// `data` counts DATA or I-DATA chunks, or TCP segments with data, each without retransmissions. `first` and `last` are
+/// TSNs or sequence numbers. The columns after `last` count retransmissions.
 const COLUMNS: &[&str] = &[
     "conversation",
     "transport",

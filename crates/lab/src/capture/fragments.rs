@@ -1,6 +1,6 @@
 //! Reassembles fragmented IP packets.
 //!
-//! The number of incomplete packets is bounded. The oldest is dropped when there are too many.
+//! The number of incomplete packets is limited. When the limit is exceeded, the oldest incomplete packet is dropped.
 //!
 //! Home of RFC 791 §3.2 and RFC 8200 §4.5 for captures.
 
@@ -10,20 +10,21 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// The most incomplete packets.
+/// The maximum number of incomplete packets.
 const MAX: usize = 256;
-/// The longest IP packet in bytes.
+/// The maximum length of an IP packet in bytes.
 const LONGEST: usize = 65_535;
 
-/// RFC 8200 §4.5: fragments that arrive later belong to another packet.
+/// RFC 8200 §4.5: the lifetime of an incomplete packet in nanoseconds. Fragments that arrive later belong to another
+/// packet.
 const LIFETIME: u64 = 60_000_000_000;
 
-/// Identifies a packet. Fragments that were captured at two places are reassembled for each place.
+/// Identifies an incomplete packet. Fragments captured at two places are reassembled separately for each place.
 type Key = (IpAddr, IpAddr, u8, u32, Vantage);
 
 #[derive(Debug, Default)]
 struct Partial {
-    /// The time of the first fragment.
+    /// The time when the first fragment was captured.
     began: u64,
     bytes: Vec<u8>,
     have: Ranges,
@@ -32,17 +33,17 @@ struct Partial {
     cut: bool,
 }
 
-/// The incomplete packets.
+/// All incomplete packets of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     partial: BTreeMap<Key, Partial>,
     order: VecDeque<Key>,
-    /// The number of fragments seen.
+    /// The number of fragments that were captured.
     pub pieces: u64,
 }
 
 impl Fragments {
-    /// Takes a packet or a fragment, and returns a packet that is complete.
+    /// Processes a packet or a fragment. Returns the packet if it is not fragmented or has become complete.
     pub fn take<'a>(&mut self, at: u64, piece: Carried<'a>) -> Option<Carried<'a>> {
         let Some(place) = piece.fragment else { return Some(piece) };
         self.pieces += 1;
@@ -68,7 +69,7 @@ impl Fragments {
         partial.bytes[place.offset..end].copy_from_slice(&piece.payload);
         let known = partial.have.covers(place.offset as i64, end as i64);
         partial.have.insert(place.offset as i64, end as i64);
-        // A fragment that arrived twice counts once.
+        // The size of a fragment is added only once, even if the fragment arrived twice.
         if !known {
             partial.wire_len += piece.wire_len;
         }

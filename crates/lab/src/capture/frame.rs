@@ -1,9 +1,9 @@
-//! Extracts the payload of the IP packet in a captured frame.
+//! Extracts the payload of the IP packet from a captured frame.
 //!
 //! This module knows the link types (tcpdump.org's list) and skips IPv6 extension headers (RFC 8200 §4). It also
-//! repairs two changes that captures make to packets. A capture may cut a packet: the missing end is replaced by zeros,
-//! so that lengths stay right. A capture may see a packet before the network card has set its length (RFC 791 §3.1:
-//! total length 0; RFC 2675 §2: payload length 0).
+//! repairs two changes that captures make to packets. A capture may keep only the beginning of a packet: zeros replace
+//! the missing end, so that lengths stay right. A capture may also see a packet before the network card has set its
+//! length (RFC 791 §3.1: total length 0; RFC 2675 §2: payload length 0).
 
 use super::layers::{self, Bytes, Kind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
@@ -12,7 +12,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
-/// The longest packet in bytes. Linux joins segments to at most 512 KiB.
+/// The maximum length of a captured packet in bytes. Linux joins segments to packets of at most 512 KiB.
 const LONGEST: usize = 1 << 20;
 
 /// The payload of an IP packet or of a fragment.
@@ -21,22 +21,22 @@ pub(super) struct Carried<'a> {
     pub source: IpAddr,
     pub target: IpAddr,
     pub protocol: u8,
-    /// The Identification, or 0 if there is none.
+    /// The Identification, or 0 if the packet has no such field.
     pub identification: u32,
     pub fragment: Option<Fragment>,
     /// The size of the IP packet on the wire in bytes.
     pub wire_len: u64,
-    /// Whether the capture kept only a part of the packet. The end of `payload` is then zeros.
+    /// Whether the capture kept only a part of the packet. Zeros then replace the missing end of `payload`.
     pub cut: bool,
     pub payload: Cow<'a, [u8]>,
-    /// The tunnels that the packet travels in, the outermost first.
+    /// The names of the tunnels around the packet, outermost first.
     pub tunnel: Vec<&'static str>,
-    /// The place where it was captured.
+    /// The place where the packet was captured.
     pub vantage: Vantage,
 }
 
-/// The place where a packet was captured, as a hash of interface, direction and tunnel. A packet that is captured at
-/// two places is still one packet.
+/// The place where a packet was captured, as a hash of its interface, direction and tunnel. The same packet may be
+/// captured at several places.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Vantage(NonZeroU16);
 
@@ -47,11 +47,11 @@ impl Default for Vantage {
 }
 
 impl Vantage {
-    /// Makes a vantage from any value that identifies the place.
+    /// Creates a vantage from any value that identifies the place of capture.
     pub fn new(place: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         place.hash(&mut hasher);
-        // Few places are distinguished, so 16 bits are enough.
+        // A capture has few places, so a hash of 16 bits distinguishes them well enough.
         Self(NonZeroU16::new(hasher.finish() as u16).unwrap_or(NonZeroU16::MIN))
     }
 }
@@ -59,35 +59,38 @@ impl Vantage {
 /// The content of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Network<'a> {
-    /// An IP packet, and the tunnels in front of it.
+    /// An IP packet, and the names of the tunnels whose headers come before it.
     Ip(Bytes<'a>, Vec<&'static str>),
-    /// An SCTP packet without IP.
+    /// An SCTP packet that was captured without an IP header.
     Sctp(Bytes<'a>),
-    /// ARP and others.
+    /// Another protocol than IP or SCTP, for example ARP.
     Other,
     /// A frame with an unknown link type.
     UnknownLink,
 }
 
-/// Finds the IP packet in a frame of this link type. Also returns what the frame says about the place of capture.
+/// Finds the IP packet in a frame with this link type. Also returns a number for the interface and direction in the
+/// frame.
 pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32) {
     let (mut tunnel, mut place) = (Vec::new(), 0);
     let begins = match link_type {
-        // BSD loopback in the byte order of the capturing host, and OpenBSD's: an address family.
+        // BSD loopback, in the byte order of the capturing host, and OpenBSD loopback: four bytes of address family
+        // come first.
         0 | 108 => frame.after(4).map(|rest| (Kind::Ip, rest)),
         1 => Some((Kind::Ethernet, frame)),
-        // PPP, with or without address and control.
+        // PPP, with or without the address and control fields.
         9 | 50 => Some((Kind::Ppp, frame)),
-        // Raw IP, which has several numbers.
+        // Raw IP, for which several link types exist.
         12 | 14 | 101 | 228 | 229 => Some((Kind::Ip, frame)),
         51 => {
             tunnel.push("PPPoE");
             Some((Kind::Pppoe, frame))
         }
-        // Cisco HDLC: address, control and an Ethernet type. Such links may also carry PPP.
+        // Cisco HDLC: address, control and an Ethernet type. Links of this type may also carry PPP.
         104 if frame.kept.starts_with(&[0xff, 3]) => Some((Kind::Ppp, frame)),
         104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (Kind::EtherType(kind), rest)),
-        // Linux cooked capture and its second version: the direction, the interface and an Ethernet type.
+        // Linux cooked capture, versions 1 and 2: the header has a direction and an Ethernet type. Version 2 adds the
+        // interface.
         113 => {
             place = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
             frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (Kind::EtherType(kind), rest))
@@ -106,8 +109,9 @@ pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32
     (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), place)
 }
 
-/// Returns the payload of a packet that Linux's firewall logged. Family, version and group are followed by values, each
-/// with length and type in the byte order of the host. `place` is set to the hook where the packet was logged.
+/// Returns the packet inside a message that Linux's firewall logged. After the family, version and group, the message
+/// has attributes, each with a length and a type in the byte order of the host. Sets `place` to the number of the
+/// netfilter hook where the packet was logged.
 fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
     const PACKET_HEADER: u16 = 1;
     const PAYLOAD: u16 = 9;
@@ -129,7 +133,7 @@ fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
     Some(payload)
 }
 
-/// Returns an SCTP packet that was captured without IP. Its addresses are unknown.
+/// Returns an SCTP packet that was captured without an IP header. Its addresses are unknown.
 pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
     let (payload, cut) = up_to(packet.kept, packet.len().min(LONGEST));
     let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -147,7 +151,7 @@ pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
     }
 }
 
-/// Parses an IP packet. Returns `None` if it cannot be used.
+/// Parses an IP packet. Returns `None` if the packet is invalid.
 pub(super) fn carried(packet: Bytes<'_>) -> Option<Carried<'_>> {
     match packet.kept.first()? >> 4 {
         4 => carried_v4(packet),
@@ -161,12 +165,12 @@ fn carried_v4(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
-        // The network card sets the length: it splits this into several packets, or the length does not fit into the
-        // field.
+        // The length field is wrong because the network card sets it later. Either the card splits this packet into
+        // several, or the length does not fit into the field.
         wire_len = packet.len().min(LONGEST);
         patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());
     }
-    // Options are not needed. The packet is read as if its header had none.
+    // IP options are not needed, so the header is parsed as if it had none.
     patched[0] = v4::WITHOUT_OPTIONS;
     let (header, _) = v4::Header::parse_quoted(&patched).ok()?;
     let declared = wire_len.checked_sub(header_len).filter(|_| header_len >= v4::HEADER_LEN)?;
@@ -195,20 +199,21 @@ fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let header = v6::Header::parse_quoted(packet.kept).ok()?;
     let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
-        // RFC 2675 §3: a jumbogram has its length in an option on a link. The length may also be left to the network
-        // card.
+        // RFC 2675 §3: a jumbogram on a link has its length in an option and 0 here. The network card may also set the
+        // length later.
         0 => rest.len().min(LONGEST),
         length => usize::from(length),
     };
     let rest = rest.kept;
     let (mut at, mut next, mut piece) = (0, header.protocol, None);
-    // RFC 8200 §4.1: headers follow each other. Only the first fragment has further headers.
+    // RFC 8200 §4.1: each extension header names the next header. Later fragments have no headers after the fragment
+    // header.
     loop {
         let extension = rest.get(at..)?;
         let words = |unit: usize, first: usize| Some((usize::from(*extension.get(1)?) + first) * unit);
         let length = match next {
-            // Hop-by-hop options, routing, destination options and mobility. The authentication header counts in words
-            // of four bytes.
+            // Hop-by-hop options, routing, destination options and mobility count in units of eight bytes. The
+            // authentication header counts in words of four bytes.
             0 | 43 | 60 | 135 => words(8, 1)?,
             51 => words(4, 2)?,
             protocol::FRAGMENT if piece.is_none() => {
@@ -241,7 +246,7 @@ fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     })
 }
 
-/// Returns the first `declared` bytes, and whether zeros replace bytes that were not captured.
+/// Returns the first `declared` bytes. The flag says whether zeros replace bytes that were not captured.
 fn up_to(bytes: &[u8], declared: usize) -> (Cow<'_, [u8]>, bool) {
     if let Some(all) = bytes.get(..declared) {
         return (Cow::Borrowed(all), false);
@@ -288,7 +293,8 @@ mod tests {
             (104, before(&[0x0f, 0, 8, 0])),
             (104, before(&[0xff, 3, 0, 0x21])),
             (104, before(&[0x8f, 0, 0x81, 0, 0, 5, 8, 0])),
-            // A packet header of seven bytes, padded, and the payload, in both byte orders.
+            // NFLOG, in both byte orders: a packet header attribute of seven bytes with padding, and the payload
+            // attribute.
             (239, before(&[2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 3, 0, 33, 0, 9, 0])),
             (239, before(&[2, 0, 0, 1, 0, 7, 0, 10, 1, 2, 3, 0, 0, 33, 0, 9])),
         ];
@@ -319,7 +325,7 @@ mod tests {
         for (expected, frame) in [
             ("MPLS", link([0x88, 0x47], &[&label[..], &packet].concat())),
             ("MPLS", link([0x88, 0x48], &[&label[4..], &packet].concat())),
-            // A pseudowire: a control word, and a frame.
+            // An MPLS pseudowire: a control word, and then an Ethernet frame.
             ("MPLS", link([0x88, 0x47], &[&label[4..], &[0; 4], &link([8, 0], &packet)].concat())),
             ("PPPoE", link([0x88, 0x64], &ppp)),
             ("PPPoE", link([0x81, 0], &[&[0, 5, 0x88, 0x64], &ppp[..]].concat())),
@@ -382,7 +388,8 @@ mod tests {
         let mut large = packet;
         large[2..4].fill(0);
         assert_eq!(carried(Bytes::whole(&large)).expect("a packet").payload.len(), 100);
-        // A packet that the capture cut has its original length, even if no field can hold it.
+        // If the capture kept only a part of the packet, the original length is restored, even if no header field can
+        // hold it.
         let found = carried(Bytes::new(&large[..60], 70_020)).expect("a packet");
         assert_eq!((found.payload.len(), found.wire_len, found.cut), (70_000, 70_020, true));
         let found = carried(Bytes::new(&large[..60], usize::MAX)).expect("a packet");

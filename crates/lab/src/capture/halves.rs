@@ -1,8 +1,8 @@
-//! One direction of an association whose beginning was not captured.
+//! One direction of an SCTP association whose beginning was not captured.
 //!
-//! This module finds out which two directions are one association when they use different addresses (RFC 9260 §6.4).
-//! The answer to a HEARTBEAT travels in the other direction and has the same bytes (§8.3). Acknowledgements also travel
-//! in the other direction, and have the TSNs of the data (§3.3.4).
+//! When the two directions of an association use different addresses (RFC 9260 §6.4), this module finds out that they
+//! belong together. A HEARTBEAT ACK travels in the opposite direction of its HEARTBEAT and has the same heartbeat
+//! information (§8.3). Acknowledgements also travel in the opposite direction of the data, and have its TSNs (§3.3.4).
 
 use super::waiting::{Facts, Numbers};
 use anabranch_wire::sctp::{Chunk, PacketView};
@@ -10,25 +10,25 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// The most heartbeats and addresses remembered for a direction.
+/// The maximum number of heartbeats, and of addresses, that are remembered for a direction.
 const MAX: usize = 64;
-/// If the TSNs of data and acknowledgement are further apart, they belong to two associations.
+/// The maximum distance between the TSNs of data and of acknowledgements in the same association.
 const NEAR: u32 = 1 << 16;
 
-/// How well two directions match.
+/// The evidence that two directions belong to the same association, in increasing order of strength.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fit {
-    /// One sends to an address from which the other sends.
+    /// One direction sends to an address that is a source address of the other direction.
     Address,
-    /// One acknowledges the other's data.
+    /// One direction acknowledges TSNs of the other direction's data.
     Numbers,
-    /// One acknowledges the other's data, and the addresses match.
+    /// One direction acknowledges TSNs of the other direction's data, and an address matches, too.
     NumbersAndAddress,
-    /// One answers the other's heartbeats.
+    /// One direction has the HEARTBEAT ACKs for the other direction's HEARTBEATs.
     Heartbeats,
 }
 
-/// One direction, as far as it was captured.
+/// The facts that the captured packets of one direction show.
 #[derive(Debug, Default)]
 pub(super) struct Half {
     sources: Vec<IpAddr>,
@@ -40,7 +40,7 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// Adds a packet of this direction.
+    /// Adds the facts of a packet of this direction.
     pub fn add(&mut self, source: IpAddr, target: IpAddr, view: &PacketView<'_>, facts: &Facts) {
         for (address, known) in [(source, &mut self.sources), (target, &mut self.targets)] {
             if known.len() < MAX && !known.contains(&address) {
@@ -65,7 +65,8 @@ impl Half {
         }
     }
 
-    /// Returns how well another direction matches. Returns `None` without evidence, or with evidence against a match.
+    /// Returns the evidence that this direction and `other` are one association. Returns `None` if no evidence was
+    /// found, or if TSNs are too far apart.
     pub fn fit(&self, other: &Self) -> Option<Fit> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));
@@ -91,7 +92,7 @@ impl Half {
     }
 }
 
-/// Hashes the information of a heartbeat.
+/// Hashes the heartbeat information of a HEARTBEAT or HEARTBEAT ACK.
 pub(super) fn digest(info: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     info.hash(&mut hasher);

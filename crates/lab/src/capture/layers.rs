@@ -1,15 +1,15 @@
-//! The headers between a link and an IP packet: Ethernet types with VLAN tags, MPLS labels, PPP and PPPoE. Tunnels use
-//! the same headers.
+//! Skips the headers between a link header and an IP packet: Ethernet types with VLAN tags, MPLS labels, PPP and PPPoE.
+//! Tunnels use the same headers.
 //!
-//! Skipping them is bounded: every header consumes bytes, and the number of tunnels is limited.
+//! The work is bounded, because every header consumes bytes and the number of tunnels is limited.
 //!
 //! Home of RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and
 //! RFC 1662 §3.1 (PPP), RFC 1042 (SNAP), RFC 4385 §3 (control word).
 
-/// The most nested tunnels. A packet in more of them is ignored.
+/// The maximum number of nested tunnels. Packets in more tunnels are ignored.
 pub(super) const MAX_TUNNELS: usize = 8;
 
-/// The captured bytes of a packet, and the number of bytes missing after them.
+/// The captured bytes of a packet, and the number of bytes at its end that were not captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bytes<'a> {
     pub kept: &'a [u8],
@@ -27,46 +27,47 @@ impl<'a> Bytes<'a> {
         Self { kept, missing: 0 }
     }
 
-    /// Returns the number of bytes on the wire.
+    /// Returns the length that the packet had on the wire, in bytes.
     pub fn len(self) -> usize {
         self.kept.len().saturating_add(self.missing)
     }
 
-    /// Returns the bytes after a header of `count` bytes, which must have been captured.
+    /// Returns the bytes after a header of `count` bytes, or `None` if the header was not captured completely.
     pub fn after(self, count: usize) -> Option<Self> {
         Some(Self { kept: self.kept.get(count..)?, ..self })
     }
 
-    /// Returns at most the first `count` bytes.
+    /// Returns the packet shortened to at most `count` bytes.
     fn limit(self, count: usize) -> Self {
         let kept = &self.kept[..self.kept.len().min(count)];
         Self { kept, missing: self.len().min(count) - kept.len() }
     }
 
-    /// Returns the 16-bit number at this offset.
+    /// Returns the big-endian 16-bit number at offset `at`.
     pub fn u16(self, at: usize) -> Option<u16> {
         Some(u16::from_be_bytes(*self.kept.get(at..)?.first_chunk()?))
     }
 
-    /// Returns whether the version field says that this is IP.
+    /// Returns whether the version field has the value 4 or 6, as in IPv4 and IPv6.
     fn is_ip(self) -> bool {
         matches!(self.kept.first().map(|byte| byte >> 4), Some(4 | 6))
     }
 }
 
-/// The kind of a header.
+/// The kind of header with which some bytes begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Ip,
     Ethernet,
-    /// Given by this Ethernet type.
+    /// The protocol that this Ethernet type stands for.
     EtherType(u16),
     Ppp,
     Pppoe,
     Mpls,
 }
 
-/// Finds the IP packet behind headers that begin with one of this kind. Adds the tunnels among them to `tunnel`.
+/// Finds the IP packet behind a sequence of headers, the first of which is of this kind. Appends the names of the
+/// tunnels in the sequence to `tunnel`.
 pub(super) fn ip<'a>(kind: Kind, bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<Bytes<'a>> {
     let (mut kind, mut bytes) = (kind, bytes);
     loop {
@@ -91,7 +92,7 @@ fn ether_type<'a>(
 ) -> Option<(Kind, Bytes<'a>)> {
     Some(match number {
         0x0800 | 0x86dd => (Kind::Ip, bytes),
-        // IEEE 802.1Q and 802.1ad: another type follows the tag.
+        // IEEE 802.1Q and 802.1ad: a VLAN tag of four bytes, which contains the next Ethernet type.
         0x8100 | 0x88a8 | 0x9100 => (Kind::EtherType(bytes.u16(2)?), bytes.after(4)?),
         0x8847 | 0x8848 => {
             tunnel.push("MPLS");
@@ -104,7 +105,7 @@ fn ether_type<'a>(
         // RFC 1701: bridged Ethernet.
         0x6558 => (Kind::Ethernet, bytes),
         0x880b => (Kind::Ppp, bytes),
-        // RFC 1042: a length, LLC and SNAP, and then a type.
+        // RFC 1042: a length instead of a type, then LLC and SNAP headers that contain the Ethernet type.
         0..=1_500 if bytes.kept.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
             (Kind::EtherType(bytes.u16(6)?), bytes.after(8)?)
         }
@@ -112,7 +113,7 @@ fn ether_type<'a>(
     })
 }
 
-/// RFC 3032 §2.1: skips labels to the bottom of the stack. They do not say what follows.
+/// RFC 3032 §2.1: skips the MPLS label stack. Labels do not say what follows them, so the bytes after the stack decide.
 fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
     loop {
         let bottom = bytes.kept.get(2)? & 1 != 0;
@@ -124,12 +125,12 @@ fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
     if bytes.is_ip() {
         return Some((Kind::Ip, bytes));
     }
-    // RFC 4385 §3: a pseudowire. Its control word begins with four zero bits.
+    // RFC 4385 §3: an Ethernet pseudowire. It may begin with a control word, whose first four bits are zero.
     let control = bytes.kept.first()? >> 4 == 0;
     Some((Kind::Ethernet, if control { bytes.after(4)? } else { bytes }))
 }
 
-/// RFC 2516 §4, §6: version and type 1, code 0, a session, and the length of the payload.
+/// RFC 2516 §4, §6: the header has version 1 and type 1, code 0, a session identifier, and the length of the payload.
 fn pppoe(bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
     if bytes.u16(0)? != 0x1100 {
         return None;
@@ -138,11 +139,11 @@ fn pppoe(bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
 }
 
 fn ppp<'a>(mut bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<(Kind, Bytes<'a>)> {
-    // RFC 1662 §3.1: address and control, which may be omitted.
+    // RFC 1662 §3.1: the address and control fields, which may be omitted.
     if bytes.kept.starts_with(&[0xff, 3]) {
         bytes = bytes.after(2)?;
     }
-    // RFC 1661 §2: the lowest bit ends the protocol number, which may be compressed to one byte.
+    // RFC 1661 §2: the protocol number may be compressed to one byte. Only the last byte has its lowest bit set.
     let first = *bytes.kept.first()?;
     let (protocol, length) = if first & 1 != 0 { (first.into(), 1) } else { (bytes.u16(0)?, 2) };
     let bytes = bytes.after(length)?;

@@ -1,9 +1,12 @@
-//! Analyses the conversations in a capture, for the command `decode`.
+//! Analyses the conversations in a capture, for the `decode` command.
 //!
-//! It turns the packets of any capture (ours or foreign, of either end) into [`results`] in one pass. Memory grows with
-//! the number of conversations, which is limited, and not with the file. `frame`, `layers`, `tunnel` and `fragments`
-//! find the payload of IP packets. `sctp` and `tcp` assign it to conversations. `conversation` is one conversation that
-//! is being read. `track` classifies retransmissions and their causes. [`table`] and [`csv`] print the results.
+//! [`decode`] turns the packets of any capture into [`results`] in one pass. The capture may come from this program or
+//! another one, and from either host or the network between them. Memory does not grow with the size of the file, but
+//! with the number of conversations, which is limited.
+//!
+//! Modules: `frame`, `layers`, `tunnel` and `fragments` find the payload of IP packets. `sctp` and `tcp` assign the
+//! payload to conversations. `conversation` has the state of one conversation. `track` classifies retransmissions and
+//! their causes. [`table`] and [`csv`] format the results.
 
 mod arrival;
 mod association;
@@ -39,25 +42,26 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use tunnel::Tunnel;
 
-/// The UDP port for SCTP of RFC 6951 §5.1.
+/// The UDP port that RFC 6951 §5.1 assigns to SCTP in UDP.
 pub const ENCAPSULATION: u16 = 9_899;
 
-/// The default number of conversations that are followed. Each takes about 2 kB, 6 kB more if it has traffic, and as
-/// much as the first again in the results.
+/// The default maximum number of conversations that are followed. Each takes about 2 kB, and 6 kB more if it carries
+/// traffic. The results of a conversation take as much again.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The UDP ports that carry SCTP. With one port, datagrams from or to it; with two ports, datagrams between them.
+    /// The UDP ports that carry SCTP. An entry with one port stands for datagrams from or to that port. An entry with
+    /// two ports stands for datagrams between these ports.
     pub udp_ports: Vec<(u16, Option<u16>)>,
-    /// The most lines of each ladder; 0 for no ladder.
+    /// The maximum number of lines in each ladder diagram, or 0 for no diagrams.
     pub ladder_lines: usize,
-    /// The most packets of a capture with ladders. Larger captures have no ladders.
+    /// The maximum number of packets in a capture for which ladder diagrams are made. Larger captures have none.
     pub ladder_packets: u64,
-    /// The number of pieces of data kept for each direction, for drawings; 0 for none.
+    /// The maximum number of pieces of data that are kept for the drawings of each direction, or 0 for no drawings.
     pub view: usize,
-    /// The most conversations that are followed. For others, only packets are counted.
+    /// The maximum number of conversations that are followed. Packets of further conversations are only counted.
     pub conversations: usize,
 }
 
@@ -73,13 +77,13 @@ impl Default for Settings {
     }
 }
 
-/// The reason why a file cannot be decoded.
+/// The reason why a capture cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The capture cannot be read, or is damaged.
     #[error("{0}")]
     Source(#[from] SourceError),
-    /// The link type of its frames is unknown.
+    /// The link type of the capture's frames is unknown.
     #[error(
         "link type {0} is not known; known are 0, 1, 9, 12, 14, 50, 51, 101, 104, 108, 113, 228, 229, 239, \
              248 and 276"
@@ -87,7 +91,7 @@ pub enum DecodeError {
     LinkType(u16),
 }
 
-/// Reads a whole capture. `file` is its name.
+/// Reads a whole capture. `file` is the name of the capture in the results.
 ///
 /// # Errors
 /// [`DecodeError`].
@@ -105,7 +109,8 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         };
         let link_type = match links.get(interface) {
             Some(known) => *known,
-            // The record borrows from the source, and so do its interfaces. A new interface is copied once.
+            // `record` borrows from the source, so the link types of the source cannot be read at the same time. They
+            // are copied when a packet has an interface that was not seen before.
             None => {
                 let (copy, missing) = (frame.bytes.kept.to_vec(), frame.bytes.missing);
                 let (at, place) = (frame.at, frame.place);
@@ -133,7 +138,7 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
 
 const UNKNOWN_LINK: &str = "frames of unknown link types";
 
-/// A frame with the place of capture: interface and direction.
+/// A captured frame, with its time, and the interface and direction where it was captured.
 struct Frame<'a> {
     at: u64,
     place: (usize, Option<Direction>),
@@ -146,11 +151,12 @@ enum Taken {
     Whole,
     /// The bytes are not a valid packet.
     Damaged,
-    /// The packet belongs to a conversation that is not followed, because there are too many. `opening`: it opens one.
+    /// The packet belongs to a conversation that is not followed, because the maximum number is reached. `opening` says
+    /// whether the packet opens the conversation.
     NotFollowed { opening: bool },
 }
 
-/// A capture that is being read.
+/// The state while a capture is read.
 struct Reading {
     settings: Settings,
     packets: u64,
@@ -178,14 +184,15 @@ impl Reading {
         }
     }
 
-    /// Returns the time since the first packet. Packets of different interfaces may be slightly out of order.
+    /// Returns the time since the first packet of the capture, or 0 for a packet that is earlier. Packets of different
+    /// interfaces may be slightly out of order.
     fn clock(&mut self, at: u64) -> u64 {
         let at = at.saturating_sub(*self.first.get_or_insert(at));
         self.last = self.last.max(at);
         at
     }
 
-    /// Processes a frame. Returns its link type if that is unknown.
+    /// Processes a frame. Returns the link type if it is unknown.
     fn packet(&mut self, link_type: u16, frame: &Frame<'_>) -> Option<u16> {
         self.packets += 1;
         if self.packets > self.settings.ladder_packets && self.settings.ladder_lines > 0 {
@@ -216,11 +223,12 @@ impl Reading {
         None
     }
 
-    /// Processes the payload of an IP packet, and the packets in its tunnels, whose depth is limited.
+    /// Processes the payload of an IP packet. If the payload is a tunnel, processes the packet inside it. The number of
+    /// nested tunnels is limited.
     fn carried(&mut self, at: u64, carried: Carried<'_>) {
         let Some(whole) = self.fragments.take(at, carried) else { return };
         match tunnel::open(&whole) {
-            // A port that was named for SCTP does not carry a tunnel.
+            // If the user named this port as one that carries SCTP, the datagram is not taken for a tunnel.
             Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => self.whole(at, &whole),
             Tunnel::Carries(inner) => {
                 let vantage = Vantage::new((inner.vantage, &inner.tunnel));
@@ -231,7 +239,7 @@ impl Reading {
         }
     }
 
-    /// RFC 6951 §5.3: returns whether the ports of a datagram are those of SCTP.
+    /// RFC 6951 §5.3: returns whether the payload is a UDP datagram between ports that carry SCTP.
     fn carries_sctp(&self, carried: &Carried<'_>) -> bool {
         carried.protocol == protocol::UDP
             && udp::Datagram::parse_quoted(&carried.payload).is_ok_and(|datagram| self.is_named(&datagram))
@@ -268,7 +276,7 @@ impl Reading {
         }
     }
 
-    /// RFC 6951 §5.3: processes SCTP in UDP, if its ports are those of SCTP.
+    /// RFC 6951 §5.3: processes an SCTP packet in UDP, if the ports are those that carry SCTP.
     fn encapsulated(&mut self, at: u64, carried: &Carried<'_>, room: bool) -> Taken {
         let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else { return Taken::Damaged };
         if !self.is_named(&datagram) {

@@ -1,4 +1,4 @@
-//! Names of payload protocol identifiers of SCTP, as registered with IANA (RFC 9260 §15.5). The list is not complete.
+//! Names of SCTP payload protocol identifiers registered with IANA (RFC 9260 §15.5). The list is not complete.
 
 /// Returns the name of a payload protocol identifier, or `None` if it is not in the list.
 pub(super) fn name(ppid: u32) -> Option<&'static str> {

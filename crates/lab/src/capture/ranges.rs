@@ -1,11 +1,11 @@
-//! A set of numbers kept as ranges, such as the units that have passed in any order.
+//! A set of integers that is stored as ranges, for example the TSNs captured so far, in any order.
 
 use std::collections::BTreeMap;
 
-/// The most ranges. With more, the lowest two are joined.
+/// The maximum number of ranges. If another one is added, the lowest two are joined.
 const MAX: usize = 4_096;
 
-/// Ranges from the first number to after the last one. No two ranges touch.
+/// A set of integers. The map has the end of each range (exclusive) by its start. Ranges never touch or overlap.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     ends: BTreeMap<i64, i64>,

@@ -1,38 +1,38 @@
-//! The analysis of a capture as data: schema `anabranch.decode/1`.
+//! The results of decoding a capture, with the JSON schema `anabranch.decode/1`.
 //!
-//! Times are nanoseconds since the first packet of the capture. "A" is the side that opened the conversation. If its
-//! beginning was not captured, A is the side that more likely opened it.
+//! Times are nanoseconds since the first packet of the capture. Side A opened the conversation. If the beginning of the
+//! conversation was not captured, side A is the side that more likely opened it.
 
 use super::views::View;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The schema of the JSON form.
+/// The name of the JSON schema.
 pub const SCHEMA: &str = "anabranch.decode/1";
 
-/// A capture that was read completely.
+/// The results of a capture that was read completely.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Decoded {
-    /// [`SCHEMA`].
+    /// The name of the JSON schema: [`SCHEMA`].
     pub schema: &'static str,
-    /// The name of the file.
+    /// The name of the capture file.
     pub file: String,
-    /// The byte at which the file ends in the middle of a packet, or null if the file is complete.
+    /// The offset in bytes at which the file ends in the middle of a packet, or null if the last packet is complete.
     pub cut_at: Option<u64>,
     /// The number of packets in the file.
     pub packets: u64,
-    /// The time from the first to the last packet.
+    /// The time between the first packet and the last one.
     pub span_ns: u64,
-    /// Packets that belong to no conversation, by kind.
+    /// The number of packets that belong to no conversation, by kind.
     pub left_out: BTreeMap<&'static str, u64>,
-    /// Conversations that are not listed below because there were too many.
+    /// The conversations that are missing in `conversations` because their number was limited.
     pub not_followed: NotFollowed,
-    /// The associations and connections, in the order of their first packets.
+    /// The SCTP associations and TCP connections, in the order of their first packets.
     pub conversations: Vec<Conversation>,
 }
 
 impl Decoded {
-    /// Returns the results as JSON that ends in a line feed. It is written without a copy, because it may be long.
+    /// Returns the results as JSON text that ends in a line feed. The text may be long, so it is made without a copy.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
@@ -41,46 +41,45 @@ impl Decoded {
     }
 }
 
-/// Conversations that began when the maximum number was already followed.
+/// Counts the conversations that began after the maximum number of followed conversations was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
-    /// The number of their packets.
+    /// The number of packets in these conversations.
     pub packets: u64,
-    /// INITs and SYNs among these, including retransmissions: at least the number of such conversations with a
-    /// beginning.
+    /// The number of INITs and SYNs in conversations that are not followed, including retransmissions.
     pub openings: u64,
 }
 
 /// An SCTP association or a TCP connection.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Conversation {
-    /// `sctp` or `tcp`.
+    /// The transport protocol: `sctp` or `tcp`.
     pub transport: &'static str,
-    /// The two sides, A first.
+    /// The two sides of the conversation. Side A comes first.
     pub sides: [Side; 2],
-    /// The UDP ports of A and B, if it travels in UDP (RFC 6951).
+    /// The UDP ports of A and B, if the conversation travels in UDP (RFC 6951).
     pub udp_ports: Option<[u16; 2]>,
-    /// The tunnels of the first packet captured in one, the outermost first, such as `GTP-U`.
+    /// The names of the tunnels around the first packet captured in a tunnel, outermost first, for example `GTP-U`.
     pub tunnel: Vec<&'static str>,
     /// The time of the first packet.
     pub first_ns: u64,
     /// The time of the last packet.
     pub last_ns: u64,
-    /// How it began.
+    /// How the conversation began.
     pub handshake: Handshake,
-    /// How it ended.
+    /// How the conversation ended.
     pub end: Ended,
-    /// From A to B, and from B to A.
+    /// The two directions: from A to B, and from B to A.
     pub directions: [Direction; 2],
-    /// The address pairs, in order of appearance.
+    /// The paths (pairs of addresses), in order of appearance.
     pub paths: Vec<Path>,
-    /// The ladder of the conversation, line by line. Empty if not requested.
+    /// The lines of the ladder diagram. Empty if no diagram was requested.
     #[serde(skip)]
     pub ladder: Vec<String>,
-    /// What each side sent over time. Empty if not requested.
+    /// The data, acknowledgements and round-trip times of each direction over time. Empty if not requested.
     #[serde(skip)]
     pub views: [View; 2],
-    /// The number of ladder lines that were left out.
+    /// The number of lines that are missing in `ladder` because their number was limited.
     #[serde(skip)]
     pub ladder_left_out: u64,
 }
@@ -92,126 +91,128 @@ pub struct Side {
     pub addresses: Vec<String>,
     /// The side's port.
     pub port: u16,
-    /// SCTP: the Verification Tag of packets to this side, if known.
+    /// SCTP: the Verification Tag in packets to this side, if it is known.
     pub tag: Option<u32>,
 }
 
 /// How a conversation began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Handshake {
-    /// Whether the beginning was captured.
+    /// Whether the beginning of the conversation was captured.
     pub seen: bool,
-    /// The time from the first INIT or SYN to the COOKIE ACK or the ACK of the SYN ACK. Null if the handshake was not
-    /// completed.
+    /// The time from the first INIT or SYN to the COOKIE ACK, or to the ACK of the SYN ACK. Null if the handshake was
+    /// not completed.
     pub took_ns: Option<u64>,
-    /// The round-trip time through both hosts, measured with the last copies of the handshake's packets.
+    /// The round-trip time between the two hosts, measured with the last transmissions of the handshake's packets.
     pub rtt_ns: Option<u64>,
-    /// The number of INITs or SYNs from A.
+    /// The number of INITs or SYNs that A sent.
     pub attempts: u64,
 }
 
 /// How a conversation ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Ended {
-    /// `open` (at the end of the capture), `shutdown`, `abort`, `closed`, `reset`, `restarted`, `refused`, `incomplete`
-    /// (the handshake).
+    /// The kind of end. `open` means that the conversation went on when the capture ended, and `incomplete` that its
+    /// handshake was not completed. Others: `shutdown`, `abort`, `closed`, `reset`, `restarted`, `refused`.
     pub how: &'static str,
-    /// The side that began to end it: `A` or `B`.
+    /// The side that began to end the conversation: `A` or `B`.
     pub by: Option<&'static str>,
-    /// The time at which it had ended.
+    /// The time at which the conversation ended.
     pub at_ns: Option<u64>,
-    /// The reason given in an ABORT.
+    /// The reason in the ABORT, if one ended the conversation.
     pub reason: Option<String>,
 }
 
-/// What one side sent.
+/// The traffic that one side sent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Direction {
     /// The number of packets.
     pub packets: u64,
-    /// Their size in IP bytes.
+    /// The total size of the packets in bytes, with IP headers.
     pub wire_bytes: u64,
-    /// Packets with a wrong checksum. They are not counted anywhere else, unless the peer acknowledged their data.
+    /// The number of damaged packets. Their checksum is wrong, and the peer did not acknowledge their data. No other
+    /// field counts them.
     pub damaged: u64,
-    /// Packets whose checksum was left to the network card. It is a partial sum, 0, or wrong although the peer
-    /// acknowledged the data.
+    /// The number of packets whose checksum was left to the network card. Such a checksum is a partial sum, 0, or a
+    /// wrong value although the peer acknowledged the data.
     pub checksums_left: u64,
-    /// Copies of packets made by the network or the capture. They are not counted anywhere else.
+    /// The number of copies of packets that the network or the capture made. Only `captured_twice` counts them, too.
     pub copies: u64,
-    /// Copies that were captured at two places, or twice at one place.
+    /// The number of copies that the capture made, at two places or twice at one place.
     pub captured_twice: u64,
-    /// SCTP: chunks by type.
+    /// SCTP: the number of chunks by type.
     pub chunks: BTreeMap<&'static str, u64>,
-    /// DATA or I-DATA chunks, or segments with data, without retransmissions.
+    /// The number of DATA or I-DATA chunks, or of TCP segments with data, without retransmissions.
     pub data: u64,
-    /// SCTP: user messages (last fragments).
+    /// SCTP: the number of user messages whose last fragment was captured.
     pub messages: u64,
-    /// Bytes of user data, each counted once.
+    /// The number of bytes of user data, without retransmissions.
     pub bytes: u64,
-    /// First and last TSN or sequence number of data.
+    /// The first and the last TSN, or sequence number, of the data.
     pub numbers: Option<[u32; 2]>,
-    /// Packets that carried a retransmission.
+    /// The number of packets with retransmitted data.
     pub retransmitted_packets: u64,
-    /// Packets that carried a fast retransmission.
+    /// The number of packets with a fast retransmission.
     pub fast_packets: u64,
-    /// Retransmitted chunks or segments.
+    /// Retransmitted chunks or segments by cause.
     #[serde(rename = "repairs")]
     pub retransmitted: Retransmitted,
-    /// Expired retransmission timers.
+    /// The number of times that a retransmission timer expired.
     pub timeouts: u64,
-    /// Data that was overtaken: it was late by less than a round trip.
+    /// The number of pieces of data that arrived after later data because the network reordered packets.
     pub reordered: u64,
-    /// Data that was acknowledged but never captured, in TSNs or bytes.
+    /// The amount of data that was acknowledged but never captured, in TSNs (SCTP) or bytes (TCP).
     pub not_captured: u64,
-    /// The time from data to its acknowledgement, measured at the place of capture.
+    /// The time between data and its acknowledgement, measured at the place of capture.
     pub rtt: Rtt,
-    /// The number of SACKs or ACKs sent.
+    /// The number of SACKs or ACKs that this side sent.
     pub acks: u64,
-    /// SACKs or ACKs that report gaps.
+    /// The number of SACKs or ACKs that report gaps.
     pub gap_acks: u64,
-    /// The most gap blocks in one acknowledgement.
+    /// The largest number of gap blocks in an acknowledgement.
     pub most_gaps: u64,
-    /// Reported duplicates (TSNs or D-SACK blocks).
+    /// The number of duplicates that this side reported, as duplicate TSNs or D-SACK blocks.
     pub duplicates_reported: u64,
-    /// TCP: keep-alive probes.
+    /// TCP: the number of keep-alive probes that this side sent.
     pub keep_alives: u64,
-    /// SCTP: the streams by number.
+    /// SCTP: the streams by identifier.
     pub streams: BTreeMap<u16, Stream>,
-    /// SCTP: user messages (first fragments) by payload protocol identifier. Only the first identifiers are
-    /// distinguished.
+    /// SCTP: the number of user messages whose first fragment was captured, by payload protocol identifier. The number
+    /// of identifiers is limited.
     pub ppids: BTreeMap<u32, u64>,
 }
 
 /// One stream in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Stream {
-    /// DATA or I-DATA chunks, without retransmissions.
+    /// The number of DATA or I-DATA chunks, without retransmissions.
     pub chunks: u64,
-    /// User messages (last fragments).
+    /// The number of user messages whose last fragment was captured.
     pub messages: u64,
-    /// Unordered messages among these.
+    /// The number of unordered user messages whose last fragment was captured.
     pub unordered: u64,
-    /// Bytes of user data.
+    /// The number of bytes of user data.
     pub bytes: u64,
-    /// The first and last TSN.
+    /// The first and the last TSN in this stream.
     pub tsns: [u32; 2],
-    /// Retransmitted chunks.
+    /// Retransmitted chunks by cause.
     #[serde(rename = "repairs")]
     pub retransmitted: Retransmitted,
 }
 
-/// Retransmitted data by cause.
+/// The number of retransmissions by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Retransmitted {
-    /// After acknowledgements that reported a gap.
+    /// Retransmissions after acknowledgements that reported a gap.
     pub fast: u64,
-    /// After a timer expired.
+    /// Retransmissions after a timer expired.
     pub timeout: u64,
-    /// For a reason that the packets do not show (a probe, a change of path).
+    /// Retransmissions for a reason that the packets do not show, for example a probe or a change of path.
     pub other: u64,
-    /// Retransmissions, of any cause, whose first copy was not captured. They are inferred from the gap that they fill.
+    /// Retransmissions of any cause whose first transmission was not captured. They are inferred from the gap that they
+    /// fill.
     pub inferred: u64,
-    /// Spurious retransmissions, of any cause: the receiver already had the data.
+    /// Spurious retransmissions of any cause. The receiver already had the data.
     pub spurious: u64,
 }
 
@@ -223,16 +224,16 @@ impl Retransmitted {
     }
 }
 
-/// Round-trip times.
+/// Statistics of measured round-trip times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Rtt {
-    /// The number of measurements. Data that was sent twice is never measured (Karn).
+    /// The number of measurements. Data that was sent more than once is never measured (Karn's algorithm).
     pub samples: u64,
-    /// The minimum.
+    /// The minimum in nanoseconds.
     pub min_ns: u64,
-    /// The mean.
+    /// The mean in nanoseconds.
     pub mean_ns: u64,
-    /// The maximum.
+    /// The maximum in nanoseconds.
     pub max_ns: u64,
     #[serde(skip)]
     pub(super) sum_ns: u64,
@@ -248,31 +249,31 @@ impl Rtt {
     }
 }
 
-/// A pair of addresses, with both directions.
+/// A path, identified by a pair of addresses, with the counters of both directions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Path {
     /// The addresses of A and B.
     pub addresses: [String; 2],
-    /// From A to B, and from B to A.
+    /// The two directions: from A to B, and from B to A.
     pub directions: [PathDirection; 2],
 }
 
-/// One direction of a path.
+/// The packets that one side sent on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PathDirection {
     /// The number of packets.
     pub packets: u64,
-    /// Their size in IP bytes.
+    /// The total size of the packets in bytes, with IP headers.
     pub wire_bytes: u64,
-    /// DATA chunks or segments with data, including retransmissions.
+    /// The number of DATA or I-DATA chunks, or of TCP segments with data, including retransmissions.
     pub data: u64,
-    /// Retransmissions among these.
+    /// Retransmissions on this path by cause.
     #[serde(rename = "repairs")]
     pub retransmitted: Retransmitted,
-    /// Round-trip times of heartbeats and of data sent on this path. The acknowledgement may return on any path.
+    /// Round-trip times of heartbeats and of data sent on this path. Acknowledgements may return on any path.
     pub rtt: Rtt,
-    /// The numbers of heartbeats sent and answered.
+    /// The number of HEARTBEATs sent on this path, and the number that were answered.
     pub heartbeats: [u64; 2],
-    /// The times of the first and last packet.
+    /// The times of the first and the last packet.
     pub span_ns: Option<[u64; 2]>,
 }

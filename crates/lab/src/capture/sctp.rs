@@ -1,8 +1,8 @@
 //! The SCTP associations in a capture.
 //!
 //! This module assigns packets to associations by ports and Verification Tag, regardless of addresses (RFC 9260 §8.5).
-//! If the beginning of an association was not captured, each direction is identified by its own tag. `halves` finds out
-//! which two directions belong together.
+//! If the beginning of an association was not captured, the tags identify its two directions separately. The module
+//! `halves` then finds out which two directions belong together.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::association::{Association, facts};
@@ -16,16 +16,17 @@ use anabranch_wire::sctp::{Abort, Chunk, PacketView};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The most tags remembered for all associations. Each association has two, and more if handshakes are retransmitted.
+/// The maximum number of remembered tags of all associations. An association has two tags, and more if its handshake
+/// was retransmitted.
 const MAX_TAGS: usize = 1 << 19;
-/// The most single directions between two ports that are compared with each other.
+/// The maximum number of single directions between the same ports that are compared with each other.
 const MAX_HALVES: usize = 64;
-/// The most bytes of all waiting packets.
+/// The maximum total size in bytes of the waiting packets of all associations.
 const MAX_WAITING: usize = 64 << 20;
 
-/// The receiver of packets with a tag: source port, target port, tag.
+/// Identifies packets to one side of an association: source port, target port, Verification Tag.
 type Target = (u16, u16, u32);
-/// Two endpoints, the lower one first.
+/// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
 /// All associations of a capture.
@@ -35,11 +36,11 @@ pub(super) struct Associations {
     all: Vec<Box<Association>>,
     by_tag: BTreeMap<Target, (usize, Side)>,
     by_pair: BTreeMap<Pair, usize>,
-    /// Single directions by their ports.
+    /// The associations of which only one direction is known, by source port and target port of that direction.
     halves: BTreeMap<(u16, u16), Vec<usize>>,
-    /// The number of directions that became part of another association.
+    /// The number of associations that were merged into another one.
     merged: usize,
-    /// The bytes of all waiting packets.
+    /// The total size in bytes of the waiting packets of all associations.
     waiting: usize,
 }
 
@@ -49,7 +50,8 @@ impl Associations {
         self.all.len() - self.merged
     }
 
-    /// Processes a packet. `udp`: the ports of its datagram. `room`: whether another association can be followed.
+    /// Processes a packet. `udp` has the ports of the UDP datagram that carries it. `room` says whether another
+    /// association can be followed.
     pub fn take(
         &mut self,
         at: u64,
@@ -63,7 +65,7 @@ impl Associations {
         let (source, target) = (view.header.source_port, view.header.target_port);
         let pair = pair((carried.source, source), (carried.target, target));
         let mut arrival = Arrival::new(at, 0, carried, bytes);
-        // A host may send identical ABORTs or ERRORs as answers to several packets.
+        // A host may send several packets with identical ABORT or ERROR chunks, so equal bytes do not prove a copy.
         arrival.is_unique = !view.chunks().framed().any(|raw| [6, 9].contains(&raw.kind));
         arrival.is_data = view.chunks().framed().any(|raw| [0, 64].contains(&raw.kind));
         arrival.digest = copies::digest(bytes, 8..12);
@@ -72,7 +74,8 @@ impl Associations {
         let (index, side) = match self.find(&view, (carried.source, pair), first) {
             Some(found) => found,
             None if !room => {
-                // Later packets between these two belong to the association that is not followed.
+                // Later packets between these two endpoints belong to the new association, which is not followed.
+                // Without this entry they are not assigned to the earlier association.
                 self.by_pair.remove(&pair);
                 return Taken::NotFollowed { opening: matches!(first, Some(Chunk::Init(_))) };
             }
@@ -87,7 +90,7 @@ impl Associations {
         if association.half.as_ref().is_some_and(|half| half.0 != side) {
             self.complete(index);
         } else if association.waiting.awaits_peer && self.by_pair.len() < MAX_TAGS {
-            // Every pair of addresses leads to the association.
+            // Later packets between any pair of addresses that was captured are assigned to this association.
             self.by_pair.entry(pair).or_insert(index);
         }
         self.offer(index, &mut arrival, &view);
@@ -95,7 +98,7 @@ impl Associations {
         Taken::Whole
     }
 
-    /// Makes a new association with its first packet.
+    /// Creates the association to which this packet belongs. The packet is the first one captured of it.
     fn begin(
         &mut self,
         arrival: &mut Arrival<'_>,
@@ -104,7 +107,7 @@ impl Associations {
         first: Option<&Chunk<'_>>,
         settings: &Settings,
     ) -> (usize, Side) {
-        // A packet that neither answers nor starts anything becomes a conversation of one packet.
+        // An INIT ACK or COOKIE ACK comes from side B. The sender of any other first packet counts as side A.
         arrival.side = usize::from(matches!(first, Some(Chunk::InitAck(_) | Chunk::CookieAck(_))));
         let half = (ports[0], ports[1]);
         ports.rotate_left(arrival.side);
@@ -129,7 +132,8 @@ impl Associations {
         (index, arrival.side)
     }
 
-    /// Processes a packet or lets it wait, and processes waiting packets that can continue.
+    /// Processes a packet or puts it in the queue of waiting packets, and then processes waiting packets whose turn has
+    /// come.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, view: &PacketView<'_>) {
         let association = &mut self.all[index];
         let is_known = association.half.is_none() && association.waiting.is_idle();
@@ -158,7 +162,7 @@ impl Associations {
         self.take_in_waiting(index);
     }
 
-    /// Processes waiting packets that can continue.
+    /// Processes waiting packets from the head of the queue until a packet must continue to wait.
     fn take_in_waiting(&mut self, index: usize) {
         while let Some(waiting) = self.all[index].waiting.next() {
             let arrival = waiting.arrival();
@@ -182,12 +186,13 @@ impl Associations {
         }
     }
 
-    /// Assigns packets with these tags to this association.
+    /// Assigns later packets with the Verification Tags in `tags` to this association.
     fn learn(&mut self, index: usize, tags: [Option<u32>; 2]) {
         let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
             if let Some(tag) = tag.filter(|_| self.by_tag.len() < MAX_TAGS) {
-                // A packet with this tag is sent to the tag's owner, so it comes from the other port.
+                // The owner of a tag chose it and receives the packets with it, so these packets come from the other
+                // side's port.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
         }
@@ -197,7 +202,7 @@ impl Associations {
         self.learn(index, self.all[index].conversation.tags);
     }
 
-    /// Returns the association of a packet and its sender.
+    /// Returns the index of the association to which a packet belongs, and the side that sent the packet.
     fn find(
         &self,
         view: &PacketView<'_>,
@@ -208,15 +213,17 @@ impl Associations {
         let neighbour = self.by_pair.get(&pair).map(|index| self.resolve(*index));
         let side_of = |index: usize| (index, self.side_of(index, source, address));
         match first {
-            // RFC 9260 §8.5.1 A: an INIT has tag 0 and is identified by the tag that it announces.
+            // RFC 9260 §8.5.1 A: the common header of an INIT has tag 0, so the Initiate Tag in the chunk identifies
+            // the association.
             Some(Chunk::Init(init)) => {
                 let known = self.by_tag.get(&(target, source, init.tag));
-                // An association that has ended does not begin again.
+                // An INIT with the tag of an association that has ended begins another association.
                 let known = known.filter(|(index, _)| self.all[*index].conversation.end.at_ns.is_none());
                 if let Some(&(index, to)) = known {
                     return Some((index, 1 - to));
                 }
-                // RFC 9260 §5.2.1: both sides may begin at the same time.
+                // RFC 9260 §5.2.1: both sides may send an INIT at the same time. The second INIT belongs to the same
+                // association.
                 let (index, side) = side_of(neighbour?);
                 let association = &self.all[index];
                 let met = association.opening[2].is_none()
@@ -225,7 +232,7 @@ impl Associations {
                     && association.conversation.tags[1].is_none();
                 return met.then_some((index, side));
             }
-            // RFC 9260 §8.5.1 B, C: these chunks may carry the tag of their sender.
+            // RFC 9260 §8.5.1 B, C: ABORT and SHUTDOWN COMPLETE may carry the tag that their sender chose.
             Some(Chunk::Abort(Abort { reflected: true, .. }) | Chunk::ShutdownComplete(_)) => {
                 if let Some(&(index, from)) = self.by_tag.get(&(target, source, tag)) {
                     return Some((index, 1 - from));
@@ -236,7 +243,7 @@ impl Associations {
         if let Some(&(index, side)) = self.by_tag.get(&(source, target, tag)) {
             return Some((index, side));
         }
-        // If the beginning was not captured, the tag of a side is learnt from packets to that side.
+        // If the handshake was not captured, a side's tag is unknown until the first packet to that side is processed.
         let (index, side) = side_of(neighbour?);
         self.all[index].conversation.tags[1 - side].is_none().then_some((index, side))
     }
@@ -251,12 +258,14 @@ impl Associations {
         match [0, 1].map(|side: Side| conversation.addresses[side].contains(&address)) {
             [true, false] => 0,
             [false, true] => 1,
-            // The addresses do not decide. The tag of one direction is known, and this packet has another tag.
+            // The addresses do not identify the sender. This packet has another tag than the known direction, so it
+            // belongs to the opposite direction.
             _ => association.half.as_ref().map_or(1, |half| 1 - half.0),
         }
     }
 
-    /// Returns the association that this one has become part of.
+    /// Returns the association into which this one was merged, directly or indirectly, or this one if it was not
+    /// merged.
     fn resolve(&self, mut index: usize) -> usize {
         while let Some(into) = self.all[index].merged {
             index = into;
@@ -264,7 +273,8 @@ impl Associations {
         index
     }
 
-    /// Called when both directions of an association are known.
+    /// Records that both directions of an association are known, so that its packets no longer wait for the other
+    /// direction.
     fn complete(&mut self, index: usize) {
         let association = &mut self.all[index];
         let Some(half) = association.half.take() else { return };
@@ -277,14 +287,15 @@ impl Associations {
         self.take_in_waiting(index);
     }
 
-    /// Searches for the other direction of an association of which only one direction is known.
+    /// Searches for the opposite direction of an association of which only one direction is known, and merges both.
     fn compare(&mut self, index: usize) {
         if let Some((_, other)) = self.peer(index).filter(|(fit, _)| *fit > Fit::Address) {
             self.merge(index, other);
         }
     }
 
-    /// Returns the direction that matches this one best, and how well. Returns `None` if several match equally well.
+    /// Returns the direction that most likely belongs to the same association as `index`, and the evidence. Returns
+    /// `None` if several directions match equally well.
     fn peer(&self, index: usize) -> Option<(Fit, usize)> {
         let association = &self.all[index];
         let half = association.half.as_ref()?;
@@ -298,9 +309,9 @@ impl Associations {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Merges two directions into one association.
+    /// Merges two associations that are the two directions of the same association.
     fn merge(&mut self, one: usize, other: usize) {
-        // The direction that was already partly processed stays; otherwise the earlier one.
+        // Keeps the association that has processed packets. If neither has, keeps the one that began earlier.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;
         let (into, from) =
             if is_begun(other) && !is_begun(one) || other < one && is_begun(one) == is_begun(other) {
@@ -346,15 +357,16 @@ impl Associations {
         self.take_in_waiting(index);
     }
 
-    /// Drops all ladders.
+    /// Discards the ladder diagrams of all associations.
     pub fn forget_ladders(&mut self) {
         self.all.iter_mut().for_each(|association| association.conversation.forget_ladder());
     }
 
-    /// Returns all associations as data.
+    /// Returns the results of all associations.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
-            // If the ports differ, an address matches and no other direction does, the two are one association.
+            // An address alone is weak evidence. It suffices if the two ports differ and each direction is the best
+            // match of the other.
             let [one, other] = self.all[index].conversation.ports;
             let fits = |index: usize| self.peer(index).map(|(_, other)| other);
             if let Some(peer) = fits(index).filter(|peer| one != other && fits(*peer) == Some(index)) {

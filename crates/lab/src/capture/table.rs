@@ -1,10 +1,10 @@
-//! Formats a decoded capture as text.
+//! Formats the results of decoding a capture as text.
 
 use super::ppid;
 use super::results::{Conversation, Decoded, Direction, Retransmitted, Rtt};
 use std::fmt::Write;
 
-/// Formats everything, with at most `streams` streams for each direction. The text ends in a line feed.
+/// Formats all results, with at most `streams` streams for each direction. The text ends in a line feed.
 #[must_use]
 pub fn render(decoded: &Decoded, streams: usize) -> String {
     let mut text = String::new();
@@ -142,7 +142,7 @@ fn conversation(text: &mut String, conversation: &Conversation, streams: usize) 
     }
 }
 
-/// Returns one row for each direction of each path, if there are several paths.
+/// Returns a row for each direction of each path, or no rows if there is only one path.
 fn paths(conversation: &Conversation) -> Vec<[String; 10]> {
     let mut rows = Vec::new();
     if conversation.paths.len() < 2 {
@@ -225,7 +225,7 @@ fn remarks(direction: &Direction, sctp: bool) -> Vec<String> {
     if direction.checksums_left > 0 {
         parts.push(format!("checksum left to the network card ({})", direction.checksums_left));
     }
-    // 0 means that there is no identifier.
+    // A payload protocol identifier of 0 means that the application did not specify any.
     for (ppid, count) in direction.ppids.iter().filter(|(ppid, _)| **ppid != 0) {
         let name = ppid::name(*ppid).map(|name| format!(" ({name})")).unwrap_or_default();
         parts.push(format!("{} of PPID {ppid}{name}", counted(*count, "message")));
@@ -285,7 +285,7 @@ fn seconds(nanos: u64) -> String {
     format!("{}.{:03} s", nanos / 1_000_000_000, nanos / 1_000_000 % 1_000)
 }
 
-/// Formats milliseconds. Small values also show microseconds.
+/// Formats a time in milliseconds. Times below 10 ms have three decimals, and others have one.
 fn millis(nanos: u64) -> String {
     let micros = nanos / 1_000;
     if micros < 10_000 {

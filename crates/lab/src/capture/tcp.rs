@@ -1,8 +1,8 @@
 //! The TCP connections in a capture.
 //!
-//! This module assigns segments to connections by addresses and ports. If these are reused, a SYN with another sequence
-//! number begins a new connection (RFC 9293 §3.6.1). It also interprets segments. A unit of a track is a byte; a FIN
-//! counts as one, as in RFC 9293 §3.4.
+//! This module assigns segments to connections by addresses and ports. If addresses and ports are reused, a SYN with
+//! another sequence number begins a new connection (RFC 9293 §3.6.1). The module also interprets the segments. It uses
+//! `Track` with one number for each byte, and one for a FIN, as in RFC 9293 §3.4.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
@@ -16,31 +16,32 @@ use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, is_left_to_card};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Sequence numbers further than this from the last one do not belong to the connection: no window is larger (RFC 7323
-/// §2.3).
+/// The largest plausible distance of a sequence number from the last one, in bytes. No window is larger (RFC 7323
+/// §2.3), so a more distant sequence number does not belong to the connection.
 const REACH: i64 = 1 << 30;
 
-/// Two endpoints, the lower one first.
+/// Two endpoints in ascending order.
 type Pair = [(IpAddr, u16); 2];
 
 #[derive(Debug)]
 struct Connection {
     conversation: ConversationBuilder,
-    /// The endpoint that is A.
+    /// The endpoint that is side A.
     initiator: (IpAddr, u16),
-    /// The times of the first SYN, the last SYN, the last SYN ACK, and its ACK.
+    /// The times of the first SYN, the last SYN, the last SYN ACK, and the ACK of the SYN ACK.
     opening: [Option<u64>; 4],
-    /// The unit after each side's last byte, once it has sent a FIN.
+    /// The byte offset after the FIN of each side, once the side has sent a FIN.
     fin: [Option<i64>; 2],
-    /// The side that closed first.
+    /// The side that sent the first FIN.
     closer: Option<Side>,
-    /// The last acknowledgement and window of each side, to detect duplicates (RFC 5681 §2).
+    /// The acknowledgement number and window in the last segment of each side. They serve to detect duplicate
+    /// acknowledgements (RFC 5681 §2).
     acknowledged: [Option<(u32, u16)>; 2],
     /// Segments that are not processed yet.
     waiting: WaitingRoom,
 }
 
-/// The most bytes of all waiting segments.
+/// The maximum total size in bytes of the waiting segments of all connections.
 const MAX_WAITING: usize = 64 << 20;
 
 /// All connections of a capture.
@@ -49,7 +50,7 @@ pub(super) struct Connections {
     #[expect(clippy::vec_box, reason = "they are large, and go one by one as they become results")]
     all: Vec<Box<Connection>>,
     by_pair: BTreeMap<Pair, usize>,
-    /// The bytes of all waiting segments.
+    /// The total size in bytes of the waiting segments of all connections.
     waiting: usize,
 }
 
@@ -59,7 +60,7 @@ impl Connections {
         self.all.len()
     }
 
-    /// Processes a segment. `room`: whether another connection can be followed.
+    /// Processes a segment. `room` says whether another connection can be followed.
     pub fn take(&mut self, at: u64, carried: &Carried<'_>, settings: &Settings, room: bool) -> Taken {
         let bytes = &carried.payload[..];
         let Ok(segment) = Segment::parse(bytes) else { return Taken::Damaged };
@@ -73,14 +74,15 @@ impl Connections {
         arrival.is_unique = segment.sequence_len() > 0;
         let syn = header.flags.has(Flags::SYN);
         if syn && let Some(&index) = self.by_pair.get(&pair) {
-            // All earlier segments are needed to decide whether this is another connection.
+            // A SYN may begin a new connection between the same endpoints. The waiting segments must be processed
+            // first, because they decide whether the earlier connection was open or has ended.
             self.all[index].waiting.release();
             self.take_in_waiting(index);
         }
         let known = self.by_pair.get(&pair).copied().filter(|&index| {
             let connection = &self.all[index];
             let side = usize::from(source != connection.initiator);
-            // The same addresses and ports, but another connection.
+            // The SYN reuses the addresses and ports for a new connection.
             let anew = syn
                 && arrival.checksum != Checksum::Wrong
                 && !header.flags.has(Flags::ACK)
@@ -90,12 +92,14 @@ impl Connections {
             !anew
         });
         if known.is_none() && !room {
-            // Later segments between these two belong to the connection that is not followed.
+            // Later segments between these two endpoints belong to the new connection, which is not followed. Without
+            // this entry they are not assigned to the earlier connection.
             self.by_pair.remove(&pair);
             return Taken::NotFollowed { opening: syn && !header.flags.has(Flags::ACK) };
         }
         let index = known.unwrap_or_else(|| {
-            // If the beginning was not captured, the endpoint with the lower port counts as the server.
+            // If the beginning was not captured, the endpoint with the lower port is taken for the server, which is
+            // side B.
             let by_b = if syn { header.flags.has(Flags::ACK) } else { source.1 < target.1 };
             arrival.side = usize::from(by_b);
             let (initiator, responder) = if by_b { (target, source) } else { (source, target) };
@@ -117,7 +121,8 @@ impl Connections {
         Taken::Whole
     }
 
-    /// Processes a segment or lets it wait, and processes waiting segments that can continue.
+    /// Processes a segment or puts it in the queue of waiting segments, and then processes waiting segments whose turn
+    /// has come.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>) {
         let connection = &mut self.all[index];
         if connection.waiting.is_idle() && arrival.checksum != Checksum::Wrong {
@@ -139,7 +144,7 @@ impl Connections {
         self.take_in_waiting(index);
     }
 
-    /// Processes waiting segments that can continue.
+    /// Processes waiting segments from the head of the queue until a segment must continue to wait.
     fn take_in_waiting(&mut self, index: usize) {
         while let Some(waiting) = self.all[index].waiting.next() {
             let arrival = waiting.arrival();
@@ -150,12 +155,12 @@ impl Connections {
         }
     }
 
-    /// Drops all ladders.
+    /// Discards the ladder diagrams of all connections.
     pub fn forget_ladders(&mut self) {
         self.all.iter_mut().for_each(|connection| connection.conversation.forget_ladder());
     }
 
-    /// Returns all connections as data.
+    /// Returns the results of all connections.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
             self.all[index].waiting.finish();
@@ -165,7 +170,7 @@ impl Connections {
     }
 }
 
-/// RFC 9293 §3.1: returns the result of a segment's checksum.
+/// RFC 9293 §3.1: checks a segment's checksum.
 fn checksum(carried: &Carried<'_>) -> Checksum {
     let bytes = &carried.payload[..];
     if carried.cut {
@@ -179,7 +184,7 @@ fn checksum(carried: &Carried<'_>) -> Checksum {
     }
 }
 
-/// Returns the sequence numbers that a segment sends and acknowledges.
+/// Returns the sequence numbers of the data in a segment, and the sequence numbers that the segment acknowledges.
 fn facts(segment: &Segment<'_>) -> Facts {
     let (header, length) = (&segment.header, segment.sequence_len());
     Facts {
@@ -190,7 +195,7 @@ fn facts(segment: &Segment<'_>) -> Facts {
 }
 
 impl Connection {
-    /// Returns what is known about data before it is processed.
+    /// Returns whether the data in `start..end` was captured or acknowledged before.
     fn history(&mut self, side: Side, (start, end): Numbers) -> History {
         let Some(first) = self.conversation.firsts[side] else { return History::New };
         let track = self.conversation.tracks.of(side);
@@ -262,7 +267,7 @@ impl Connection {
     ) {
         let side = arrival.side;
         let header = &segment.header;
-        // A SYN may carry data, which comes after the SYN's sequence number.
+        // The data in a SYN begins one sequence number after the SYN itself.
         let seq = header.seq.0.wrapping_add(u32::from(header.flags.has(Flags::SYN)));
         let first = *self.conversation.firsts[side].get_or_insert(seq);
         let track = self.conversation.tracks.of(side);
@@ -289,8 +294,8 @@ impl Connection {
         match passing {
             Passing::Retransmitted { cause, inferred, spurious } => {
                 causes.push((cause, spurious));
-                // Data that was not captured the first time is counted now. If a segment also has new data, only that
-                // part is counted.
+                // Data whose first transmission was not captured is counted now. If a retransmitted segment also has
+                // new data, only the new data is counted.
                 let fresh = if inferred { length } else { (end - before).clamp(0, length) };
                 direction.bytes += fresh as u64;
             }
@@ -316,7 +321,8 @@ impl Connection {
         for (start, end) in header.options.sack.as_slice() {
             let (start, end) = (track.unit(start.0, first), track.unit(end.0, first));
             let inside = blocks.first().is_some_and(|&(s, e): &(i64, i64)| s <= start && end <= e);
-            // RFC 2883 §4: a block below the cumulative number or inside the next block is a duplicate.
+            // RFC 2883 §4: a SACK block reports a duplicate if it is below the cumulative acknowledgement or inside the
+            // next block.
             if end <= cumulative && start < end {
                 direction.duplicates_reported += 1;
                 track.duplicate(start, end);
@@ -335,13 +341,13 @@ impl Connection {
         direction.most_gaps = direction.most_gaps.max(blocks.len() as u64);
         let acknowledged = (header.ack.0, header.window);
         let plain = segment.payload.is_empty() && !header.flags.has_any(Flags::SYN.with(Flags::FIN));
-        // RFC 5681 §2: a duplicate acknowledgement.
+        // RFC 5681 §2: a duplicate acknowledgement repeats the acknowledgement number and window of the last segment.
         let duplicate = plain && self.acknowledged[side] == Some(acknowledged) && cumulative < high;
         self.acknowledged[side] = Some(acknowledged);
         track.acknowledged(arrival.at, cumulative, blocks, duplicate);
     }
 
-    /// RFC 9293 §3.6: the connection is closed when both FINs are acknowledged.
+    /// RFC 9293 §3.6: marks the connection as closed when the FINs of both sides are acknowledged.
     fn closed(&mut self, at: u64) {
         if self.conversation.end.at_ns.is_some() {
             return;

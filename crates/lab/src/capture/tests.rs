@@ -1,4 +1,4 @@
-//! Captures written byte by byte, as others make them, and damaged ones.
+//! Tests with captures that are written byte by byte, as other programs write them, and with damaged captures.
 
 mod field;
 mod tunnels;
@@ -22,7 +22,8 @@ const B: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const A2: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const B2: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 
-/// A classic capture that is being written, in microseconds and big-endian. This crate does not write that format.
+/// A pcap capture in memory with timestamps in microseconds and big-endian numbers. The writer of this project does not
+/// support that variant.
 struct Tape {
     bytes: Vec<u8>,
     link: Vec<u8>,
@@ -38,7 +39,7 @@ impl Tape {
         Self { bytes, link: link.to_vec(), identification: 0 }
     }
 
-    /// Makes an Ethernet capture.
+    /// Creates an empty capture with the link type Ethernet.
     fn ethernet() -> Self {
         Self::new(1, &[[2; 12].as_slice(), &[8, 0]].concat())
     }
@@ -118,7 +119,7 @@ fn sack(cumulative: u32, gaps: &'static [GapBlock], duplicates: &'static [Tsn]) 
     Sack { cumulative: Tsn(cumulative), window: 65_536, gaps, duplicates }
 }
 
-/// Four messages in 50 ms, captured at the initiator.
+/// Appends the four handshake messages of an association, which take 50 ms. The capture is made at the initiator.
 fn open(tape: &mut Tape) {
     let init = Init { tag: TAG_A, window: 65_536, outbound: 4, inbound: 4, tsn: Tsn(100), ..Init::default() };
     tape.sctp(0, A, B, 0, |b| init.emit(b));
@@ -135,7 +136,7 @@ fn open(tape: &mut Tape) {
 fn an_association_from_beginning_to_end() {
     let mut tape = Tape::ethernet();
     open(&mut tape);
-    // The second of four is lost and reported by three SACKs, and then retransmitted.
+    // TSN 101 is lost. Three SACKs report the loss, and the data is retransmitted.
     for tsn in 100..105 {
         tape.sctp(100 + tsn - 100, A, B, TAG_B, |b| data(tsn, (tsn % 2) as u16).emit(b));
     }
@@ -145,13 +146,13 @@ fn an_association_from_beginning_to_end() {
     tape.sctp(154, B, A, TAG_A, |b| sack(100, &[GapBlock { start: 2, end: 4 }], &[]).emit(b));
     tape.sctp(154, A, B, TAG_B, |b| data(101, 1).emit(b));
     tape.sctp(204, B, A, TAG_A, |b| sack(104, &[], &[]).emit(b));
-    // The last is lost: a timeout. The next retransmission is answered at once: it was spurious, and reported as a
-    // duplicate.
+    // TSN 105 is lost and retransmitted after a timeout. The second retransmission is acknowledged after only 10 ms and
+    // reported as a duplicate, so it was spurious.
     tape.sctp(300, A, B, TAG_B, |b| data(105, 1).emit(b));
     tape.sctp(1_300, A, B, TAG_B, |b| data(105, 1).emit(b));
     tape.sctp(3_300, A, B, TAG_B, |b| data(105, 1).emit(b));
     tape.sctp(3_310, B, A, TAG_A, |b| sack(105, &[], &[Tsn(105)]).emit(b));
-    // The second path.
+    // A heartbeat on the second path is answered.
     tape.sctp(3_400, A2, B2, TAG_B, |b| Heartbeat { info: &[5; 8], rest: &[] }.emit(b));
     tape.sctp(3_420, B2, A2, TAG_A, |b| HeartbeatAck { info: &[5; 8], rest: &[] }.emit(b));
     tape.sctp(4_000, A, B, TAG_B, |b| Shutdown { cumulative: Tsn(699) }.emit(b));
@@ -203,7 +204,8 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
         tape.sctp(millis, A, B, TAG_B, |b| data(tsn, 0).emit(b));
     }
     tape.sctp(150, B, A, TAG_A, |b| sack(100, &[GapBlock { start: 2, end: 3 }], &[]).emit(b));
-    // Too few acknowledgements reported its loss, and nothing arrived for a long time.
+    // Only one SACK reported the loss, and nothing arrived for a long time. So the cause of this retransmission is a
+    // timeout.
     tape.sctp(2_000, A, B, TAG_B, |b| data(101, 0).emit(b));
     tape.sctp(2_050, B, A, TAG_A, |b| sack(103, &[], &[]).emit(b));
     let view = |most: usize| {
@@ -215,10 +217,11 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
     let expected = [(0, Why::New), (1, Why::New), (2, Why::New), (3, Why::New), (1, Why::Timeout)];
     assert_eq!(pieces, expected);
     assert_eq!(whole.acknowledged.iter().map(|(_, unit)| *unit).collect::<Vec<_>>(), [1, 4]);
-    // Two of the three units that are not acknowledged have arrived.
+    // After the first SACK, three TSNs are not acknowledged cumulatively. Two of them have arrived, so one is in
+    // flight.
     assert_eq!(whole.flight.iter().map(|(_, flight)| *flight).collect::<Vec<_>>(), [1, 2, 3, 4, 1, 0]);
-    // One for each acknowledgement, from its newest data. The second's data was sent twice, so it is not measured
-    // (Karn).
+    // Each SACK gives one round-trip time, measured from the newest data that it acknowledges. The data that the second
+    // SACK acknowledges was sent twice, so it is not measured (Karn's algorithm).
     assert_eq!(whole.round_trips, [(150_000_000, 47_000_000)]);
     let cut = view(2);
     assert_eq!((cut.data.len(), cut.left_out, cut.flight.len()), (2, 3, 2));
@@ -228,7 +231,7 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
 #[test]
 fn a_stray_middle_an_abort_and_a_restart() {
     let mut tape = Tape::ethernet();
-    // The beginning was not captured: both tags are learnt from packets to their owners.
+    // The handshake was not captured. The tag of each side is learnt from the first packet to that side.
     tape.sctp(0, B, A, TAG_A, |b| data(9, 0).emit(b));
     tape.sctp(1, A, B, TAG_B, |b| sack(9, &[], &[]).emit(b));
     let reason = |b: &mut Vec<u8>| {
@@ -276,7 +279,7 @@ fn a_connection_from_beginning_to_end() {
     tape.tcp(1_300, A, fin(ack(first.wrapping_add(500), 11)), b"");
     tape.tcp(1_380, B, fin(ack(11, first.wrapping_add(501))), b"");
     tape.tcp(1_380, A, ack(first.wrapping_add(501), 12), b"");
-    // The same ports again. The connection is refused.
+    // A connection attempt from the same port as before is refused.
     tape.tcp(5_000, A, Header { seq: Seq(77), ..syn }, b"");
     tape.tcp(5_080, B, Header { ack: Seq(78), flags: Flags::RST.with(Flags::ACK), ..Header::default() }, b"");
 
@@ -298,7 +301,8 @@ fn a_connection_from_beginning_to_end() {
 
 #[test]
 fn fragments_udp_and_version_6() {
-    // Linux cooked capture; one packet in three fragments; SCTP in UDP on the port of RFC 6951 and on another one.
+    // Three cases: a Linux cooked capture; a packet in three fragments; SCTP in UDP, on the port of RFC 6951 and on
+    // another one.
     let mut tape = Tape::new(113, &[[0; 14].as_slice(), &[8, 0]].concat());
     let whole = sctp(true, TAG_B, |b| Data { payload: &[1; 1_000], ..data(1, 0) }.emit(b));
     let packet = tape.ip(132, A, B, &whole);
@@ -365,7 +369,7 @@ fn damage_and_copies_are_left_out() {
     assert_eq!((up.data, up.copies, up.damaged, up.retransmitted.all()), (2, 1, 1, 0));
 }
 
-/// A SYN from this port of A.
+/// Appends a SYN from this port of A.
 fn syn(tape: &mut Tape, millis: u32, port: u16, seq: u32) {
     let header =
         Header { source_port: port, target_port: 80, seq: Seq(seq), flags: Flags::SYN, ..Header::default() };
@@ -381,17 +385,17 @@ fn beyond_so_many_conversations_packets_are_counted() {
     let mut tape = Tape::ethernet();
     open(&mut tape);
     tape.tcp(50, A, Header { seq: Seq(9), flags: Flags::SYN, ..Header::default() }, b"");
-    // The limit is reached: these three conversations are not followed.
+    // The limit of two conversations is reached, so the next three conversations are not followed.
     syn(&mut tape, 60, 1_025, 1);
     syn(&mut tape, 61, 1_025, 1);
     tape.sctp(62, A2, B2, 0, |b| Init { tag: 7, ..Init::default() }.emit(b));
     tape.sctp(63, B2, A2, 7, |b| InitAck(Init { tag: 8, ..Init::default() }).emit(b));
-    // Nor is another connection between the ports of the one that is followed.
+    // A new connection between the ports of a followed connection is not followed either.
     tape.tcp(64, B, Header { ack: Seq(10), flags: Flags::RST.with(Flags::ACK), ..Header::default() }, b"");
     tape.tcp(65, A, Header { seq: Seq(900), flags: Flags::SYN, ..Header::default() }, b"");
     let ack = Flags::SYN.with(Flags::ACK);
     tape.tcp(66, B, Header { seq: Seq(70), ack: Seq(901), flags: ack, ..Header::default() }, b"");
-    // The followed conversations continue.
+    // New packets of the followed conversations are still processed.
     tape.sctp(100, A, B, TAG_B, |b| data(100, 0).emit(b));
     let settings = Settings { conversations: 2, ..Settings::default() };
     let decoded = decode("test", &tape.bytes[..], &settings).expect("a capture");
@@ -421,7 +425,7 @@ fn beyond_so_many_conversations_packets_are_counted() {
 fn a_scan_of_many_ports_stays_small() {
     let mut tape = Tape::ethernet();
     for at in 0..CONVERSATIONS as u32 + 5 {
-        // There are more conversations than 16-bit ports, so the target port also varies.
+        // There are more conversations than 16-bit ports, so the target port varies, too.
         let (port, target_port) = ((1 + at % 60_000) as u16, (80 + at / 60_000) as u16);
         let mut bytes = Vec::new();
         Header { source_port: port, target_port, flags: Flags::SYN, ..Header::default() }.emit(&mut bytes);
@@ -432,7 +436,7 @@ fn a_scan_of_many_ports_stays_small() {
     let decoded = tape.decoded();
     assert_eq!(decoded.conversations.len(), CONVERSATIONS);
     assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (5, 5));
-    // Unused parts take no memory: the records of sent data, and the numbering of lines.
+    // The records of sent data and the numbering of lines are allocated only when they are used.
     assert!(
         size_of::<super::conversation::ConversationBuilder>() <= 1_200,
         "{}",
@@ -452,8 +456,8 @@ fn long_captures_have_no_ladders_unasked() {
     assert_eq!((lines(4), lines(3), lines(0)), (4, 0, 0));
 }
 
-/// The number of printed lines never changes a judgement. A shorter ladder is the beginning of a longer one. Everything
-/// else is the same, even without a ladder.
+/// The number of printed lines must not change any result. A shorter ladder diagram is the beginning of a longer one.
+/// All other output is the same, even without a ladder diagram.
 #[test]
 fn how_much_is_drawn_changes_no_judgement() {
     static DUPLICATES: [Tsn; 3] = [Tsn(103), Tsn(105), Tsn(104)];
@@ -462,8 +466,8 @@ fn how_much_is_drawn_changes_no_judgement() {
     for tsn in 100..110 {
         sctp.sctp(tsn, A, B, TAG_B, |b| data(tsn, (tsn % 2) as u16).emit(b));
     }
-    // A timer repeats some data needlessly. The receiver reports two duplicates at once, and another one after a third
-    // copy.
+    // TSNs 103 to 105 are retransmitted needlessly after a timeout. The receiver reports two of the duplicates in one
+    // SACK. The third is reported after TSN 105 was sent a third time.
     for tsn in 103..106 {
         sctp.sctp(2_000 + tsn, A, B, TAG_B, |b| data(tsn, (tsn % 2) as u16).emit(b));
     }
@@ -478,7 +482,7 @@ fn how_much_is_drawn_changes_no_judgement() {
         let header = Header { seq: Seq(seq), ack: Seq(1), flags: Flags::ACK, ..Header::default() };
         tcp.tcp(millis, A, header, &[7; 100]);
     }
-    // RFC 2883 §4: the first block reports a segment that arrived before.
+    // RFC 2883 §4: the first SACK block reports a segment that arrived twice.
     for (millis, copy) in [(1_105, 101), (1_205, 201)] {
         let mut header = Header { seq: Seq(1), ack: Seq(401), flags: Flags::ACK, ..Header::default() };
         header.options.sack.push(Seq(copy), Seq(copy + 100));
@@ -500,14 +504,14 @@ fn how_much_is_drawn_changes_no_judgement() {
             assert_eq!(ladder, full[..lines], "a ladder of {lines} lines");
             assert_eq!((&same, &shown), (&json, &text), "with a ladder of {lines} lines");
         }
-        // A ladder that is dropped half-way.
+        // If the packet limit is exceeded in the middle of the capture, the ladder diagram begun so far is discarded.
         for packets in 0..full.len() as u64 {
             assert_eq!(with(1_000, packets), (Vec::new(), json.clone(), text.clone()), "{packets} packets");
         }
     }
 }
 
-/// Decoding ends soon, with any content of the file.
+/// Decoding a file with any content ends without a panic.
 #[test]
 fn mutated_captures_never_panic() {
     let mut tape = Tape::ethernet();

@@ -1,31 +1,32 @@
-//! The fate of one direction's data: when it was sent, retransmitted (and why), acknowledged and reordered.
+//! Follows the data of one direction: when each piece was sent, retransmitted (and why), acknowledged and reordered.
 //!
-//! All judgements rest on the packets alone, and work wherever the capture was made. Units are TSNs or bytes, counted
-//! from the first of the direction.
+//! All conclusions are drawn from the packets alone, and do not depend on the place of capture. The code calls a TSN of
+//! an association, or a byte of a connection, a *unit*. Units are counted from the first one of the direction.
 //!
-//! **Retransmitted** data is data that passes the capture twice. It is also data that fills a gap so late that it
-//! cannot have been overtaken: its first copy was lost before the place of capture. Less than 0.8 round trips after the
-//! gap opened, it counts as *reordered*. Later it still counts as reordered if all of these hold: no timeout can have
-//! passed, fewer than three acknowledgements reported the gap, and the first report is less than 0.8 round trips old.
-//! So few reports are no reason for a fast retransmission (RFC 9260 §7.2.4), and it is too early for a retransmission
-//! by time (RFC 8985 §6.2).
+//! **Retransmitted** data is data that was captured twice. It is also data that fills a gap so late that the network
+//! cannot have reordered it: its first transmission was lost before the place of capture. Data that fills a gap less
+//! than 0.8 round trips after the gap opened counts as *reordered*. Later it still counts as reordered if all of these
+//! hold: no timeout can have passed, fewer than three acknowledgements reported the gap, and the first report is less
+//! than 0.8 round trips old. So few reports are no reason for a fast retransmission (RFC 9260 §7.2.4), and it is too
+//! early for a retransmission by time (RFC 8985 §6.2).
 //!
-//! The **cause** is the first of these that applies:
-//! 1. *timeout* if it was last sent before a timer expired on its path: a timeout marks everything outstanding as lost
-//!    (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if it was already retransmitted and nothing was acknowledged for a retransmission timeout;
+//! The **cause** of a retransmission is the first of these that applies:
+//! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
+//!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
+//! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for a retransmission timeout;
 //! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
 //!    (RFC 9260 §7.2.4, RFC 5681 §3.2), or fewer and no timeout can have passed;
-//! 4. *timeout* if nothing happened for as long as a timeout takes;
+//! 4. *timeout* if this data was not sent and no new data was acknowledged for a retransmission timeout;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
-//! 6. else *other*.
+//! 6. *other* if none of these applies.
 //!
-//! The packets do not show how long a retransmission timeout is. It is taken as at least the smoothed round-trip time
-//! plus four deviations, two and a half round trips, and 100 ms.
+//! The packets do not show how long the sender's retransmission timeout is. It is assumed to be at least the smoothed
+//! round-trip time plus four deviations, at least two and a half round trips, and at least 100 ms.
 //!
-//! A retransmission is **spurious** if the receiver already had the data. There are three signs. Its acknowledgement
-//! passed the capture before the second copy. The receiver reported a duplicate. Or the acknowledgement arrived within
-//! half of the minimum round-trip time, so it was for the first copy (the idea of RFC 3522).
+//! A retransmission is **spurious** if the receiver already had the data. One of three signs shows this. The
+//! acknowledgement was captured before the second transmission. The receiver reported a duplicate. Or the
+//! acknowledgement arrived within half of the minimum round-trip time, so it was for the first transmission (the idea
+//! of RFC 3522).
 
 use super::arrival::Side;
 use super::ranges::Ranges;
@@ -40,43 +41,43 @@ pub(super) enum Cause {
     Other,
 }
 
-/// The classification of data that passes.
+/// The classification of a piece of data when it is captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Passing {
-    /// Not seen before, and nothing after it was seen.
+    /// The data was not captured before, and no later data was captured.
     New,
-    /// Seen before or, if inferred, lost before the place of capture.
+    /// The data was captured before. If `inferred`, the first transmission was lost before the place of capture.
     Retransmitted { cause: Cause, inferred: bool, spurious: bool },
-    /// Not seen before, but overtaken by later data.
+    /// The data was not captured before, but later data was, because the network reordered packets.
     Reordered,
 }
 
-/// What is known about data before it is processed.
+/// The knowledge about a piece of data before it is processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum History {
-    /// It was not seen before.
+    /// The data was not captured before.
     New,
-    /// Some of it passed before, or it cannot belong to this conversation.
+    /// Some of the data was captured before, or it cannot belong to this conversation.
     Seen,
-    /// It was not seen, but the peer has acknowledged it.
+    /// The data was not captured before, but the peer has acknowledged it.
     Acknowledged,
 }
 
-/// A retransmission that turned out to be spurious after it passed.
+/// A retransmission that was found to be spurious only after it had been captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Needless {
     pub stream: u16,
     pub path: usize,
-    /// The ladder line of its last transmission.
+    /// The ladder line that shows the retransmission.
     pub line: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     end: i64,
-    /// The time of its last transmission.
+    /// The time of the last transmission.
     last: u64,
-    /// The time from which reported losses refer to this transmission.
+    /// Only losses reported after this time concern the last transmission.
     since: u64,
     times: u32,
     stream: u16,
@@ -86,98 +87,107 @@ struct Sent {
     needless: bool,
 }
 
-/// An acknowledgement that reported losses among these units.
+/// An acknowledgement that reported a loss. `units` is the range of the TSNs or bytes that may be lost.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     at: u64,
     units: (i64, i64),
 }
 
-/// The state of one direction.
+/// The state of the data that one side sends.
 #[derive(Debug, Default)]
 pub(super) struct Track {
     seen: Ranges,
-    /// Transmissions by first unit. None overlaps another.
+    /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
     sent: BTreeMap<i64, Sent>,
-    /// The transmissions that are not acknowledged. An acknowledgement only visits these, however often it is repeated.
+    /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
+    /// a repeated acknowledgement takes no time.
     waiting: BTreeSet<i64>,
-    /// Gaps between the units that were seen: end, and when the gap opened.
+    /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
+    /// the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
-    /// The unit after the last one that was seen.
+    /// The TSN or byte after the last one that was captured.
     high: i64,
     begun: bool,
-    /// The first unit that is not acknowledged.
+    /// The first TSN or byte that is not acknowledged cumulatively.
     cumulative: i64,
-    /// The units that the last acknowledgement reported beyond `cumulative`, sorted and separate.
+    /// The blocks beyond `cumulative` that the last acknowledgement reported as received. They are sorted and do not
+    /// touch.
     blocks: Vec<(i64, i64)>,
     reports: VecDeque<Report>,
     last_ack: Option<u64>,
     last_advance: u64,
-    /// The time of the last timeout, by path.
+    /// The time of the last timeout on each path.
     timed_out: BTreeMap<usize, u64>,
-    /// The unit up to which a fast recovery lasts.
+    /// The end of the data that the latest fast recovery covers, which is all data captured before its retransmission.
     recovery: i64,
-    /// The number of records of acknowledged data.
+    /// The number of records whose data is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
-    /// Whether the sender may retransmit after one report (RFC 8985 §6.2). Most TCP senders do, and few SCTP senders.
+    /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders do, and few
+    /// SCTP senders.
     pub has_rack: bool,
-    /// The round-trip time of the handshake.
+    /// The round-trip time of the handshake, in nanoseconds.
     pub round_trip: Option<u64>,
     pub rtt: Rtt,
     pub timeouts: u64,
     pub not_captured: u64,
-    /// The number of records that acknowledgements visited.
+    /// The number of times that an acknowledgement visited a record.
     #[cfg(test)]
     visits: usize,
-    /// Spurious retransmissions found since the last call.
+    /// The spurious retransmissions found since the caller last took this list.
     pub needless: Vec<Needless>,
-    /// Round-trip times since the last call, with the path of the data.
+    /// The round-trip times measured since the caller last took this list, each with the path of the data.
     pub samples: Vec<(usize, u64)>,
 }
 
-/// The tracks of both directions. Each is made on first use; the conversations of a port scan use none.
+/// The state of both directions. A `Track` is allocated on first use, so the conversations of a port scan need no
+/// memory for it.
 #[derive(Debug, Default)]
 pub(super) struct Tracks([Option<Box<Track>>; 2]);
 
 impl Tracks {
-    /// Returns the track of what this side sends.
+    /// Returns the track of the data that this side sends.
     pub fn of(&mut self, side: Side) -> &mut Track {
         self.0[side].get_or_insert_default()
     }
 
-    /// Returns the track of this side, if there is one.
+    /// Returns the track of the data that this side sends, unless no such data is known.
     pub fn known(&self, side: Side) -> Option<&Track> {
         self.0[side].as_deref()
     }
 }
 
-/// The most records.
+/// The maximum number of records.
 const MAX: usize = 1 << 16;
-/// The most records of acknowledged data.
+/// The number of records above which records of acknowledged data are removed.
 const HISTORY: usize = 1_024;
-/// The most acknowledgements with gaps that are kept.
+/// The maximum number of acknowledgements with gaps that are kept.
 const REPORTS: usize = 64;
-/// The most records marked by one report of a duplicate, which refers to one packet (RFC 2883 §4).
+/// The maximum number of records that one report of a duplicate marks. A report refers to a single packet (RFC 2883
+/// §4).
 const DUPLICATES: usize = 1_024;
-/// The least time for reordering, however short the round-trip time.
+/// The minimum duration in nanoseconds of the period in which a late packet counts as reordered, even if the round-trip
+/// time is shorter.
 const RACK_REORDERING: u64 = 3_000_000;
 const LATE_REORDERING: u64 = 30_000_000;
 const MIN_TIMEOUT: u64 = 100_000_000;
 
 impl Track {
-    /// Returns the unit for a number on the wire. Numbers wrap around, so this is the unit nearest to the last one.
+    /// Converts a TSN or sequence number on the wire to an offset from the first one. Numbers on the wire wrap around,
+    /// so the result is the candidate nearest to the last captured TSN or byte.
     pub fn unit(&self, wire: u32, first: u32) -> i64 {
         let last = first.wrapping_add(self.high as u32);
         self.high + i64::from(wire.wrapping_sub(last) as i32)
     }
 
-    /// Returns whether a unit is within `reach` of what was seen. No host sends further ahead or behind.
+    /// Returns whether a TSN or byte is within `reach` of the last captured one. No host sends data further ahead or
+    /// behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
         !self.begun || (unit - self.high).abs() <= reach
     }
 
-    /// Records that the data `start..end` passes on this path.
+    /// Records that a packet with the data `start..end` was captured on `path`. Returns the classification of the data.
     pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> Passing {
         self.begun = true;
         let mut since = at;
@@ -219,15 +229,15 @@ impl Track {
         passing
     }
 
-    /// Sets the ladder line of data that just passed, or `None` if the ladder has no line for it.
+    /// Sets the ladder line that shows the data `start..end`, or `None` if no line shows it.
     pub fn drawn(&mut self, start: i64, end: i64, line: Option<usize>) {
         for sent in self.over(start, end) {
             sent.line = line;
         }
     }
 
-    /// Records an acknowledgement: everything before `cumulative` has arrived, and so have `blocks`. `duplicate`: it
-    /// shows no blocks, but only a gap explains it.
+    /// Records an acknowledgement of all data before `cumulative` and in `blocks`. `duplicate` says that it is a
+    /// duplicate acknowledgement without blocks, which a gap explains.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = apart(blocks);
         if cumulative > self.high {
@@ -247,7 +257,7 @@ impl Track {
             }
         }
         for &(start, end) in &blocks {
-            // What the last acknowledgement reported is not visited again.
+            // Data that the last acknowledgement already reported is skipped.
             let before = self.block(start).filter(|(_, until)| start <= *until);
             let start = before.map_or(start, |(_, until)| until.max(start));
             self.arrived(at, start, end, &mut newest);
@@ -270,7 +280,7 @@ impl Track {
         self.prune();
     }
 
-    /// Records that the receiver had `start..end` more than once.
+    /// Records that the receiver got the data `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
         let sent_twice = |sent: &&mut Sent| sent.times > 1 && !sent.needless;
@@ -281,30 +291,31 @@ impl Track {
         self.needless.append(&mut found);
     }
 
-    /// Returns the unit after the last one that was seen or acknowledged.
+    /// Returns the TSN or byte after the last one that was captured or acknowledged.
     pub fn high(&self) -> i64 {
         self.high
     }
 
-    /// Returns the number of units in flight: sent, but not reported as received.
+    /// Returns the number of TSNs or bytes in flight, which were sent but not reported as received.
     pub fn flight(&self) -> i64 {
         let beyond: i64 = self.blocks.iter().map(|(start, end)| end - start).sum();
         (self.high - self.cumulative - beyond).max(0)
     }
 
-    /// Returns the first unit that is not acknowledged.
+    /// Returns the first TSN or byte that is not acknowledged cumulatively.
     pub fn cumulative(&self) -> i64 {
         self.cumulative
     }
 
-    /// Returns the records that overlap `start..end`.
+    /// Returns the records that overlap the data `start..end`.
     fn over(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut Sent> {
         let first = self.sent.range(..=start).next_back().filter(|(_, sent)| sent.end > start);
         let from = first.map_or(start, |(from, _)| *from);
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
     }
 
-    /// Returns the last block that begins at or before this unit.
+    /// Returns the last block that begins at the TSN or byte `unit` or before, among the blocks of the last
+    /// acknowledgement.
     fn block(&self, unit: i64) -> Option<(i64, i64)> {
         let after = self.blocks.partition_point(|(start, _)| *start <= unit);
         self.blocks[..after].last().copied()
@@ -322,13 +333,13 @@ impl Track {
             Some(sent) => {
                 (self.cause(at, start, (sent.last, sent.since, sent.path, sent.times), path), sent.acked)
             }
-            // It was acknowledged long ago, and its record is gone.
+            // The data was acknowledged long ago, and its record was removed.
             None => (Cause::Other, true),
         };
         Passing::Retransmitted { cause, inferred: false, spurious: acked || had }
     }
 
-    /// Classifies data that was not seen before, although later data was.
+    /// Classifies data that was not captured before, although later data was.
     fn late(&mut self, at: u64, opened: u64, start: i64, path: usize) -> Passing {
         let reordering_window = self.round_trip.map_or(3_000_000, |trip| trip / 5 * 4);
         if at - opened.min(at) < reordering_window {
@@ -337,14 +348,15 @@ impl Track {
         if self.is_late_reordering(at, opened, start) {
             return Passing::Reordered;
         }
-        // The first retransmission comes within a few round trips. After that, this was one of several.
+        // The sender retransmits for the first time within a few round trips. If the gap is older, an earlier
+        // retransmission was probably lost, too.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         Passing::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Returns whether late data was reordered: fewer than three acknowledgements reported the gap, a retransmission
-    /// caused by them would arrive later, and no timeout can have passed.
+    /// Returns whether late data was reordered and not retransmitted. In that case, fewer than three acknowledgements
+    /// reported the gap, a retransmission that they cause would arrive later, and no timeout can have passed.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -388,16 +400,17 @@ impl Track {
         cause
     }
 
-    /// Returns the acknowledgements since then that reported the loss of this unit.
+    /// Returns the acknowledgements since the time `since` that reported the loss of the TSN or byte `unit`.
     fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &Report> {
         let missed =
             move |report: &&Report| report.at >= since && report.units.0 <= unit && unit < report.units.1;
         self.reports.iter().filter(missed)
     }
 
-    /// Returns what is known about data before it passes.
+    /// Returns what is known about the data `start..end` before it is processed.
     pub fn history(&self, start: i64, end: i64) -> History {
-        // Units before the first data are useless: damage made up the number.
+        // A TSN or byte before the first data cannot belong to this conversation: damage changed the number in the
+        // packet.
         if self.begun && (start < 0 || start < self.high && self.overlaps(start, end)) {
             History::Seen
         } else if self.begun && end <= self.cumulative {
@@ -407,7 +420,7 @@ impl Track {
         }
     }
 
-    /// Returns the shortest time after which a retransmission timer can have expired.
+    /// Returns the shortest time in nanoseconds after which the sender's retransmission timer can have expired.
     fn timeout(&self) -> u64 {
         let (smoothed, deviation) = self.smoothed.unwrap_or_default();
         let trip = smoothed.max(self.round_trip.unwrap_or(0));
@@ -421,7 +434,7 @@ impl Track {
         }
     }
 
-    /// Removes `start..end` from its gap, and returns when the gap opened.
+    /// Removes `start..end` from the gap that contains `start`. Returns the time when that gap opened.
     fn fill(&mut self, start: i64, end: i64) -> Option<u64> {
         let (&from, &(until, opened)) = self.holes.range(..=start).next_back()?;
         if start >= until {
@@ -436,14 +449,15 @@ impl Track {
         Some(opened)
     }
 
-    /// Marks units as acknowledged for the first time.
+    /// Marks the data `start..end`, which no earlier acknowledgement reported, as acknowledged.
     fn arrived(&mut self, at: u64, start: i64, end: i64, newest: &mut Option<(usize, u64)>) {
         if start >= end {
             return;
         }
         let hasty = self.rtt.min_ns / 2;
         let (mut found, mut done) = (Vec::new(), Vec::new());
-        // The first record may begin earlier, and the last may end later.
+        // A record that begins before `start` may reach into the range. A record that ends after `end` is not
+        // acknowledged.
         let before = self.waiting.range(..start).next_back();
         let before = before.filter(|from| self.sent.get(from).is_some_and(|sent| sent.end > start));
         for from in before.into_iter().chain(self.waiting.range(start..end)) {
@@ -456,7 +470,8 @@ impl Track {
             done.push(*from);
             let age = at.saturating_sub(sent.last);
             if sent.times == 1 {
-                // Keeps the data that was sent last, whose acknowledgement was not delayed for more data.
+                // Keeps the sample of the data that was sent last. The receiver did not delay that data's
+                // acknowledgement to wait for more data.
                 if newest.is_none_or(|(_, least)| age <= least) {
                     *newest = Some((sent.path, age));
                 }
@@ -475,7 +490,7 @@ impl Track {
     fn measured(&mut self, path: usize, sample: u64) {
         self.rtt.add(sample);
         self.samples.push((path, sample));
-        // RFC 6298 §2: weights of 1/4 for the deviation and 1/8 for the round-trip time.
+        // RFC 6298 §2: a new sample has the weight 1/4 in the deviation and 1/8 in the smoothed round-trip time.
         self.smoothed = Some(match self.smoothed {
             None => (sample, sample / 2),
             Some((smoothed, deviation)) => {
@@ -495,9 +510,10 @@ impl Track {
     }
 }
 
-/// Returns the units as sorted blocks that do not touch.
+/// Sorts blocks of TSNs or bytes, and joins blocks that touch or overlap.
 fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    // A receiver's blocks are already sorted (RFC 9260 §3.3.4), except TCP's, which are few.
+    // SCTP receivers send sorted blocks (RFC 9260 §3.3.4), so sorting is fast. TCP receivers do not, but send few
+    // blocks.
     blocks.sort_unstable();
     blocks.dedup_by(|next, block| {
         let touching = next.0 <= block.1;
@@ -513,7 +529,7 @@ fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
 
-    /// Large SACKs with any content, repeated any number of times, are visited once, and so is each record.
+    /// Large SACKs with any content are repeated many times. Each record is still visited only a few times.
     #[test]
     fn hostile_blocks_are_gone_through_once() {
         const UNITS: i64 = 40_000;
@@ -521,13 +537,13 @@ mod tests {
         for unit in 0..UNITS {
             track.sent(1, unit, unit + 1, 0, 0);
         }
-        // Nested blocks: visiting each would visit most records every time.
+        // The blocks are nested. Visiting each block separately would visit most records for every block.
         let nested: Vec<(i64, i64)> = (0..16_000).map(|at| (2 + at, UNITS - at)).rev().collect();
         let scattered: Vec<(i64, i64)> = (0..16_000).map(|at| (2 + 2 * at, 3 + 2 * at)).collect();
         for at in 2..50 {
             track.acknowledged(at, 1, nested.clone(), false);
             assert_eq!(track.blocks, [(2, UNITS)]);
-            // Reports fewer units than before, so that the next acknowledgement reports more.
+            // This SACK reports fewer TSNs than the one before, so that the next SACK reports additional TSNs.
             track.acknowledged(at, 1, scattered.clone(), false);
             assert_eq!(track.blocks, scattered);
         }

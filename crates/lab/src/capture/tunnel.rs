@@ -1,6 +1,6 @@
-//! Finds IP packets inside tunnels.
+//! Finds the IP packets inside tunnels.
 //!
-//! This module detects tunnels by protocol and UDP port, and skips their headers, options and extensions.
+//! This module detects a tunnel by its IP protocol or UDP port, and skips the tunnel's headers, options and extensions.
 //!
 //! Home of RFC 2003 (IPv4 in IPv4), RFC 4213 §3 (IPv6 in IPv4), RFC 2473 (IPv6),
 //! RFC 2784, 2890 and 1701 (GRE), RFC 7637 (NVGRE), RFC 2637 §4.1 (PPTP),
@@ -13,20 +13,20 @@ use anabranch_wire::checksum::internet_checksum;
 use anabranch_wire::ip::v6;
 use anabranch_wire::udp;
 
-/// The relation of a packet to tunnels.
+/// The result of looking for a tunnel in a packet.
 pub(super) enum Tunnel<'a> {
-    /// The packet carries this one.
+    /// The packet is a tunnel that carries this inner packet.
     Carries(Carried<'a>),
-    /// The packet belongs to a tunnel, but has no payload that is followed.
+    /// The packet belongs to a tunnel, but carries no IP packet. The text names the kind of packet.
     Other(&'static str),
-    /// The packet belongs to no tunnel.
+    /// The packet does not belong to a tunnel.
     None,
 }
 
-/// The name of a tunnel, and the kind and bytes of its payload.
+/// The name of a tunnel, the kind of its payload, and the bytes of its payload.
 type Header<'a> = (&'static str, Kind, Bytes<'a>);
 
-/// Looks for a packet inside a packet.
+/// Looks for a tunnel in a packet, and parses the packet inside the tunnel.
 pub(super) fn open<'a>(outer: &'a Carried<'_>) -> Tunnel<'a> {
     let Some((name, kind, bytes)) = header(outer) else { return Tunnel::None };
     if outer.tunnel.len() >= MAX_TUNNELS {
@@ -42,7 +42,7 @@ pub(super) fn open<'a>(outer: &'a Carried<'_>) -> Tunnel<'a> {
 }
 
 fn header<'a>(outer: &'a Carried<'_>) -> Option<Header<'a>> {
-    // Bytes that were not captured are zeros, so that lengths are right.
+    // The packet was already filled up with zeros if the capture kept only a part of it, so no bytes are missing here.
     let bytes = Bytes::whole(&outer.payload);
     match (outer.protocol, outer.source.is_ipv4()) {
         (4, true) => Some(("IP in IP (4in4)", Kind::Ip, bytes)),
@@ -56,13 +56,13 @@ fn header<'a>(outer: &'a Carried<'_>) -> Option<Header<'a>> {
     }
 }
 
-/// Detects tunnels by IANA's registered ports, and 8472, which Linux uses for VXLAN.
+/// Detects tunnels by the ports registered with IANA, and by port 8472, which Linux uses for VXLAN.
 fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
     let datagram = udp::Datagram::parse_quoted(datagram).ok()?;
     let bytes = Bytes::whole(datagram.payload);
     match datagram.target_port {
         2_152 => gtp(bytes),
-        // RFC 7348 §5: the flag I, and an Ethernet frame after eight bytes.
+        // RFC 7348 §5: the header has eight bytes. The flag I must be set, and an Ethernet frame follows.
         4_789 | 8_472 if bytes.kept.first()? & 0x08 != 0 => Some(("VXLAN", Kind::Ethernet, bytes.after(8)?)),
         4_790 => vxlan_gpe(bytes),
         6_081 => geneve(bytes),
@@ -73,31 +73,34 @@ fn in_udp(datagram: &[u8]) -> Option<Header<'_>> {
     }
 }
 
-/// 3GPP TS 29.281 §5.1: version 1, protocol type 1, message type 255 (G-PDU).
+/// 3GPP TS 29.281 §5.1: skips the header of a GTP-U packet. It must have version 1, protocol type 1 and message type
+/// 255 (G-PDU).
 fn gtp(bytes: Bytes<'_>) -> Option<Header<'_>> {
     let [flags, 0xff, ..] = *bytes.kept.first_chunk::<8>()? else { return None };
     if flags >> 4 != 0b0011 {
         return None;
     }
     let mut rest = bytes.after(8)?;
-    // The fields for sequence number, N-PDU number and next extension are present if any of their flags is set.
+    // The header has the fields for sequence number, N-PDU number and next extension if any of their flags is set.
     if flags & 0b111 != 0 {
         let mut next = *rest.kept.get(3)?;
         rest = rest.after(4)?;
-        // §5.2.1: only the flag E says that extensions follow. Each has its length in words, and the type of the next
-        // one.
+        // §5.2.1: extensions follow only if the flag E is set. Each has its length in words at its beginning, and the
+        // type of the next extension in its last byte.
         while flags & 0b100 != 0 && next != 0 {
             let length = usize::from(*rest.kept.first()?) * 4;
             next = *rest.kept.get(length.checked_sub(1)?)?;
             rest = rest.after(length)?;
         }
     }
-    // A PDU session of type Ethernet carries frames. Their first address may look like IP.
+    // A PDU session of type Ethernet carries frames. The first address of a frame may look like the beginning of an IP
+    // packet.
     let is_frame = !is_plausible_ip(rest) && matches!(rest.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8);
     Some(("GTP-U", if is_frame { Kind::Ethernet } else { Kind::Ip }, rest))
 }
 
-/// Returns whether this is an IPv4 header with a right checksum, or an IPv6 header with a right length.
+/// Returns whether the bytes begin with an IPv4 header with a right checksum, or with an IPv6 header with a plausible
+/// length.
 fn is_plausible_ip(bytes: Bytes<'_>) -> bool {
     let Some(&first) = bytes.kept.first() else { return false };
     match first >> 4 {
@@ -107,7 +110,7 @@ fn is_plausible_ip(bytes: Bytes<'_>) -> bool {
     }
 }
 
-/// draft-ietf-nvo3-vxlan-gpe §3: the flag P, and the type of the payload in the fourth byte.
+/// draft-ietf-nvo3-vxlan-gpe §3: if the flag P is set, the fourth byte is the type of the payload.
 fn vxlan_gpe(bytes: Bytes<'_>) -> Option<Header<'_>> {
     let [flags, _, _, next] = *bytes.kept.first_chunk()?;
     let kind = match next {
@@ -120,7 +123,7 @@ fn vxlan_gpe(bytes: Bytes<'_>) -> Option<Header<'_>> {
     Some(("VXLAN-GPE", kind, bytes.after(8)?))
 }
 
-/// RFC 8926 §3.4: version 0, options counted in words, and an Ethernet type.
+/// RFC 8926 §3.4: skips a Geneve header. It has version 0, the length of the options in words, and an Ethernet type.
 fn geneve(bytes: Bytes<'_>) -> Option<Header<'_>> {
     let first = *bytes.kept.first()?;
     if first >> 6 != 0 {
@@ -136,9 +139,10 @@ fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
     let field = |flag: u16| if has(flag) { 4 } else { 0 };
     match flags & 7 {
         0 => {
-            // RFC 2784 §2.1, RFC 2890 §2, RFC 1701: checksum or routing, key, sequence number.
+            // RFC 2784 §2.1, RFC 2890 §2, RFC 1701: flags say which optional fields follow. These are checksum or
+            // routing, key, and sequence number.
             let mut rest = bytes.after(4 + field(0xc000) + field(0x2000) + field(0x1000))?;
-            // RFC 1701: source routes, each with its length, up to an empty one.
+            // RFC 1701: a list of source routes follows, each with its length. An empty route ends the list.
             while has(0x4000) {
                 let (family, length) = (rest.u16(0)?, usize::from(*rest.kept.get(3)?));
                 rest = rest.after(4 + length)?;
@@ -147,9 +151,10 @@ fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
                 }
             }
             match protocol {
-                // RFC 7637 §3.2: a key, but neither checksum nor sequence number.
+                // RFC 7637 §3.2: NVGRE has a key, but neither a checksum nor a sequence number.
                 0x6558 if flags & 0xf000 == 0x2000 => Some(("NVGRE", Kind::Ethernet, rest)),
-                // ERSPAN: mirrored frames. With a sequence number, a header of 8 bytes comes first.
+                // ERSPAN carries mirrored frames. If the GRE header has a sequence number, an ERSPAN header of 8 bytes
+                // comes first.
                 0x88be => Some(("ERSPAN", Kind::Ethernet, rest.after(if has(0x1000) { 8 } else { 0 })?)),
                 0x22eb => {
                     let more = if rest.kept.get(11)? & 1 != 0 { 8 } else { 0 };
@@ -158,7 +163,8 @@ fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
                 _ => Some(("GRE", Kind::EtherType(protocol), rest)),
             }
         }
-        // RFC 2637 §4.1: PPP after a key. Sequence number and acknowledgement are present if their flags are set.
+        // RFC 2637 §4.1: PPTP carries PPP after a key. A sequence number and an acknowledgement follow the key if their
+        // flags are set.
         1 if protocol == 0x880b => Some(("GRE", Kind::Ppp, bytes.after(8 + field(0x1000) + field(0x0080))?)),
         _ => None,
     }
@@ -193,11 +199,11 @@ mod tests {
     }
 
     fn ethernet(kind: u16, payload: &[u8]) -> Vec<u8> {
-        // The first address looks like IPv4.
+        // The first address of the frame looks like the beginning of an IPv4 packet.
         [&[0x45; 12][..], &kind.to_be_bytes(), payload].concat()
     }
 
-    /// Returns the names of the tunnels around a packet of protocol 132.
+    /// Removes the tunnels around a packet of protocol 132, and returns their names.
     fn names(packet: &[u8]) -> Vec<&'static str> {
         let found = carried(Bytes::whole(packet)).expect("a packet");
         if found.protocol == 132 {
@@ -231,7 +237,7 @@ mod tests {
         let all: Vec<(&str, Vec<u8>)> = vec![
             ("GTP-U", gtp(&[0x30, 0xff, 0, 0, 0, 0, 0, 1], &inner)),
             ("GTP-U", gtp(&[0x32, 0xff, 0, 0, 0, 0, 0, 1, 0, 7, 0, 0], &inner)),
-            // Two extensions: a PDU session container, and one of two words.
+            // This header has two extensions: a PDU session container, and an extension of two words.
             (
                 "GTP-U",
                 gtp(
@@ -239,7 +245,7 @@ mod tests {
                     &inner6,
                 ),
             ),
-            // The type of the next extension only counts if the flag says so.
+            // The type of a next extension is ignored unless the flag E is set.
             ("GTP-U", gtp(&[0x31, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 5, 0x85], &inner)),
             ("GTP-U", gtp(&[0x30, 0xff, 0, 0, 0, 0, 0, 1], &frame)),
             ("VXLAN", datagram(4_789, &before(&[8, 0, 0, 0, 0, 0, 9, 0], &frame))),
@@ -250,7 +256,7 @@ mod tests {
             ("GRE", gre(&[0, 0, 8, 0], &inner)),
             ("GRE", gre(&[0xb0, 0, 8, 0, 1, 2, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1], &inner)),
             ("GRE", gre(&[0x20, 0, 0x86, 0xdd, 0, 0, 0, 7], &inner6)),
-            // A source route of four bytes, and the empty one after it.
+            // This header has a source route of four bytes, and the empty route that ends the list.
             ("GRE", gre(&[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 10, 0, 0, 3, 0, 0, 0, 0], &inner)),
             ("GRE", gre(&[0, 0, 0x65, 0x58], &frame)),
             ("NVGRE", gre(&[0x20, 0, 0x65, 0x58, 0, 0, 9, 1], &frame)),
@@ -282,7 +288,7 @@ mod tests {
         ];
         for (expected, packet) in &all {
             assert_eq!(names(packet).join(" "), *expected, "{packet:02x?}");
-            // Cut at any position, or with any byte changed: no panic.
+            // A packet that is cut at any position, or has any byte changed, causes no panic.
             for at in 0..packet.len() {
                 let mut changed = packet.clone();
                 changed[at] = !changed[at];
@@ -302,7 +308,7 @@ mod tests {
         let arp = datagram(4_789, &[&[8, 0, 0, 0, 0, 0, 9, 0][..], &ethernet(0x0806, &[0; 28])].concat());
         assert_eq!(names(&arp), ["tunnelled frames without IP"]);
         assert_eq!(names(&datagram(53, b"\x30\xff")), Vec::<&str>::new());
-        // If the capture cut a packet, the inner packet is also marked as cut.
+        // If the capture kept only a part of the outer packet, the inner packet is also marked as cut.
         let packet = v4_packet(4, &v4_packet(132, &[7; 100]));
         let found = carried(Bytes::new(&packet[..80], packet.len())).expect("a packet");
         let Tunnel::Carries(inner) = open(&found) else { panic!("a packet within") };

@@ -1,82 +1,85 @@
 //! Data for drawings of a conversation over time: each piece of data with its cause, each acknowledgement, each
-//! round-trip time, and the data in flight.
+//! round-trip time, and the amount of data in flight.
 //!
-//! Only kept if requested, and bounded: the pieces that do not fit are counted.
+//! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
+//! counted.
 
 use super::track::{Cause, Passing};
 use serde::{Deserialize, Serialize};
 
-/// One direction of a conversation over time.
+/// One direction of a conversation over time. TSNs or bytes are counted from the first one of the direction.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct View {
-    /// Data, in the order in which it passed.
+    /// The pieces of data, in the order in which they were captured.
     pub data: Vec<Data>,
-    /// The time at which the other side acknowledged everything before this unit.
+    /// The times of acknowledgements, each with the first TSN or byte that is not acknowledged.
     pub acknowledged: Vec<(u64, i64)>,
-    /// Measured round-trip times: when, and how long, in nanoseconds.
+    /// The measured round-trip times: the time of each measurement and its result, in nanoseconds.
     pub round_trips: Vec<(u64, u64)>,
-    /// Units in flight, after each packet that changed their number.
+    /// The number of TSNs or bytes in flight after each packet that changed it, with the time of the packet.
     pub flight: Vec<(u64, i64)>,
-    /// The number of pieces of data that did not fit.
+    /// The number of pieces of data that exceeded the limit.
     pub left_out: u64,
 }
 
-/// A piece of data.
+/// A piece of data that a packet carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// When it passed, in nanoseconds since the first packet of the capture.
+    /// The time when the data was captured, in nanoseconds since the first packet of the capture.
     pub at_ns: u64,
-    /// The first unit, a TSN or a byte, counted from the first of the direction.
+    /// The first TSN or byte of the data, counted from the first one of the direction.
     pub start: i64,
-    /// The unit after the last one.
+    /// The TSN or byte after the last one of the data.
     pub end: i64,
-    /// The stream; 0 for TCP.
+    /// The stream identifier, or 0 for TCP.
     pub stream: u16,
-    /// Why it was sent.
+    /// The reason why the data was sent.
     pub why: Why,
 }
 
-/// Why data was sent.
+/// The reason why data was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// Sent for the first time.
+    /// The data was sent for the first time.
     New,
-    /// Sent for the first time, and overtaken.
+    /// The data was sent for the first time, and the network delivered later data before it.
     Overtaken,
-    /// Retransmitted after acknowledgements that reported a gap.
+    /// The data was retransmitted after acknowledgements that reported a gap.
     Fast,
-    /// Retransmitted after a timer expired.
+    /// The data was retransmitted after a timer expired.
     Timeout,
-    /// Retransmitted for a reason that the packets do not show.
+    /// The data was retransmitted for a reason that the packets do not show.
     Other,
-    /// Retransmitted although the receiver already had it.
+    /// The data was retransmitted although the receiver already had it.
     Spurious,
 }
 
-/// Data about what one host sent that packets do not show: congestion windows, and losses and delays in the network.
+/// Facts about the traffic of one host that the packets do not show: congestion windows, and losses and delays in the
+/// network.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
-    /// Changes of a congestion window: time, connection, bytes.
+    /// The changes of congestion windows: the time, the connection, and the new window in bytes.
     pub windows: Vec<(u64, u64, u64)>,
     /// Packets that the network lost.
     pub lost: Vec<Loss>,
-    /// How much longer each packet took than the fastest of its size: arrival time, path from 0, nanoseconds.
+    /// The queueing delay of each packet: arrival time, path (counted from 0), and nanoseconds more than the fastest
+    /// packet of the same size took.
     pub waits: Vec<(u64, usize, u64)>,
 }
 
 /// A packet that the network lost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Loss {
-    /// When, in nanoseconds of the run's clock.
+    /// The time of the loss, in nanoseconds of the run's clock.
     pub at_ns: u64,
-    /// The path, from 0.
+    /// The path, counted from 0.
     pub path: usize,
-    /// Whether a queue dropped it, because it was full or by active queue management.
+    /// Whether a queue dropped the packet, because the queue was full or by active queue management.
     pub by_queue: bool,
 }
 
 impl View {
-    /// Adds data that passed, unless `most` pieces are already kept.
+    /// Adds a piece of data. If `most` pieces are already kept, only counts it.
     pub(super) fn data(
         &mut self,
         most: usize,
@@ -100,7 +103,8 @@ impl View {
         self.data.push(Data { at_ns, start, end, stream, why });
     }
 
-    /// Records how far the data is acknowledged and how much is in flight, if that changed.
+    /// Records the first TSN or byte that is not acknowledged, and the number of TSNs or bytes in flight, if they
+    /// changed.
     pub(super) fn state(&mut self, most: usize, at_ns: u64, cumulative: i64, flight: i64) {
         let known = self.acknowledged.last().map_or(0, |last| last.1);
         if cumulative > known && self.acknowledged.len() < most {
@@ -111,7 +115,7 @@ impl View {
         }
     }
 
-    /// Adds a measured round-trip time.
+    /// Adds a measured round-trip time, in nanoseconds.
     pub(super) fn round_trip(&mut self, most: usize, at_ns: u64, nanos: u64) {
         if self.round_trips.len() < most {
             self.round_trips.push((at_ns, nanos));

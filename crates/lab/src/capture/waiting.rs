@@ -1,33 +1,34 @@
-//! Packets of a conversation that wait until their meaning is known.
+//! A queue of packets whose meaning is not known yet.
 //!
-//! There are two questions. A wrong checksum is either damage, or was left to the network card, which also cuts and
-//! joins segments. The peer's acknowledgement of the data decides this, or the same data sent again. The other question
-//! is about associations whose beginning was not captured. Packets of one direction wait for the other direction, which
-//! may use other addresses.
+//! Packets wait for one of two reasons. First, a wrong checksum has two possible causes. Either the packet was damaged,
+//! or its host leaves checksums to the network card, which also cuts and joins segments. If the peer acknowledges the
+//! data, the packet was not damaged. If the same data is sent again, it was. Second, the beginning of an association
+//! may be missing in the capture. Packets of one direction then wait until the other direction is known, which may use
+//! other addresses.
 //!
-//! All packets of a conversation wait behind the first one in doubt, so that they are processed in order. The number is
-//! bounded. If too many wait, or the capture ends, a wrong checksum is damage if other data of the same side had right
-//! checksums.
+//! A packet is in doubt as long as it is not known whether it is damaged. All packets of a conversation wait behind the
+//! first one in doubt, so that they are processed in order. Their number is limited. If the limit is exceeded or the
+//! capture ends, a wrong checksum counts as damage if other data of the same side had right checksums.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
 use std::collections::VecDeque;
 
-/// The most waiting packets of a conversation, and their bytes.
+/// The maximum number of waiting packets of a conversation, and the maximum of their total size in bytes.
 const MAX_PACKETS: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
 
-/// A range of TSNs or sequence numbers on the wire, from the first to after the last.
+/// A range of TSNs or sequence numbers on the wire: the first one, and the one after the last.
 pub(super) type Numbers = (u32, u32);
 
-/// The numbers that a packet sends and acknowledges.
+/// The TSNs or sequence numbers of the data in a packet, and those that the packet acknowledges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// The numbers of its data, or of a SYN or FIN.
+    /// The range of the data in the packet. A SYN or FIN counts as data.
     pub data: Option<Numbers>,
-    /// The cumulative acknowledgement: everything before this number.
+    /// The cumulative acknowledgement: all data before this number has arrived.
     pub cumulative: Option<u32>,
-    /// The ranges acknowledged in addition.
+    /// The ranges that the packet acknowledges in addition to `cumulative`.
     pub blocks: Vec<Numbers>,
 }
 
@@ -38,41 +39,41 @@ pub(super) struct Waiting {
     bytes: Vec<u8>,
     tunnel: Vec<&'static str>,
     data: Option<Numbers>,
-    /// Whether it is not yet known whether the packet is damaged.
+    /// Whether the packet may be damaged, but it is not known yet.
     in_doubt: bool,
     damaged: bool,
 }
 
 impl Waiting {
-    /// Returns the packet as it arrived.
+    /// Returns the packet with the properties that it had when it was captured.
     pub fn arrival(&self) -> Arrival<'_> {
         Arrival { bytes: &self.bytes, tunnel: &self.tunnel, ..self.arrival }
     }
 
-    /// Returns when it arrived.
+    /// Returns the time when the packet was captured.
     pub fn at(&self) -> u64 {
         self.arrival.at
     }
 }
 
-/// The waiting packets of a conversation, and what is known about both sides' checksums.
+/// The waiting packets of a conversation, and what is known about the checksums of both sides.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     waiting: VecDeque<Waiting>,
     bytes: usize,
-    /// Whether the other direction is not known yet. Everything waits for it.
+    /// Whether only one direction is known. All packets then wait for the other direction.
     pub awaits_peer: bool,
-    /// Whether checksums of this side are left to the network card.
+    /// Whether each side leaves its checksums to the network card.
     is_offloaded: [bool; 2],
-    /// Whether this side had a right checksum.
+    /// Whether each side has sent a packet with a right checksum.
     had_right: [bool; 2],
-    /// Whether this side had a right checksum of data.
+    /// Whether each side has sent a packet that carried data and had a right checksum.
     had_right_data: [bool; 2],
-    /// The number of packets that have arrived.
+    /// The number of packets that were captured so far.
     packets: u64,
 }
 
-/// RFC 1982 §3.2: returns whether `number` is at or after `other`.
+/// RFC 1982 §3.2: returns whether `number` equals `other` or comes after it.
 fn reaches(number: u32, other: u32) -> bool {
     number.wrapping_sub(other) < 1 << 31
 }
@@ -82,8 +83,9 @@ fn overlap(one: Numbers, other: Numbers) -> bool {
 }
 
 impl WaitingRoom {
-    /// Examines a packet that has arrived. Returns true if it waits; [`next`](Self::next) then returns packets that can
-    /// continue. `history`: what is known about its data, if it has any.
+    /// Examines a captured packet. Returns whether the packet waits in the queue. If it does, [`next`](Self::next)
+    /// returns the packets that need not wait any more. `history` says what is known about the data in the packet, if
+    /// there is any.
     pub fn offer(&mut self, arrival: &mut Arrival<'_>, facts: &Facts, history: Option<History>) -> bool {
         let side = arrival.side;
         if arrival.checksum == Checksum::Wrong && history == Some(History::Acknowledged) {
@@ -98,18 +100,21 @@ impl WaitingRoom {
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
-            // An acknowledgement of data that passed before gives no new information.
+            // A wrong checksum of data that was captured before is not examined, because an acknowledgement could be
+            // for either transmission.
             let passed = |waiting: &Waiting| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
             };
-            // The first packet may be the only one: see `finish`.
+            // If the first packet of a conversation has a wrong checksum, it waits, because it may remain the only
+            // packet. See `finish`.
             in_doubt = self.packets == 1 || history == Some(History::New) && !self.waiting.iter().any(passed);
             if !in_doubt && !self.had_right[side] {
                 arrival.checksum = Checksum::Left;
             }
         }
-        // If a side never had a right checksum, its acknowledgements are trusted anyway.
+        // The acknowledgements of a side that never had a right checksum are trusted, because that side seems to leave
+        // its checksums to the network card.
         if arrival.checksum != Checksum::Wrong || !self.had_right[side] {
             self.acknowledge(1 - side, facts);
         }
@@ -135,12 +140,13 @@ impl WaitingRoom {
         true
     }
 
-    /// Returns whether nothing waits, and only packets in doubt would wait.
+    /// Returns whether the queue is empty and both directions are known. Only a packet that may be damaged would then
+    /// wait.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.awaits_peer
     }
 
-    /// Learns from the checksum of a packet that does not wait.
+    /// Counts a packet that does not wait, and records whether its checksum is right.
     pub fn note(&mut self, arrival: &Arrival<'_>) {
         self.packets += 1;
         self.learn(arrival);
@@ -153,7 +159,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Returns the next packet that can continue.
+    /// Removes and returns the packet at the head of the queue, unless it must continue to wait.
     pub fn next(&mut self) -> Option<Waiting> {
         if self.awaits_peer || self.waiting.front()?.in_doubt {
             return None;
@@ -163,7 +169,7 @@ impl WaitingRoom {
         Some(first)
     }
 
-    /// Lets all waiting packets continue.
+    /// Ends the wait of all packets, because the queue is too long or their order is needed now.
     pub fn release(&mut self) {
         self.awaits_peer = false;
         for side in [0, 1] {
@@ -175,27 +181,29 @@ impl WaitingRoom {
         self.waiting.iter_mut().for_each(|waiting| waiting.in_doubt = false);
     }
 
-    /// Lets all waiting packets continue at the end of the capture.
+    /// Ends the wait of all packets at the end of the capture.
     pub fn finish(&mut self) {
-        // A single packet with a wrong checksum belongs to a conversation that damage made up.
+        // If a conversation has only this packet, damage probably changed its ports. So a wrong checksum counts as
+        // damage.
         if self.packets == 1 {
             self.waiting.iter_mut().for_each(|waiting| waiting.in_doubt = false);
         }
         self.release();
     }
 
-    /// Removes and returns all waiting packets.
+    /// Removes and returns all packets in the queue.
     pub fn take(&mut self) -> impl Iterator<Item = Waiting> + use<> {
         self.bytes = 0;
         std::mem::take(&mut self.waiting).into_iter()
     }
 
-    /// Returns the number of bytes of waiting packets.
+    /// Returns the total size of the waiting packets in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Data of this side is acknowledged, so packets in doubt with this data have arrived undamaged.
+    /// Processes an acknowledgement of data that `side` sent. If the data is in a waiting packet with a wrong checksum,
+    /// that packet was not damaged, so `side` leaves its checksums to the network card.
     fn acknowledge(&mut self, side: Side, facts: &Facts) {
         let arrived = |(start, end): Numbers| {
             facts.cumulative.is_some_and(|until| reaches(until, end))
@@ -207,8 +215,8 @@ impl WaitingRoom {
         }
     }
 
-    /// Data passes with a checksum that is not wrong. Packets in doubt with the same data were damaged, unless they
-    /// differ only in the checksum.
+    /// Processes data whose checksum is not wrong. Waiting packets with the same data and a wrong checksum were
+    /// damaged, unless they differ from this packet only in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut Waiting| {
@@ -227,7 +235,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Decides that the checksums of this side are left to the network card.
+    /// Records that `side` leaves its checksums to the network card. Its wrong checksums are then no sign of damage.
     fn believe(&mut self, side: Side) {
         self.is_offloaded[side] = true;
         for waiting in self.waiting.iter_mut().filter(|w| w.arrival.side == side && !w.damaged) {

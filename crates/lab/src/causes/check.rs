@@ -1,7 +1,8 @@
-//! Checks a plan's claims about causes, its `[[cause]]` tables, by experiment.
+//! Tests a plan's claims about causes by experiment. The claims are the plan's `[[cause]]` tables.
 //!
-//! `of` names the contestant, and `change` the settings that are changed in it. `ratio_min` and `ratio_max` bound how
-//! many times faster the change makes it. The levels in `at` restrict the claim, as in `[[expect]]`.
+//! `of` names the contestant, and `change` the settings that are changed in it. `ratio_min` and `ratio_max` are bounds
+//! for how many times faster the change makes the contestant. The factor levels in `at` restrict the claim, as in
+//! `[[expect]]`.
 
 use super::{Bench, time_of};
 use crate::plan::draft::Table;
@@ -12,30 +13,30 @@ use crate::run::batch::{Options, RaceError};
 use crate::stats::interval;
 use std::collections::BTreeMap;
 
-/// The keys of a table, except factors.
+/// The keys of a `[[cause]]` table. The names of the plan's factors are keys, too.
 pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
 
-/// One change, with the effect that it is said to have.
+/// A claim: a change to a contestant, and the effect that the change is claimed to have.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The text of the contestant.
+    /// The text of the contestant that is changed.
     of: String,
-    /// The contestant with the change.
+    /// The contestant after the change.
     pub changed: Contestant,
-    /// The change as it was typed.
+    /// The change as the author of the plan typed it.
     change: String,
     min: Option<f64>,
     max: Option<f64>,
-    /// The levels of the points to which the claim applies.
+    /// The factor levels of the points to which the claim applies.
     at: BTreeMap<String, String>,
     place: String,
 }
 
 impl Claim {
-    /// Reads one `[[cause]]` table. `factors` are the keys that vary.
+    /// Interprets one `[[cause]]` table. `factors` are the keys with several levels.
     ///
     /// # Errors
-    /// [`PlanError`] naming the table and its field.
+    /// [`PlanError`] that names the table and the field.
     pub fn interpret(
         table: &Table,
         contestants: &[Contestant],
@@ -63,7 +64,7 @@ impl Claim {
         let missing = |what: &str| PlanError::at(&table.place, format!("{what}; it is missing"));
         let name = fields.get("of").ok_or_else(|| missing("'of' names the contestant"))?;
         let names: Vec<&str> = contestants.iter().map(|contestant| contestant.label.as_str()).collect();
-        // A contestant is named by its nickname or by its text.
+        // The table may name a contestant by its nickname or by its full text.
         let of = contestants.iter().find(|one| one.text == *name || one.label == *name);
         let of = of.ok_or_else(|| PlanError::at(&place("of"), unknown("contestant", name, &names)))?;
         let change = fields.get("change").ok_or_else(|| missing("'change' says what is set, as iw=10"))?;
@@ -97,7 +98,7 @@ impl Claim {
 }
 
 impl Claim {
-    /// Returns whether the claim applies to this combination of the factors.
+    /// Returns whether the claim applies to this point.
     #[must_use]
     pub fn speaks_of(&self, point: &PointPlan) -> bool {
         self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level))
@@ -110,10 +111,10 @@ impl Claim {
     }
 }
 
-/// Tests every claim of the plan by experiment, and adds the results to the expectations of the race.
+/// Tests every claim of the plan by experiment, and adds the results to the expectations in the results of the race.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, or when a run broke an internal invariant.
+/// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn evaluate(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
     for claim in &plan.claims {
         for (index, planned) in plan.points.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! Conditions of network and workload, which are not settings of a contestant. They are removed for both contestants.
+//! Conditions of the network and the workload, for example loss. They are not settings of a contestant. An experiment
+//! removes a condition for both contestants.
 //!
-//! A condition shows where a gap arises, but never why. Two conditions are oracles and run like everything else. One is
-//! messages that do not wait for earlier ones, which SCTP offers (`unordered=yes`). The other is handshakes without
-//! cost: all connections exist before the page time starts.
+//! A condition shows where a gap arises, but not why. Two conditions are removed by ideal behaviour. For `order`, no
+//! message waits for earlier ones, which SCTP offers with `unordered=yes`. For `handshake`, handshakes cost no time,
+//! because all connections exist before the page time begins.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
@@ -11,23 +12,23 @@ use anabranch_link::DirectionSpec;
 use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
-/// The largest number of runs for conditions: two contestants for each condition.
+/// The maximum number of runs for conditions, for each seed: eight conditions with two contestants each.
 pub const MOST: usize = 2 * 8;
 
-/// Two contestants without one condition.
+/// A point and two contestants from which one condition was removed.
 pub struct Without {
     /// The name of the condition.
     pub name: &'static str,
     /// The network and the workload without the condition.
     pub point: PointPlan,
-    /// The contestants without the condition.
+    /// The two contestants without the condition.
     pub contestants: [Contestant; 2],
 }
 
-/// Returns the point without a condition, or `None` if the point does not have the condition.
+/// A function that removes a condition from a point. It returns `None` if the point does not have the condition.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
-/// The conditions, in the order of their importance, because the budget may not suffice for all.
+/// The conditions in the order of their importance, because the budget may not suffice for all.
 const CONDITIONS: [(&str, Change); 4] = [
     ("loss", |point| {
         let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
@@ -36,7 +37,7 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // Events at a fixed time would happen at a different time of the page.
+        // An event at a fixed time, for example a failure, would happen at a different time of the page.
         let timeless = point.network.fails.is_empty()
             && point
                 .network
@@ -66,7 +67,7 @@ const CONDITIONS: [(&str, Change); 4] = [
     }),
 ];
 
-/// The limits of the network come last: every point has them, and few gaps depend on them.
+/// The conditions that are tried last: limits of the network. Every point has them, and few gaps depend on them.
 const LIMITS: [(&str, Change); 2] = [
     ("queue", |point| {
         let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;
@@ -76,7 +77,7 @@ const LIMITS: [(&str, Change); 2] = [
         let limited = |side: &DirectionSpec| side.trace.is_none() && side.rate.first().is_some();
         with(point, limited, |side| {
             side.rate = RateSpec::UNLIMITED;
-            // These have no meaning without a rate.
+            // The overhead and time per packet, queue management and ECN have no meaning for a link without a rate.
             (side.overhead, side.packet_time) = (Bytes(0), Duration::ZERO);
             (side.aqm, side.ecn) = (AqmSpec::DropTail, EcnSpec::No);
         })
@@ -87,7 +88,7 @@ const LIMITS: [(&str, Change); 2] = [
     }),
 ];
 
-/// Returns the point without each of its conditions.
+/// Returns the point and the contestants without each of their conditions, one condition at a time.
 pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
     let without = |(name, change): &(&'static str, Change)| {
         let contestants = contestants.map(Contestant::clone);
@@ -98,7 +99,7 @@ pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
     first.chain(of_contestants.into_iter().flatten()).chain(last).collect()
 }
 
-/// Removes encryption from both contestants, where possible, so that TLS and DTLS cost no round trips and bytes.
+/// Removes encryption from the contestants that can do without it. TLS and DTLS then cost no round trips and no bytes.
 fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
     let clear = contestants.map(Contestant::in_the_clear);
     if clear.iter().all(Option::is_none) {
@@ -111,7 +112,7 @@ fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<
     Some(Without { name: "security", point: point.clone(), contestants })
 }
 
-/// Lets messages be delivered without waiting for earlier ones.
+/// Lets messages be delivered without waiting for earlier ones. Returns `None` unless both contestants support this.
 fn without_order(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
     point.workload.messages?;
     let unordered = contestants.map(|contestant| {
@@ -126,7 +127,7 @@ fn sides(point: &mut PointPlan) -> impl Iterator<Item = &mut DirectionSpec> {
     point.network.paths.iter_mut().flat_map(|path| [&mut path.up, &mut path.down])
 }
 
-/// Returns the point with every direction changed, or `None` if `has` holds for none of them.
+/// Returns the point with every direction changed by `change`. Returns `None` if `has` is false for all directions.
 fn with(
     point: &PointPlan,
     has: impl Fn(&DirectionSpec) -> bool,

@@ -1,9 +1,10 @@
-//! Decides which experiments are made, in which order, and which results are reported.
+//! Decides which experiments are carried out, in which order, and which results are reported.
 //!
-//! The quick search compares the winner with the fastest contestant that is significantly slower. It tries all factors
-//! together, then each alone, then all but each. Pairs of factors follow that do nothing alone, and then conditions, as
-//! far as the budget goes. What is left out depends only on results, never on a clock. The full search tries all
-//! subsets for every pair of contestants, and also the other direction, from winner to loser.
+//! The quick search compares the winner with the fastest contestant that is significantly slower. It changes all
+//! factors together, then each factor alone, and then all factors except one. After that it changes pairs of factors
+//! that have no effect alone, and finally it removes conditions, until the budget is used up. Which experiments are
+//! left out depends only on results, never on a clock. The full search changes all subsets of factors for every pair of
+//! contestants. It also works in the other direction, and gives the winner settings of the loser.
 
 use super::conditions;
 use super::estimate::{Estimate, FEWEST, Finding, Values};
@@ -13,7 +14,7 @@ use crate::plan::{Contestant, PointPlan};
 use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point, Tried, Verdict};
 use crate::run::batch::RaceError;
 
-/// Finds the causes at a point and adds them to its comparisons.
+/// Finds the causes of the gaps at a point, and adds them to the point's comparisons.
 pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError> {
     let planned = bench.point();
     let logs: Vec<Vec<f64>> = point
@@ -23,7 +24,7 @@ pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError
         .collect();
     let mean = |i: usize| Estimate::of(&logs[i]).mean;
     let mut ranking: Vec<usize> = (0..logs.len()).collect();
-    // The sort is stable, so the first of equal contestants stays first.
+    // The sort is stable, so contestants with equal times keep their order.
     ranking.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
     let full = bench.plan.causes == Causes::Full;
     let budget =
@@ -49,29 +50,29 @@ pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError
     Ok(())
 }
 
-/// Returns the comparison of these two, if it says that one is faster.
+/// Returns the comparison of the two contestants if it says that one is faster. Otherwise `None`.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
-    // A contestant is compared with those before it.
+    // A comparison names the later contestant of the plan first.
     let [a, b] = [winner.max(loser), winner.min(loser)].map(|i| point.contestants[i].name.clone());
     let of = |it: &&mut Comparison| it.metric == metric && it.a == a && it.b == b;
     let found = point.comparisons.iter_mut().find(of)?;
     matches!(found.verdict, Verdict::Less | Verdict::More).then_some(found)
 }
 
-/// The search for the causes of one gap.
+/// The search for the causes of one gap between two contestants.
 struct Search<'s, 'b> {
     bench: &'s mut Bench<'b>,
-    /// The number of runs that may be made.
+    /// The maximum number of runs of this search.
     budget: usize,
-    /// Winner and loser.
+    /// The indices of the winner and the loser.
     pair: [usize; 2],
-    /// Their ranks among all contestants.
+    /// The ranks of the winner and the loser among all contestants, counted from 1.
     ranks: [u64; 2],
 }
 
 impl Search<'_, '_> {
-    /// Returns whether the budget allows this number of contestants to run at a point.
+    /// Returns whether the budget suffices for running this number of contestants at a point.
     fn affords(&self, point: &PointPlan, contestants: usize) -> bool {
         self.bench.made + contestants * self.bench.seeds(point).len() <= self.budget
     }
@@ -118,7 +119,7 @@ impl Search<'_, '_> {
         Ok(Some((causes, experiment)))
     }
 
-    /// Returns v of the sets that this kind of search needs.
+    /// Measures v, the remaining gap, for the sets of factors that this kind of search needs.
     fn measure(
         &mut self,
         differences: &Differences<'_>,
@@ -132,7 +133,8 @@ impl Search<'_, '_> {
         let mut values = seen.of_factors(n, full);
         let open_loop = self.bench.point().workload.arrivals.is_some();
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
-            // The subject is now identical to the model, whose runs already exist.
+            // With all factors changed, the loser is identical to the winner, whose runs already exist. (In the
+            // opposite direction, the winner is identical to the loser.)
             values.found(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
@@ -143,12 +145,12 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // The factors with the largest effect alone need the test as last change least.
+        // The factors with the largest effect alone come first, because the budget may not suffice for all.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Partners that also do nothing alone come first.
+        // Pairs of two factors that both have no effect alone come first.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {
@@ -160,7 +162,7 @@ impl Search<'_, '_> {
         Ok(values)
     }
 
-    /// Runs the loser with each of these sets, as far as the budget goes.
+    /// Runs the loser with each of these sets of factors changed, until the budget is used up.
     fn run(
         &mut self,
         differences: &Differences<'_>,
@@ -175,7 +177,7 @@ impl Search<'_, '_> {
             if known || !self.affords(point, chosen.len() + 1) {
                 continue;
             }
-            // Subsets whose settings contradict each other are skipped.
+            // Sets of factors whose settings contradict each other are skipped.
             if let Ok(contestant) = differences.with(set) {
                 chosen.push((set, contestant));
             }
@@ -189,7 +191,7 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// Measures the opposite direction: the winner gets the loser's settings.
+    /// Measures the opposite direction, in which the winner gets settings of the loser.
     fn reversed(&mut self, logs: [&[f64]; 2]) -> Result<(Vec<Factor>, Values), RaceError> {
         let [winner, loser] = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let differences = Differences::new(winner, loser, self.bench.point())?;
@@ -200,12 +202,13 @@ impl Search<'_, '_> {
         Ok((differences.factors, values))
     }
 
-    /// Measures the gap without each condition, as far as the budget goes.
+    /// Measures the gap without each condition, until the budget is used up.
     fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();
         let tried = conditions::of(self.bench.point(), contestants);
-        // The level is adjusted so that together the intervals are wrong in one of twenty cases.
+        // The confidence level is corrected for the number of conditions. The probability that any interval is wrong is
+        // at most 5 %.
         let level = 1.0 - 0.05 / tried.len().max(1) as f64;
         for without in tried {
             if !self.affords(&without.point, 2) {
@@ -226,12 +229,13 @@ impl Search<'_, '_> {
     }
 }
 
-/// Returns an estimate as a ratio.
+/// Converts an estimate of a logarithm to a ratio with its confidence interval.
 fn effect(estimate: &Estimate, level: f64) -> Effect {
     Effect { ratio: estimate.mean.exp(), ci: estimate.interval(level).map(f64::exp) }
 }
 
-/// Returns the causes in the terms of results, the largest effect first. Everything else is added to `experiment`.
+/// Returns the causes in the form of the results. The cause with the largest effect comes first. Other findings are
+/// added to `experiment`.
 fn describe(
     differences: &Differences<'_>,
     values: &Values,
@@ -282,7 +286,7 @@ fn describe(
         }
     }
     experiment.unexplained = values.get(differences.all()).map(|left| effect(left, 0.95));
-    // The sort is stable, so the first of equal causes stays first.
+    // The sort is stable, so causes with equal effects keep their order.
     causes.sort_by(|a, b| b.effect.total_cmp(&a.effect));
     experiment.held_back_by.sort_by(|a, b| a.effect.total_cmp(&b.effect));
     causes

@@ -1,9 +1,11 @@
-//! Decides which factors are causes, from the results of experiments.
+//! Decides from the results of experiments which factors are causes of a gap.
 //!
-//! v(S) is the mean over seeds of ln T(the loser with the settings S as the winner has them) - ln T(the winner). The
-//! effect of a factor *alone* is v(nothing) - v(that factor). Its effect *last* is v(all but that factor) - v(all).
-//! Intervals are percentiles of 2,000 resamples of the seeds. The same resamples are used for every v, so that
-//! variation common to the runs cancels out in differences.
+//! For a set S of factors, v(S) is the gap that remains when the loser has the winner's settings for S. It is the mean
+//! over seeds of ln T(changed loser) - ln T(winner), where T is a time. The effect of a factor *alone* is v(nothing) -
+//! v(that factor). Its effect *last* is v(all but that factor) - v(all).
+//!
+//! Intervals are percentiles of 2,000 resamples of the seeds. Every v uses the same resamples, so that variation that
+//! the runs have in common cancels out in differences.
 
 use super::factors::Set;
 use crate::stats::summary::quantile;
@@ -12,34 +14,34 @@ use std::collections::BTreeMap;
 
 /// The number of resamples of the seeds.
 const RESAMPLES: usize = 2_000;
-/// The label of the random numbers for resamples. It is fixed, so that results are reproducible.
+/// The label of the random numbers for the resamples. It is fixed, so that results can be reproduced.
 const LABEL: &str = "causes/resamples";
-/// The fewest seeds that give a usable interval.
+/// The minimum number of seeds for a usable interval.
 pub const FEWEST: usize = 10;
 
-/// ln of the gap that counts as none: 3 %. A factor that leaves less is sufficient.
+/// The logarithm of the largest gap that counts as no gap: 3 %. A factor that leaves a smaller gap is sufficient.
 pub const LEVEL: f64 = 0.029_558_802_241_544_4; // ln 1.03
-/// ln of the largest effect that counts as none: 2 %.
+/// The logarithm of the largest effect that counts as no effect: 2 %.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
-/// The largest effect that counts as none, as a share of the gap.
+/// The largest effect that counts as no effect, as a share of the gap.
 const SHARE: f64 = 0.1;
 
-/// A quantity with its resamples.
+/// The estimate of a quantity, with the values that the resamples give for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Estimate {
-    /// The mean over the seeds.
+    /// The mean over all seeds.
     pub mean: f64,
     resampled: Vec<f64>,
 }
 
 impl Estimate {
-    /// Returns the mean of one value per seed. There must be at least one seed.
+    /// Estimates the mean of `values`, which has one value for each seed. There must be at least one seed.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let n = values.len().max(1);
         let mean = |sum: f64| sum / n as f64;
         let mut rng = Rng::new(0).fork(LABEL);
-        // If all values are equal, so is every mean of them, except for rounding.
+        // If all values are equal, every mean equals them. Computing it would only add rounding errors.
         let constant = values.iter().all(|value| Some(value) == values.first());
         let resampled = (0..RESAMPLES).map(|_| match constant {
             true => values.first().copied().unwrap_or(0.0),
@@ -50,13 +52,13 @@ impl Estimate {
         Self { mean: total, resampled }
     }
 
-    /// Returns the difference of two estimates, resample by resample.
+    /// Returns the difference between this estimate and the other one, computed for each resample.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         self.plus(other, -1.0)
     }
 
-    /// Returns this estimate plus `times` the other, resample by resample.
+    /// Returns the sum of this estimate and the other one multiplied by `times`, computed for each resample.
     #[must_use]
     pub fn plus(&self, other: &Self, times: f64) -> Self {
         Self {
@@ -65,13 +67,13 @@ impl Estimate {
         }
     }
 
-    /// Returns whether the gap is gone: the interval ends below [`LEVEL`].
+    /// Returns whether the gap has disappeared: the interval ends below [`LEVEL`].
     #[must_use]
     pub fn is_gone(&self, level: f64) -> bool {
         self.interval(level)[1] < LEVEL
     }
 
-    /// Returns the interval that holds this share of the resamples.
+    /// Returns the central interval that contains the share `level` of the resamples.
     #[must_use]
     pub fn interval(&self, level: f64) -> [f64; 2] {
         let tail = (1.0 - level) / 2.0;
@@ -79,28 +81,29 @@ impl Estimate {
     }
 }
 
-/// All known values of v.
+/// The values of v (the remaining gap) for all sets of factors that were measured.
 #[derive(Clone, Debug)]
 pub struct Values {
     factors: usize,
-    /// Whether effects are Shapley values.
+    /// Whether effects are computed as Shapley values.
     shares: bool,
     known: BTreeMap<Set, Estimate>,
 }
 
-/// The effects of a factor.
+/// The effects of one factor.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// v(nothing) - v(that factor).
+    /// The effect of changing this factor alone: v(nothing) - v(that factor).
     pub alone: Estimate,
-    /// v(all but that factor) - v(all), if known.
+    /// The effect of changing this factor last: v(all but that factor) - v(all). `None` if it was not measured.
     pub last: Option<Estimate>,
-    /// Its Shapley value, if all subsets are known.
+    /// The Shapley value of the factor, if all sets of factors were measured.
     pub shapley: Option<Estimate>,
 }
 
 impl Effect {
-    /// Returns the decisive effect: the Shapley value, or else the larger of alone and last.
+    /// Returns the effect that decides whether the factor is a cause. It is the Shapley value, if known, or else the
+    /// larger of the effects alone and last.
     #[must_use]
     pub fn decisive(&self) -> &Estimate {
         match (&self.shapley, &self.last) {
@@ -110,9 +113,10 @@ impl Effect {
         }
     }
 
-    /// Returns the effect to print, for a factor that is favourable or not. This is the effect alone, if it certainly
-    /// exceeds `threshold`, because a user who makes the change sees that effect. Otherwise it is the decisive effect.
-    /// An effect last can exceed the whole gap if another of the changes does harm.
+    /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. The
+    /// printed effect is the effect alone, if its interval exceeds `threshold`, because a user who makes the change
+    /// sees that effect. Otherwise it is the effect that decides. The effect last may be larger than the whole gap, if
+    /// another factor is harmful.
     #[must_use]
     pub fn printed(&self, favours: bool, threshold: f64, level: f64) -> &Estimate {
         let [low, high] = self.alone.interval(level);
@@ -124,7 +128,7 @@ impl Effect {
         }
     }
 
-    /// Returns the effect that speaks most against the factor.
+    /// Returns the effect that speaks most against the factor being a cause.
     #[must_use]
     pub fn adverse(&self) -> &Estimate {
         match (&self.shapley, &self.last) {
@@ -140,39 +144,39 @@ impl Effect {
 pub enum Finding {
     /// The factor is neither a cause nor harmful.
     Unnamed,
-    /// The factor is a cause.
+    /// The factor is a cause of the gap.
     Cause {
-        /// Whether this factor alone removes the gap.
+        /// Whether changing this factor alone removes the gap.
         enough: bool,
-        /// Factors without which it has no effect.
+        /// The other factors that must be changed, too, before this factor has an effect.
         with: Vec<usize>,
-        /// Factors that could replace it.
+        /// The other factors that could be changed instead of this one.
         either: Vec<usize>,
     },
-    /// The factor makes the winner slower.
+    /// The factor makes the winner slower, so the winner leads despite it.
     Against,
 }
 
 impl Values {
-    /// Makes an empty set of values for this number of factors.
+    /// Creates an empty set of values for this number of factors.
     #[must_use]
     pub fn new(factors: usize) -> Self {
         Self { factors, shares: false, known: BTreeMap::new() }
     }
 
-    /// Keeps the gap and sets the number of factors that may explain it. `shares`: all subsets will be known, and
-    /// effects are Shapley values.
+    /// Sets the number of factors that may explain the gap, and keeps the measured gap. `shares` says that all sets of
+    /// factors will be measured, and that effects are Shapley values.
     #[must_use]
     pub fn of_factors(self, factors: usize, shares: bool) -> Self {
         Self { factors, shares, ..self }
     }
 
-    /// Adds v of a set, from one value per seed.
+    /// Adds v of a set of factors. `values` has one value for each seed.
     pub fn found(&mut self, set: Set, values: &[f64]) {
         self.known.insert(set, Estimate::of(values));
     }
 
-    /// Returns v of a set.
+    /// Returns v of a set of factors, if it was measured.
     #[must_use]
     pub fn get(&self, set: Set) -> Option<&Estimate> {
         self.known.get(&set)
@@ -182,19 +186,20 @@ impl Values {
         (1 << self.factors) - 1
     }
 
-    /// Returns the confidence level of effects, adjusted so that together they are wrong in one of twenty cases.
+    /// Returns the confidence level of each effect. It is corrected for the number of factors: the probability that any
+    /// interval is wrong is at most 5 %.
     #[must_use]
     pub fn level(&self) -> f64 {
         1.0 - 0.05 / self.factors.max(1) as f64
     }
 
-    /// Returns whether there is a relevant gap.
+    /// Returns whether the gap is significant and at least 3 %.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= LEVEL)
     }
 
-    /// Returns the effects of a factor, if it was changed alone.
+    /// Returns the effects of a factor, if the effect of changing it alone was measured.
     #[must_use]
     pub fn effect(&self, factor: usize) -> Option<Effect> {
         let (one, all) = (1 << factor, self.all());
@@ -203,7 +208,8 @@ impl Values {
         Some(Effect { alone, last, shapley: self.shapley(factor) })
     }
 
-    /// Returns the Shapley value: the mean effect of a factor over all orders of changes.
+    /// Returns the Shapley value of a factor: the mean of its effect over all orders in which the factors can be
+    /// changed.
     fn shapley(&self, factor: usize) -> Option<Estimate> {
         if !self.shares {
             return None;
@@ -221,7 +227,7 @@ impl Values {
         sum
     }
 
-    /// Returns the value that an effect's interval must exceed.
+    /// Returns the threshold that the interval of a relevant effect must exceed.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))
@@ -231,15 +237,15 @@ impl Values {
         effect.interval(self.level())[0] > self.threshold()
     }
 
-    /// Returns whether a factor may need others: it has no relevant effect alone, but has one last. An uncertain effect
-    /// still counts as an effect.
+    /// Returns whether a factor may need others: it has no relevant effect alone, but it has one last. A mean effect
+    /// above the threshold counts as relevant even if its interval is wide.
     #[must_use]
     pub fn needs_others(&self, factor: usize) -> bool {
         self.effect(factor)
             .is_some_and(|effect| self.passes(effect.decisive()) && effect.alone.mean <= self.threshold())
     }
 
-    /// Returns whether a factor has an effect after the other one is changed.
+    /// Returns whether changing `factor` has an effect after `other` was changed.
     fn passes_with(&self, factor: usize, other: usize) -> bool {
         let (before, after) = (self.get(1 << other), self.get(1 << other | 1 << factor));
         before.zip(after).is_some_and(|(before, after)| self.passes(&before.less(after)))
@@ -253,7 +259,7 @@ impl Values {
         self.effect(factor).and_then(|effect| effect.last).is_none_or(|last| self.passes(&last))
     }
 
-    /// Returns the classification of each factor.
+    /// Returns the classifications of all factors.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let adverse = |factor: usize| {
@@ -262,7 +268,8 @@ impl Values {
         };
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
-        // A factor that helps alone and harms last, or the reverse, is neither a cause nor harmful.
+        // If a factor makes the loser faster when changed alone but slower when changed last, or the reverse, it is
+        // neither a cause nor harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let others = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -289,8 +296,8 @@ impl Values {
     }
 }
 
-/// Returns the share of all orders of `n` factors in which exactly these `before` factors come before a given one:
-/// before! (n - before - 1)! / n!.
+/// Returns the share of all orders of `n` factors in which a given set of `before` factors comes directly before a
+/// given factor: before! (n - before - 1)! / n!.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)
@@ -300,7 +307,7 @@ fn share(before: u32, n: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// Twelve seeds whose values vary slightly around `v`, in the same way for every `v`.
+    /// Returns values for twelve seeds that vary slightly around `v`. They vary in the same way for every `v`.
     fn seeds(v: f64) -> Vec<f64> {
         (0..12).map(|i| v + 0.001 * f64::from(i % 5)).collect()
     }
@@ -321,11 +328,11 @@ mod tests {
     fn the_interval_is_that_of_the_mean() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
         let [low, high] = Estimate::of(&values).interval(0.95);
-        // The standard error of the mean is 28.87 / 10; the interval is 1.96 of them in each direction.
+        // The standard error of the mean is 28.87 / 10. The interval extends 1.96 standard errors in each direction.
         assert!((low - (49.5 - 5.66)).abs() < 0.5 && (high - (49.5 + 5.66)).abs() < 0.5, "{low} to {high}");
         let same = Estimate::of(&[0.1; 30]);
         assert_eq!((same.mean, same.interval(0.99)), (0.1, [0.1, 0.1]));
-        // All estimates use the same resamples, so common variation cancels out.
+        // All estimates use the same resamples, so variation that they have in common cancels out.
         let shifted: Vec<f64> = values.iter().map(|v| v + 1.0).collect();
         let [low, high] = Estimate::of(&shifted).less(&Estimate::of(&values)).interval(0.99);
         assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
@@ -360,7 +367,7 @@ mod tests {
     #[test]
     fn what_is_not_sure_alone_is_not_called_nothing() {
         let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
-        // Its mean effect alone is 0.2, but each seed deviates by about 2.
+        // The mean effect of the factor alone is 0.2, but the seeds deviate from it by about 2.
         found.found(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
         assert_eq!(found.findings()[0], cause(false, &[], &[]));
     }
@@ -384,7 +391,8 @@ mod tests {
         assert_eq!(found.findings(), [cause(false, &[], &[]), Finding::Against]);
         let printed =
             |effect: &Effect, favours| effect.printed(favours, found.threshold(), found.level()).mean;
-        // As the last change its effect would be 1.4, since the other change has already done harm of 1.1.
+        // If factor 0 is changed last, its effect is 1.4, because the change of factor 1 before it has done harm of
+        // 1.1.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);
@@ -402,14 +410,14 @@ mod tests {
     fn little_is_nothing() {
         assert!(!values(1, &[(0, 0.02), (1, 0.0)]).is_gap(), "below 3 %");
         assert!(values(1, &[(0, 0.04), (1, 0.0)]).is_gap());
-        // A tenth of the gap.
+        // The effect of the second factor is less than a tenth of the gap.
         let found = values(2, &[(0, 1.0), (1, 0.1), (2, 0.92), (3, 0.02)]).findings();
         assert_eq!(found, [cause(false, &[], &[]), Finding::Unnamed]);
     }
 
     #[test]
     fn shares_of_three_add_up_to_the_gap() {
-        // By hand: a acts alone (0.3), b and c only together (0.6).
+        // Factor 0 has an effect of 0.3 alone. Factors 1 and 2 have an effect of 0.6, but only together.
         let v = |set: Set| 0.9 - if set & 1 != 0 { 0.3 } else { 0.0 } - if set & 6 == 6 { 0.6 } else { 0.0 };
         let all: Vec<(Set, f64)> = (0..8).map(|set| (set, v(set))).collect();
         let found = values(3, &all).of_factors(3, true);

@@ -1,52 +1,53 @@
-//! The differences between two contestants as factors: settings of one that can be changed to those of the other.
+//! The differences between two contestants as factors. A factor is a group of settings of one contestant that can be
+//! changed to the values of the other.
 
 use super::requests::{Aspect, Requests};
 use super::settings::{Group, Part, SETTINGS, follows, implied, translated};
 use crate::plan::{self, Contestant, PlanError, PointPlan};
 use std::collections::BTreeMap;
 
-/// The most factors that are tried. If more settings differ, those of a group become one factor.
+/// The maximum number of factors. If more settings differ, all settings of a group become one factor.
 pub const MOST: usize = 5;
 
-/// The most factors if each group is one factor.
+/// The maximum number of factors after each group has become one factor.
 pub const MOST_GROUPS: usize = 6;
 
-/// A setting that differs, and its change.
+/// A setting that differs between the contestants, and the change that removes the difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     group: Group,
-    /// The new setting as it is typed: `iw=10`.
+    /// The new setting as a user types it, for example `iw=10`.
     pub typed: String,
-    /// The old value: `2`.
+    /// The old value, for example `2`.
     pub was: String,
     how: How,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum How {
-    /// Sets this key to this value, or to its default.
+    /// The change sets this key to this value, or to its default if there is no value.
     Key(String, Option<String>),
-    /// Sets this aspect of requests to the rival's.
+    /// The change gives this aspect of requests the value of the other contestant.
     Ride(Aspect),
 }
 
-/// Settings that are changed together.
+/// A group of settings that are changed together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Factor {
-    /// The group of the settings.
+    /// The group to which the settings belong.
     pub group: Group,
-    /// The changes; at least one.
+    /// The changes of the factor. There is at least one.
     pub changes: Vec<Change>,
 }
 
 impl Factor {
-    /// Returns the changes as they are typed.
+    /// Returns the new settings as a user types them.
     #[must_use]
     pub fn typed(&self) -> String {
         self.changes.iter().map(|change| change.typed.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Returns whether it changes the same settings as the other factor, in the opposite direction.
+    /// Returns whether this factor and the other one change the same settings, in opposite directions.
     #[must_use]
     pub fn is_opposite(&self, other: &Self) -> bool {
         let same = |(one, other): (&Change, &Change)| match (&one.how, &other.how) {
@@ -57,17 +58,17 @@ impl Factor {
         self.changes.len() == other.changes.len() && self.changes.iter().zip(&other.changes).all(same)
     }
 
-    /// Returns the old values.
+    /// Returns the old values of the settings.
     #[must_use]
     pub fn was(&self) -> String {
         self.changes.iter().map(|change| change.was.as_str()).collect::<Vec<_>>().join(",")
     }
 }
 
-/// A set of factors as bits.
+/// A set of factors. Bit i is set if the set contains factor i.
 pub type Set = u32;
 
-/// One contestant that is changed step by step into another.
+/// The differences between two contestants, by which one can be changed into the other step by step.
 #[derive(Debug)]
 pub struct Differences<'a> {
     point: &'a PointPlan,
@@ -75,17 +76,18 @@ pub struct Differences<'a> {
     subject: &'a Contestant,
     ours: Requests,
     theirs: Requests,
-    /// The factors: differences that can be changed, at most [`MOST`].
+    /// The factors. There are at most [`MOST`], if their groups can be merged.
     pub factors: Vec<Factor>,
-    /// Settings that were left out, with the reason.
+    /// The settings that differ but cannot be changed, each with the reason.
     pub left_out: Vec<String>,
 }
 
 impl<'a> Differences<'a> {
-    /// Returns the differences that `subject` has from `model` at a point.
+    /// Returns the differences between `subject` and `model` at a point. Changing all factors makes `subject` like
+    /// `model`.
     ///
     /// # Errors
-    /// The contestants' keys contradict the workload.
+    /// [`PlanError`] when keys of a contestant contradict the workload.
     pub fn new(subject: &'a Contestant, model: &Contestant, point: &'a PointPlan) -> Result<Self, PlanError> {
         let (ours, theirs) = (Requests::of(subject, point)?, Requests::of(model, point)?);
         let changes = changes(subject, model, point, (&ours, &theirs))?;
@@ -103,10 +105,10 @@ impl<'a> Differences<'a> {
         (1 << self.factors.len()) - 1
     }
 
-    /// Returns the subject with these factors set as in the model.
+    /// Returns the contestant `subject` with the factors in `set` changed to the values of the other contestant.
     ///
     /// # Errors
-    /// The settings contradict each other.
+    /// [`PlanError`] when the changed settings contradict each other.
     pub fn with(&self, set: Set) -> Result<Contestant, PlanError> {
         let chosen = self.factors.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
         let mut keys = Vec::new();
@@ -140,13 +142,13 @@ impl<'a> Differences<'a> {
         Ok(changed)
     }
 
-    /// Merges the factors of the group that has most factors. Returns false if no group has two.
+    /// Merges all factors of the group that has the most factors. Returns false if no group has two.
     fn merge_largest(&mut self) -> bool {
         let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
         for factor in &self.factors {
             *sizes.entry(factor.group).or_default() += 1;
         }
-        // If several groups are largest, the first is merged.
+        // If several groups have the same number of factors, the first group is merged.
         let largest = sizes.into_iter().rev().max_by_key(|(_, size)| *size).filter(|(_, size)| *size > 1);
         largest.inspect(|(group, _)| self.merge(*group)).is_some()
     }
@@ -160,8 +162,8 @@ impl<'a> Differences<'a> {
         self.factors = others;
     }
 
-    /// Makes sure that each factor can be changed alone and last. Settings that need each other become one factor, and
-    /// settings that still cannot be changed are left out.
+    /// Makes sure that each factor can be changed alone and last. Settings that need each other are merged into one
+    /// factor. Settings that still cannot be changed are left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();
@@ -181,7 +183,7 @@ impl<'a> Differences<'a> {
     }
 }
 
-/// Returns every setting that differs and can be changed.
+/// Returns a change for every setting that differs and can be changed.
 fn changes(
     subject: &Contestant,
     model: &Contestant,
@@ -208,16 +210,16 @@ fn changes(
             continue;
         }
         let (Some(was), Some(value)) = (mine.get(key), value) else { continue };
-        // Only transports with TLS inside have early data. Others resume a session instead.
+        // Only transports with TLS built in have early data. Other transports resume a session instead.
         let early = key == "resume" && value == "0rtt" && !subject.transport.capabilities().secure;
         let value = if early { "session" } else { value };
-        // Without a knob, the setting cannot be changed.
+        // A value that the transport fixes has no knob, so it cannot be changed.
         if was == value || subject.transport.fixed().iter().any(|(fixed, _)| *fixed == key) {
             continue;
         }
         let Some(value) = settable(subject, key, was, value) else { continue };
         let typed = format!("{key}={value}");
-        // The default of a contestant's own key cannot be typed.
+        // The value `all` is the default of a key and cannot be typed.
         let value = (value != "all").then_some(value);
         changes.push(Change { group, typed, was: was.clone(), how: How::Key(key.to_owned(), value) });
     }
@@ -239,14 +241,14 @@ fn changes(
         };
         changes.push(Change { group: aspect.group(), typed, was, how: How::Ride(aspect) });
     }
-    // Sorts by group. The sort is stable, so within a group the order of the table stays.
+    // The sort is stable, so the changes of a group keep the order of the table of settings.
     changes.sort_by_key(|change| change.group);
     Ok(changes)
 }
 
-/// Returns the changes that make a contestant encrypted or unencrypted, as its rival is: TLS above a transport, DTLS
-/// below. A transport with TLS inside can do neither. The kind of encryption cannot be changed if the transports
-/// differ.
+/// Returns the changes that enable or disable the encryption of `subject`, so that it is encrypted if and only if
+/// `model` is. The encryption is TLS above the transport or DTLS below it. A transport with TLS built in cannot be
+/// changed. If the transports differ, the kind of encryption cannot be changed.
 fn security(
     (subject, mine): (&Contestant, &BTreeMap<String, String>),
     (model, other): (&Contestant, &BTreeMap<String, String>),
@@ -263,7 +265,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // If the transports are the same, the table of settings has this key, and only the related keys are added here.
+    // If both contestants have the same transport, the table of settings has the keys `tls` and `dtls`. Only related
+    // keys are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),
@@ -280,7 +283,8 @@ fn security(
     changes
 }
 
-/// Returns the value of a knob in the form of the subject's engine, if it accepts the value and the value differs.
+/// Returns the value of a setting in the form in which the subject's engine writes it. Returns `None` if the engine
+/// rejects the value or already has it.
 fn settable(subject: &Contestant, key: &str, was: &str, value: &str) -> Option<String> {
     if !subject.engine.knobs().iter().any(|knob| knob.key == key) {
         return Some(value.to_owned());

@@ -1,9 +1,10 @@
-//! Finds causes by experiment: one setting is changed, and the race runs again.
+//! Finds causes of differences by experiment: changes one setting, and runs the race again.
 //!
 //! The causes of the winner's lead are searched among the settings in which winner and loser differ ([`factors`], by
-//! the table of [`settings`]). The loser gets some of the winner's settings and loads the same page with the same
+//! the table of [`settings`]). The loser gets some of the winner's settings, and loads the same page with the same
 //! seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results. [`conditions`] are
-//! not settings, and are removed for both. [`check`] tests a plan's claims about causes.
+//! properties of the network and the workload that are removed for both contestants. [`check`] tests a plan's claims
+//! about causes.
 
 pub mod check;
 mod conditions;
@@ -22,24 +23,25 @@ use crate::run::one::{self, Scenario};
 use crate::stats::metrics;
 use anabranch_base::time::nanos;
 
-/// How much effort is spent on finding causes.
+/// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// For the winner and the fastest contestant that is significantly slower, with at most five times the runs of the
-    /// race.
+    /// Searches the causes of one gap: that between the winner and the fastest contestant that is significantly slower.
+    /// The search carries out at most five times as many runs as the race.
     #[default]
     Quick,
-    /// For every pair, with all subsets of the factors and in both directions.
+    /// Searches the causes of the gap between every pair of contestants, with all subsets of the factors and in both
+    /// directions.
     Full,
-    /// No search.
+    /// Does not search for causes.
     Off,
 }
 
 impl Causes {
-    /// The most runs of a quick search, for each run of the race.
+    /// The maximum number of runs of a quick search, as a multiple of the runs of the race.
     pub const BUDGET: usize = 5;
 
-    /// Returns the most runs of a search for this number of contestants, as a multiple of one contestant's runs.
+    /// Returns the maximum number of runs of a search, as a multiple of the runs of one contestant.
     #[must_use]
     pub const fn most(self, contestants: usize) -> usize {
         match self {
@@ -53,8 +55,8 @@ impl Causes {
     }
 }
 
-/// Returns the time that the workload is judged by, in nanoseconds: page or transfer time, or the 95th percentile of
-/// message delays. For a run that did not finish it is the deadline.
+/// Returns the time in nanoseconds by which the workload is judged. This is the page or transfer time, or the 95th
+/// percentile of message delays. For a run that did not finish, it is the deadline.
 #[must_use]
 pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
     let found = match point.workload.messages {
@@ -64,14 +66,14 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
             ns.saturating_sub(begun.filter(|_| point.workload.preconnect).unwrap_or(0)) as f64
         }),
     };
-    // The logarithm of 0 does not exist, so the time is at least 1 ns.
+    // The time must be positive, because its logarithm is computed.
     found.unwrap_or(nanos(point.workload.deadline) as f64).max(1.0)
 }
 
-/// Finds the causes at every point of a race and adds them to its comparisons.
+/// Finds the causes of the gaps at every point of a race, and adds them to the comparisons in the results.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, or when a run broke an internal invariant.
+/// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
     if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {
         return Ok(());
@@ -85,15 +87,15 @@ pub fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), R
     Ok(())
 }
 
-/// Runs the experiments at one point.
+/// Carries out the experiments at one point.
 struct Bench<'a> {
     plan: &'a Plan,
-    /// The index of the point.
+    /// The index of the point in the plan.
     index: usize,
     options: &'a Options<'a>,
-    /// The number of runs of the race and of all experiments so far.
+    /// The number of runs so far, of the race and of all experiments.
     before: usize,
-    /// The number of runs for the current gap.
+    /// The number of runs so far for the current gap.
     made: usize,
 }
 
@@ -102,13 +104,13 @@ impl<'a> Bench<'a> {
         &self.plan.points[self.index]
     }
 
-    /// Returns the seeds for a contestant at a point, or only one if runs do not depend on the seed.
+    /// Returns the seeds for runs at `point`. If the runs do not depend on the seed, returns only one.
     fn seeds(&self, point: &PointPlan) -> &'a [u64] {
         let seeds = &self.plan.seeds;
         if point.has_chance() { seeds } else { &seeds[..seeds.len().min(1)] }
     }
 
-    /// Returns the logarithms of the times of these contestants, by seed, each at its point.
+    /// Runs each contestant at its point, and returns the logarithms of its times, one for each seed.
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
         let cross = self.plan.cross.as_ref();
         let mut jobs: Vec<(usize, Scenario<'_>)> = Vec::new();
@@ -134,7 +136,7 @@ impl<'a> Bench<'a> {
         let mut times = times.into_iter();
         let of = |&(point, _): &(&PointPlan, &Contestant)| {
             let own: Vec<f64> = times.by_ref().take(self.seeds(point).len()).collect();
-            // One run represents all seeds.
+            // If the runs do not depend on the seed, the only run stands for all seeds.
             if point.has_chance() { own } else { own.repeat(self.plan.seeds.len()) }
         };
         Ok(subjects.iter().map(of).collect())

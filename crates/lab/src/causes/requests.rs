@@ -1,46 +1,48 @@
-//! Describes how requests use connections and streams, in terms that all transports share.
+//! Describes how a contestant's requests use connections and streams, in terms that all transports share.
 //!
-//! A client's keys confound two effects. With one stream, a request waits for the one before it. With six connections,
-//! TCP does not pipeline by default. [`Requests`] separates them: the numbers of connections, of streams per
-//! connection, and of outstanding requests per connection. Each can be set to the rival's value while the others stay.
+//! A client's keys mix two effects. On a connection with one stream, a request waits for the request before it. With
+//! six connections, TCP does not pipeline by default. [`Requests`] separates the effects into three numbers:
+//! connections, streams per connection, and outstanding requests per connection. Each number can be set to the value of
+//! the other contestant while the others keep their values.
 
 use super::settings::Group;
 use crate::plan::{Contestant, PlanError, PointPlan};
 use anabranch_http::mapping::WhenFull;
 
-/// How a contestant's client fetches a workload.
+/// The connections, streams and outstanding requests that a contestant's client uses for a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requests {
-    /// The number of connections to a server, or `None` for as many as needed (in open loop).
+    /// The number of connections to a server, or `None` if the client opens as many as it needs. That is possible if
+    /// objects are requested at fixed times.
     connections: Option<usize>,
-    /// The most objects on a connection, if limited.
+    /// The maximum number of objects on a connection, or `None` if there is no limit.
     allowance: Option<u32>,
     /// The number of streams of a connection.
     streams: usize,
-    /// The most outstanding requests on a connection, or `None` for as many as there are objects.
+    /// The maximum number of outstanding requests on a connection, or `None` if there may be as many as objects.
     outstanding: Option<usize>,
-    /// How a stream is chosen for a request if none is free.
+    /// The rule for choosing a stream for a request if no stream is free.
     pick: WhenFull,
 }
 
-/// A property that can be changed independently of the others.
+/// A property of requests that can be changed independently of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aspect {
-    /// `connections`
+    /// The key `connections`.
     Connections,
-    /// `objects-per-connection`, and `per-object`, which is one of them.
+    /// The key `objects-per-connection`, and `per-object`, which limits a connection to one object.
     Allowance,
-    /// `streams`
+    /// The key `streams`.
     Streams,
-    /// `outstanding`, and what stands for it: `pipeline`, `when-full`.
+    /// The key `outstanding`, and the keys that have the same effect for some transports: `pipeline` and `when-full`.
     Order,
 }
 
 impl Aspect {
-    /// All aspects, in the order in which they are tried.
+    /// All aspects, in the order in which experiments change them.
     pub const ALL: [Self; 4] = [Self::Connections, Self::Allowance, Self::Streams, Self::Order];
 
-    /// Returns the group of its settings.
+    /// Returns the group to which the settings of this aspect belong.
     pub const fn group(self) -> Group {
         match self {
             Self::Connections | Self::Allowance | Self::Streams => Group::Connections,
@@ -50,10 +52,10 @@ impl Aspect {
 }
 
 impl Requests {
-    /// Returns how a contestant fetches the workload of a point.
+    /// Returns how a contestant's client uses connections and streams for the workload of a point.
     ///
     /// # Errors
-    /// The keys contradict the workload.
+    /// [`PlanError`] when keys of the contestant contradict the workload.
     pub fn of(contestant: &Contestant, point: &PointPlan) -> Result<Self, PlanError> {
         let workload = &point.workload;
         let policy = contestant.policy(workload.arrivals.is_some())?;
@@ -69,19 +71,19 @@ impl Requests {
         let outstanding = [outstanding, limit(policy.outstanding), limit(policy.objects_per_connection)];
         Ok(Self {
             connections: match workload.messages {
-                // Messages are distributed over the existing connections.
+                // All connections exist from the start, and messages are distributed over them.
                 Some(_) => Some(contestant.connections()),
                 None => Some(policy.connections).filter(|n| *n != usize::MAX),
             },
             allowance: policy.objects_per_connection.filter(|_| exchanges),
             streams,
-            // A limit that the workload never reaches is ignored.
+            // A limit that is larger than the number of objects has no effect, so it is left out.
             outstanding: outstanding.into_iter().flatten().min().filter(|n| exchanges && *n < objects),
             pick: if policy.when_full == WhenFull::Wait { WhenFull::RoundRobin } else { policy.when_full },
         })
     }
 
-    /// Returns whether an aspect is the same for a workload with this number of objects.
+    /// Returns whether an aspect has the same effect in both, for a workload with this number of objects.
     pub fn alike(&self, other: &Self, aspect: Aspect, objects: usize) -> bool {
         match aspect {
             Aspect::Connections => self.connections == other.connections,
@@ -94,7 +96,7 @@ impl Requests {
         }
     }
 
-    /// Sets an aspect to the other's.
+    /// Sets an aspect to the value of `other`.
     pub fn take(&mut self, aspect: Aspect, other: &Self) {
         match aspect {
             Aspect::Connections => self.connections = other.connections,
@@ -110,7 +112,7 @@ impl Requests {
         }
     }
 
-    /// Formats an aspect as it is typed, and as the table shows the old value.
+    /// Formats the value of an aspect, for example `connections=6`.
     fn typed(&self, aspect: Aspect, multistream: bool) -> String {
         let number = |n: Option<usize>, none: &str| n.map_or(none.to_owned(), |n| n.to_string());
         match (aspect, self.outstanding) {
@@ -127,7 +129,8 @@ impl Requests {
         }
     }
 
-    /// Formats an aspect for a contestant. Over HTTP/2 each request has a stream, so only `outstanding` is shown.
+    /// Formats the value of an aspect for a contestant. Over HTTP/2 each request has a stream, so only `outstanding` is
+    /// shown.
     pub fn typed_for(&self, aspect: Aspect, contestant: &Contestant) -> String {
         match (aspect, self.outstanding) {
             (Aspect::Order, None) if contestant.http2.is_some() => "outstanding=no limit".to_owned(),
@@ -136,7 +139,7 @@ impl Requests {
         }
     }
 
-    /// Returns the keys that change the requests of `contestant` from `own` to these.
+    /// Returns the keys that change the requests of `contestant` from `own` to the requests described here.
     pub fn keys(
         &self,
         own: &Self,
@@ -145,7 +148,7 @@ impl Requests {
     ) -> Vec<(String, Option<String>)> {
         let workload = &point.workload;
         let multistream = contestant.transport.capabilities().is_multistream();
-        // Over HTTP/2 each request has a stream, even if the transport has none.
+        // Over HTTP/2 each request has a stream, even if the transport has no streams.
         let streamed = multistream || contestant.http2.is_some();
         let mut keys: Vec<(String, Option<String>)> = Vec::new();
         let mut set = |key: &str, value: Option<String>| keys.push((key.to_owned(), value));

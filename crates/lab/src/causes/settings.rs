@@ -1,30 +1,32 @@
-//! The table of all settings of contestants: which can be causes, and in which group.
+//! The table of all settings of contestants. It says which settings can be causes, and to which group each belongs.
 //!
-//! A setting with the same name and meaning in several transports can always be changed to the rival's value. A setting
-//! of only one transport can be changed between two contestants of that transport. A setting that is no factor has its
-//! reason here. A test checks every transport, and fails if a knob is missing from the table.
+//! A setting with the same name and meaning in several transports can always be changed to the other contestant's
+//! value. A setting of only one transport can be changed if both contestants use that transport. For a setting that can
+//! never be a cause, the table has the reason. A test checks every transport, and fails if a knob is missing from the
+//! table.
 
 use anabranch_transport::Capabilities;
 
-/// The subject of settings. If too many settings differ to try each, they are tried by group.
+/// The group of a setting. If too many settings differ to change each one separately, all settings of a group are
+/// changed together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Group {
-    /// How much data may be in flight.
+    /// Settings for the amount of data that may be in flight.
     Windows,
-    /// How the window changes, and how losses are detected and repaired.
+    /// Settings for congestion control, and for the detection and retransmission of lost packets.
     Recovery,
-    /// When data is retransmitted or acknowledged.
+    /// Settings for the time at which data is retransmitted or acknowledged.
     Timers,
-    /// Handshakes, and the sharing of connections and streams.
+    /// Settings for handshakes, and for the use of connections and streams.
     Connections,
-    /// TLS and DTLS: their handshakes, and the bytes that they add to packets.
+    /// Settings of TLS and DTLS: their handshakes, and the bytes that they add to packets.
     Security,
-    /// The order of requests.
+    /// Settings for the order of requests.
     Order,
 }
 
 impl Group {
-    /// Returns its name in results.
+    /// Returns the name of the group in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -38,29 +40,30 @@ impl Group {
     }
 }
 
-/// Whether a setting can be a cause.
+/// The rule that decides whether a setting can be a cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Between contestants of all transports that have it: the name means the same everywhere.
+    /// The setting can be a cause between any two contestants that have it, because it has the same meaning in all
+    /// transports.
     Shared(Group),
-    /// Between contestants of the same transport.
+    /// The setting can be a cause between two contestants of the same transport.
     Own(Group),
-    /// The assignment of requests. `requests` expresses it in terms of each transport.
+    /// The setting assigns requests to connections and streams. The module `requests` converts it between transports.
     Requests(Group),
-    /// Never, for this reason.
+    /// The setting can never be a cause, for this reason.
     No(&'static str),
 }
 
-/// A row of the table.
+/// A row of the table of settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// The key of the setting.
     pub key: &'static str,
-    /// Whether it can be a cause.
+    /// The rule that decides whether the setting can be a cause.
     pub part: Part,
 }
 
-/// Returns the setting with this key.
+/// Returns the row of the setting with this key, if there is one.
 #[must_use]
 pub fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
@@ -78,7 +81,7 @@ const DELIVERED: Part = No("it changes what is delivered: another workload");
 const SIGNED: Part = No("who may send packets, which costs a race nothing");
 const UNUSED: Part = No("nothing in a race asks for it");
 
-/// All settings, in the order in which factors are tried.
+/// The table of settings, in the order in which experiments change them.
 pub const SETTINGS: &[Setting] = &[
     row("iw", Shared(Windows)),
     row("rcvbuf", Shared(Windows)),
@@ -200,8 +203,8 @@ pub const SETTINGS: &[Setting] = &[
     row("max_streams", UNUSED),
 ];
 
-/// Returns the value that a multi-stream transport implies for another transport's setting. It acknowledges selectively
-/// (RFC 9260 §3.3.4), and its buffers determine its windows.
+/// Returns the value of a TCP setting that corresponds to the behaviour of a multi-stream transport, if there is one.
+/// Such a transport always acknowledges selectively (RFC 9260 §3.3.4), and its buffers determine its windows.
 pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     match key {
         _ if !can.is_multistream() => None,
@@ -212,20 +215,20 @@ pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the setting that determines this one if two contestants differ in it. Under DTLS an association has one path
-/// and uses UDP.
+/// Returns the setting that determines the setting `key`, if two contestants differ in both. Under DTLS, an association
+/// has a single path and uses UDP.
 pub fn follows(key: &str) -> Option<&'static str> {
     matches!(key, "paths" | "encap").then_some("dtls")
 }
 
-/// Returns the name that another transport uses for the same value.
+/// Returns the name that another transport uses for the same value, if there is one.
 pub fn translated(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
-        // RFC 9260 §7.2 corresponds to RFC 5681 in SCTP's units. The other two are earlier versions.
+        // RFC 9260 §7.2 specifies the algorithm of RFC 5681 for SCTP. The other two RFCs are earlier versions.
         ("cc", "rfc9260" | "rfc4960" | "rfc2960") => Some("reno"),
-        // Another implementation of the same algorithm (RFC 9438).
+        // quinn-cubic is another implementation of the same algorithm (RFC 9438).
         ("cc", "quinn-cubic") => Some("cubic"),
-        // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (from RFC 3390), and RFC 9260 §7.2.1 almost the same.
+        // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (from RFC 3390), and RFC 9260 §7.2.1 has almost the same.
         ("iw", "rfc9260" | "rfc4960") => Some("rfc5681"),
         ("iw", "rfc5681") => Some("rfc4960"),
         ("iw", "rfc6928") => Some("10"),

@@ -1,4 +1,5 @@
-//! Tests the assumptions of experiments: separate settings, the same seeds, and the same random losses.
+//! Tests the assumptions behind experiments. Settings can be changed separately, and changed contestants run with the
+//! same seeds and the same random losses.
 
 use super::conditions;
 use super::factors::{Differences, MOST};
@@ -15,7 +16,7 @@ fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) 
     Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns the conditions that can be removed from a race of these contestants, in order, with the points without them.
+/// Returns the names of the conditions of a race, in order, each with the point from which the condition was removed.
 fn conditions(
     flags: &[(&'static str, &'static str)],
     contestants: [&'static str; 2],
@@ -32,7 +33,8 @@ fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
     };
     let both = ["tcp", "sctp"];
     assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
-    // A failure at a fixed time would happen at another time of the page, if the page began later.
+    // If connections exist in advance, the page is faster. A failure at a fixed time would then happen at another time
+    // of the page.
     let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
     let found = conditions(&failing, both);
     let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };
@@ -46,7 +48,7 @@ fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
     let slow = conditions(&[("server-time", "50ms"), ("loss", "0")], both);
     let (name, at_once) = &slow[1];
     assert_eq!((*name, at_once.workload.server_time), ("server time", Duration::ZERO));
-    // A recorded trace is not a rate that can be removed.
+    // A recorded trace has no rate that could be removed.
     let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n").expect("written");
     let recorded = Draft::from_flags([("trace", file.to_str().expect("a name")), ("transport", "tcp,sctp")]);
@@ -54,14 +56,15 @@ fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
     let both_of = [&recorded.contestants[0], &recorded.contestants[1]];
     assert!(conditions::of(&recorded.points[0], both_of).iter().all(|it| it.name != "rate"));
     let _ = std::fs::remove_file(file);
-    // An oracle for contestants that can do without order. TCP cannot.
+    // The condition `order` exists only if both contestants support unordered messages. TCP does not support them.
     let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
     assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
     assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());
     assert!(names(&messages, both).is_empty());
 }
 
-/// Returns the changes that make the second contestant like the first, and the contestant with each change alone.
+/// Returns the changes that make the second contestant like the first. Each comes with the text of the contestant after
+/// that change alone.
 fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
     let plan = plan(flags, contestants);
     let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };
@@ -88,7 +91,7 @@ fn streams_and_order_of_requests_are_set_apart() {
         ["sctp:streams=100", "sctp:streams=1"],
         &[("streams=100", "sctp:streams=100,outstanding=1"), ("when-full=rr", "sctp:streams=1,when-full=rr")],
     );
-    // By default, a client with six connections does not pipeline, and a client with one does.
+    // By default, a client with six connections does not pipeline, and a client with one connection does.
     assert_steps(
         ["tcp:connections=6", "tcp"],
         &[("connections=6", "tcp:connections=6,pipeline=yes"), ("pipeline=no", "tcp:pipeline=no")],
@@ -107,7 +110,7 @@ fn what_transports_share_is_set_across_them() {
     let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
     let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
     assert_eq!(across(modern, same), ["pipeline=yes"]);
-    // TCP has one stream, and its request waits for its turn. Here it must wait, too.
+    // On the only stream of TCP, a request waits for the one before it. The changed contestant must wait, too.
     assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
 }
 
@@ -123,7 +126,8 @@ fn settings_that_are_many_are_tried_by_group() {
     assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
 }
 
-/// If arrivals fill a connection's streams, a different number of streams is a different workload.
+/// If each arrival brings as many objects as a connection has streams, another number of streams makes another
+/// workload.
 #[test]
 fn what_would_change_the_workload_is_left_out() {
     let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];
@@ -137,7 +141,8 @@ fn what_would_change_the_workload_is_left_out() {
     );
 }
 
-/// Returns the sizes of the packets that a contestant's servers sent, and the numbers of those that were lost.
+/// Runs a contestant. Returns the sizes of the packets that its servers sent, and the indices of the packets that were
+/// lost.
 fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
     built.network.record_passages();
@@ -153,7 +158,7 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     for passage in built.network.take_passages().iter().filter(|it| it.direction == Direction::Down) {
         match passage.fate {
             Fate::Entered => sizes.push(passage.bytes),
-            // The loss is decided and recorded when the packet enters the link.
+            // The link decides and records a loss when the packet enters the link.
             Fate::Lost(_) => lost.push(sizes.len()),
             Fate::Left => {}
         }
@@ -161,8 +166,8 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     (sizes, lost)
 }
 
-/// Random losses belong to the link. With other settings, other packets are sent at other times. Whether the n-th
-/// packet is lost does not depend on them.
+/// The link decides random losses. With other settings, a contestant sends other packets at other times. Whether the
+/// n-th packet on the link is lost does not depend on the settings.
 #[test]
 fn another_setting_does_not_move_the_luck_of_a_link() {
     let flags = [("page", "news"), ("loss", "5%"), ("queue", "10000p")];

@@ -1,19 +1,19 @@
-//! Memory limits: plans that need more memory than a machine has are rejected before anything runs.
+//! Memory limits. A plan that needs more memory than a machine has is rejected before anything runs.
 //!
-//! Every object of every run stays in memory until the results are written (of one point, or of all). Every packet of a
-//! run stays until the run has been analysed. An object takes about 2 kB and a packet 400 bytes; both are measured and
-//! rounded up.
+//! Every object of every run stays in memory until the results are written. These are the results of one point
+//! (combination of factor levels) or of all points. Every packet of a run stays in memory until the run has been
+//! analysed. An object takes about 2 kB and a packet 400 bytes. Both sizes were measured and rounded up.
 
 use super::error::PlanError;
 use super::{Contestant, Outline, PointPlan};
 use crate::run::topology;
 use anabranch_base::time::nanos;
 
-/// Rejects a point that would not fit in memory, even if points are run one by one. `several`: the plan has more
-/// points.
+/// Rejects a point that does not fit in memory, even if the points of the plan run one after the other. `several` says
+/// whether the plan has more points.
 ///
 /// # Errors
-/// [`PlanError`] with the number, the bound, and what to make smaller.
+/// [`PlanError`] with the number, the limit, and advice on what to make smaller.
 pub fn check(
     point: &PointPlan,
     contestants: &[Contestant],
@@ -50,10 +50,10 @@ pub fn check(
     Ok(())
 }
 
-/// Rejects points that do not fit in memory together.
+/// Rejects a plan whose points do not fit in memory together.
 ///
 /// # Errors
-/// [`PlanError`] with the number, the bound, and what to do instead.
+/// [`PlanError`] with the number, the limit, and advice on what to do instead.
 pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     let plan = outline.plan();
     if outline.people().is_some() {
@@ -76,14 +76,15 @@ pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     ))
 }
 
-/// Returns the number of records kept for a point. A run has counters and series in addition to its objects.
+/// Returns the number of records that are kept for a point. A run has one record for each object, and a few more for
+/// its counters and series.
 fn records(point: &PointPlan, contestants: &[Contestant], seeds: usize) -> u64 {
     let run = point.workload.page.objects.len() as u64 + 5;
     run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64)
 }
 
-/// Returns the largest possible number of data packets towards the client: all the data, or what fits until the
-/// deadline.
+/// Returns the maximum number of data packets to the client. That is the number for all data, or the number that the
+/// network can carry until the deadline, whichever is smaller.
 fn packets(point: &PointPlan) -> u64 {
     let page = &point.workload.page;
     let payload: u128 = page.objects.iter().map(|object| u128::from(object.response())).sum();
@@ -105,9 +106,9 @@ fn packets(point: &PointPlan) -> u64 {
     u64::try_from(payload.min(capacity) / each).unwrap_or(u64::MAX)
 }
 
-/// The most data packets in a run: 9 GB in packets of 1500 bytes.
+/// The maximum number of data packets in a run: 9 GB in packets of 1500 bytes.
 pub const MAX_PACKETS: u64 = 6_000_000;
-/// The most objects over all runs that are kept at the same time.
+/// The maximum number of records that are kept at the same time, over all runs.
 pub const MAX_RECORDS: u64 = 5_000_000;
 
 #[cfg(test)]

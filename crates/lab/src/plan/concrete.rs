@@ -1,15 +1,15 @@
-//! One combination of the factors: every key with one value.
+//! A combination of factor levels, in which every key of the plan has a single value.
 //!
-//! This module decides which levels each point has. A combination is made only when it is asked for, so thousands of
-//! points take no more memory than the lists of levels. The first factor varies slowest, so points come in the order of
-//! a printed table.
+//! This module decides which levels each point of a plan has. A combination is made only when the caller asks for it,
+//! so thousands of points take no more memory than the lists of levels. The first factor varies slowest, so the points
+//! have the same order as the rows of the printed table.
 
 use super::draft::{Draft, Table};
 use super::error::PlanError;
 use super::keys::Group;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most points a plan may have.
+/// The maximum number of points (combinations of factor levels) in a plan.
 pub const MAX_POINTS: usize = 10_000;
 
 /// A key with a single value.
@@ -19,20 +19,20 @@ pub struct Setting {
     pub name: String,
     /// The key's value, as text.
     pub value: String,
-    /// Where the key was given, as errors name it.
+    /// The flag or the field of the plan file where the key was given, for error messages.
     pub place: String,
 }
 
-/// One combination of levels.
+/// A combination of factor levels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Concrete {
     /// The level of each factor.
     pub factors: BTreeMap<String, String>,
     /// The keys that apply to the whole plan.
     pub settings: Vec<Setting>,
-    /// The keys of each path.
+    /// The keys of each path, in the order of the paths.
     pub paths: Vec<Vec<Setting>>,
-    /// The failures as text, each with its origin.
+    /// The path failures as text, each with the flag or field where it was given.
     pub fails: Vec<(String, String)>,
 }
 
@@ -44,18 +44,18 @@ impl Concrete {
         self.settings.iter().filter(|setting| network(&setting.name)).cloned().collect()
     }
 
-    /// Returns the setting of a key.
+    /// Returns the setting of the key `name`, if it was given for the whole plan.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.name == name)
     }
 }
 
-/// A key with its levels: one level, or several for a factor.
+/// A key with all its values. A key with several values is a factor, and the values are its levels.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Levels {
     name: String,
-    /// The name of the key as a factor.
+    /// The name of the factor in results. It differs from the name of the key if the key belongs to a single path.
     factor: String,
     levels: Vec<String>,
     place: String,
@@ -70,10 +70,10 @@ pub struct Combinations {
 }
 
 impl Combinations {
-    /// Returns the combinations of a plan as written.
+    /// Returns the combinations of factor levels in a plan as it was written.
     ///
     /// # Errors
-    /// [`PlanError`] when there are too many combinations, or a list is given where none is allowed.
+    /// [`PlanError`] when there are too many combinations, or when a key that must have one value has several.
     pub fn of(draft: &Draft) -> Result<Self, PlanError> {
         let mut all = Self::default();
         for given in &draft.given {
@@ -95,28 +95,28 @@ impl Combinations {
         Ok(all)
     }
 
-    /// Returns the lists of levels, the slowest first.
+    /// Returns all keys with their values. Keys that vary slowest come first.
     fn lists(&self) -> impl DoubleEndedIterator<Item = &Levels> {
         self.settings.iter().chain(self.paths.iter().flatten())
     }
 
-    /// Returns the factors with their levels, the slowest first.
+    /// Returns the factors with their levels. Factors that vary slowest come first.
     pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
         let several = self.lists().filter(|list| list.levels.len() > 1);
         several.map(|list| (list.factor.as_str(), list.levels.as_slice()))
     }
 
-    /// Returns the number of combinations.
+    /// Returns the number of combinations of factor levels.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lists().fold(1, |count, list| count.saturating_mul(list.levels.len()))
     }
 
-    /// Returns combination `index`, from 0. The index wraps around after the last combination.
+    /// Returns the combination with this index, counted from 0. The index wraps around after the last combination.
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // The number of combinations of the remaining lists.
+        // The number of combinations of the keys that are not set yet.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();
@@ -131,7 +131,7 @@ impl Combinations {
         point
     }
 
-    /// Returns an error if the last list makes too many combinations.
+    /// Returns an error that names the key added last, if the number of combinations exceeds the limit.
     fn check_count(&self) -> Result<(), PlanError> {
         match self.lists().next_back() {
             Some(last) if self.count() > MAX_POINTS => {
@@ -143,7 +143,7 @@ impl Combinations {
     }
 }
 
-/// Checks that the levels of a list differ. A repeated level would be run and counted as two points.
+/// Checks that no level occurs twice in a list. A repeated level would be run and counted as two points.
 fn checked(name: String, factor: String, levels: &[String], place: String) -> Result<Levels, PlanError> {
     let mut seen = BTreeSet::new();
     if let Some(level) = levels.iter().find(|level| !seen.insert(*level)) {
@@ -152,7 +152,7 @@ fn checked(name: String, factor: String, levels: &[String], place: String) -> Re
     Ok(Levels { name, factor, levels: levels.to_vec(), place })
 }
 
-/// Formats a table as `key=value,key=value`. Lists are not allowed in it.
+/// Formats a table as `key=value,key=value`. Returns an error if a key has several values.
 fn pairs(table: &Table) -> Result<String, PlanError> {
     let mut parts = Vec::new();
     for (key, levels) in &table.entries {

@@ -1,54 +1,54 @@
-//! A plan as it was written: keys with their values as text, each with its origin for error messages.
+//! A plan as it was written: keys with their values as text. Each has the flag or field where it was given, for errors.
 //!
-//! This module parses the two input forms (flags and TOML) and writes TOML, for `--dry-run` and for the `plan` of a
-//! result. The interpreters in the sibling modules parse the values, in the same way for both forms.
+//! This module parses the two forms of a plan, flags and TOML. It also writes TOML, for `--dry-run` and for the field
+//! `plan` of a result. The sibling modules interpret the values, in the same way for both forms.
 
 use super::error::{PlanError, unknown};
 use super::keys::{Group, KEYS, Key, Several, find, names};
 use toml::Value;
 
-/// A key with its values.
+/// A key with its values, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Given {
     /// The key.
     pub key: &'static Key,
-    /// The key's values; several are the levels of a factor.
+    /// The values of the key. If there are several, the key is a factor and they are its levels.
     pub levels: Vec<String>,
-    /// Where the key was given, as errors name it: `--loss`, or `plan.toml: loss`.
+    /// The flag or the field where the key was given, for error messages, for example `--loss` or `plan.toml: loss`.
     pub place: String,
 }
 
-/// A table with its entries as text, such as one `[[path]]`.
+/// A table of a plan with its entries as text, for example one `[[path]]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// The keys with their values.
+    /// The keys of the table with their values.
     pub entries: Vec<(String, Vec<String>)>,
-    /// Where the table was given, as errors name it.
+    /// The flag or the field where the table was given, for error messages.
     pub place: String,
 }
 
 /// A plan as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Draft {
-    /// The keys that apply to the whole plan, in the order in which they were given.
+    /// The keys that apply to the whole plan. They are in the order in which they were given.
     pub given: Vec<Given>,
-    /// The contestants as text, each with its origin.
+    /// The contestants as text, each with the flag or field where it was given.
     pub transports: Vec<(String, String)>,
-    /// The paths.
+    /// The `[[path]]` tables: the paths of the network.
     pub paths: Vec<Table>,
-    /// The path failures.
+    /// The `[[fail]]` tables: the failures of paths.
     pub fails: Vec<Table>,
-    /// The expectations.
+    /// The `[[expect]]` tables: the expectations that the results must meet.
     pub expects: Vec<Table>,
-    /// The claims about causes.
+    /// The `[[cause]]` tables: the claims about causes.
     pub causes: Vec<Table>,
 }
 
 impl Draft {
-    /// Parses flags into a plan: long names without dashes, with their values, in order.
+    /// Parses command-line flags into a plan. Each flag is given as its long name without dashes, and its value.
     ///
     /// # Errors
-    /// [`PlanError`] when a flag is unknown, empty or repeated where it must not be.
+    /// [`PlanError`] when a flag is unknown or empty, or when a flag is repeated that may be given only once.
     pub fn from_flags<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PlanError> {
         let mut draft = Self::default();
         for (name, value) in flags {
@@ -76,7 +76,7 @@ impl Draft {
     /// Parses the TOML text of `file` into a plan.
     ///
     /// # Errors
-    /// [`PlanError`] naming the file, the line of a syntax error, or the key.
+    /// [`PlanError`] that names the file, and the line of a syntax error or the key.
     pub fn from_toml(file: &str, text: &str) -> Result<Self, PlanError> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
             let line =
@@ -89,7 +89,7 @@ impl Draft {
     /// Reads the TOML table of `file` into a plan.
     ///
     /// # Errors
-    /// [`PlanError`] naming the file and the key.
+    /// [`PlanError`] that names the file and the key.
     pub fn from_table(file: &str, table: &toml::Table) -> Result<Self, PlanError> {
         let mut draft = Self::default();
         for (name, value) in table {
@@ -117,7 +117,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Returns this plan (from a file) overridden by `flags`.
+    /// Returns this plan, which comes from a file, after overriding its keys with `flags`.
     #[must_use]
     pub fn overlaid(mut self, flags: Self) -> Self {
         for given in flags.given {
@@ -136,10 +136,10 @@ impl Draft {
         self
     }
 
-    /// Returns these flags with a page that was named without `--page`.
+    /// Adds the page that the user named on the command line without the flag `--page`.
     ///
     /// # Errors
-    /// [`PlanError`] when the name is empty.
+    /// [`PlanError`] when the name of the page is empty.
     pub fn with_page(mut self, name: &str) -> Result<Self, PlanError> {
         if let Some(key) = find("page") {
             self.add(key, vec![name.to_owned()], name.to_owned())?;
@@ -147,13 +147,13 @@ impl Draft {
         Ok(self)
     }
 
-    /// Returns the values given for a key.
+    /// Returns the key `name` with its values, if it was given.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Given> {
         self.given.iter().find(|given| given.key.name == name)
     }
 
-    /// Returns the plan as TOML, which [`from_toml`](Self::from_toml) reads back.
+    /// Returns the plan as a TOML table, from which [`from_table`](Self::from_table) makes the same plan.
     #[must_use]
     pub fn to_toml(&self) -> toml::Table {
         let mut table = toml::Table::new();
@@ -201,7 +201,7 @@ impl Draft {
 }
 
 impl Table {
-    /// Parses a table from `key=value,key=value`.
+    /// Parses a table from text of the form `key=value,key=value`.
     fn from_pairs(text: &str, place: String) -> Result<Self, PlanError> {
         let mut entries: Vec<(String, Vec<String>)> = Vec::new();
         for pair in text.split(',') {
@@ -223,8 +223,8 @@ impl Table {
     }
 }
 
-/// Returns whether key `new` overrides key `old`. A key for both directions overrides one for a single direction, and
-/// some keys exclude each other.
+/// Returns whether the key `new` overrides the key `old`. A key for both directions overrides the keys for one
+/// direction. Keys that exclude each other also override each other, for example `page` and `bulk`.
 #[must_use]
 pub fn displaces(new: &str, old: &str) -> bool {
     const EXCLUSIVE: [&[&str]; 3] = [
@@ -237,7 +237,8 @@ pub fn displaces(new: &str, old: &str) -> bool {
     find(old).is_some_and(|old| old.both == Some(new)) || (exclusive && base(new) != base(old))
 }
 
-/// Splits `tcp,sctp` into two contestants. In a contestant with keys, commas separate its keys.
+/// Splits a text such as `tcp,sctp` into contestants. If a contestant has keys, commas separate its keys, so the text
+/// is taken as one contestant.
 fn split_transports(text: &str) -> Vec<String> {
     if text.contains(':') {
         return vec![text.to_owned()];
@@ -252,7 +253,7 @@ fn levels_value(levels: &[String]) -> Value {
     }
 }
 
-/// Returns a TOML value as texts: one for a scalar, several for a list of scalars.
+/// Converts a TOML value to texts: one text for a scalar, or several for a list of scalars.
 fn texts(value: &Value, place: &str) -> Result<Vec<String>, PlanError> {
     let one = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),
@@ -286,7 +287,7 @@ fn tables(value: &Value, file: &str, name: &str) -> Result<Vec<Table>, PlanError
     Ok(tables)
 }
 
-/// Returns the network keys that a single path may have.
+/// Returns the network keys that may be given for a single path.
 #[must_use]
 pub fn path_keys() -> Vec<&'static str> {
     names(Group::Network).into_iter().filter(|name| !["path", "fail"].contains(name)).collect()

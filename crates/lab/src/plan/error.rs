@@ -1,16 +1,17 @@
-//! Errors of plans: one line that says what is wrong, where, and what to write instead.
+//! Errors in plans. Each is one line that says what is wrong, where it is wrong, and what to write instead.
 
 use anabranch_base::spelling::hint;
 
-/// Why a plan cannot be run: one line.
+/// The reason why a plan cannot be run, in one line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PlanError(String);
 
 impl PlanError {
-    /// The error `what`, found at `place` (a flag, or a file and its key).
+    /// Creates an error with the message `what`. `place` is the flag, or the file and its key, where the mistake was
+    /// found.
     pub fn at(place: &str, what: impl std::fmt::Display) -> Self {
-        // Keeps the message of any parser on one line, and removes control characters, which a terminal would
+        // Joins the lines of a parser's message into one line. Replaces control characters, which a terminal would
         // interpret.
         let line = format!("{place}: {what}");
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -18,11 +19,13 @@ impl PlanError {
     }
 }
 
-/// Returns the error for a name that is not in `accepted`. It lists all accepted names and suggests a similar one.
+/// Returns the error message for a name that is not in `accepted`. The message lists the accepted names and suggests a
+/// similar one.
 #[must_use]
 pub fn unknown(kind: &str, name: &str, accepted: &[&str]) -> String {
     let hint = hint(name, accepted);
-    // Leaves out the keys of one direction, which follow from the others. With them the list would be too long to read.
+    // Leaves out the keys for one direction, because they follow from the keys for both. They would make the list too
+    // long.
     let one_way = |name: &&&str| name.starts_with("up-") || name.starts_with("down-");
     let mut list: Vec<&str> = accepted.iter().filter(|name| !one_way(name)).copied().collect();
     if list.len() < accepted.len() {

@@ -1,18 +1,19 @@
-//! The expectations of a plan, for use in CI: its `[[expect]]` tables.
+//! The expectations of a plan, in its `[[expect]]` tables. A CI job fails if the results do not meet them.
 //!
-//! `metric` and `of` select a number: the contestant's mean or, with `versus`, the ratio of the two contestants. An
-//! expectation has at least one bound. `at` restricts it to the points with these levels.
+//! `metric` and `of` select a number: the contestant's mean or, if `versus` is given, the ratio of the two contestants'
+//! means. An expectation has at least one bound for that number. `at` restricts the expectation to the points with
+//! given factor levels.
 
 use super::draft::Table;
 use super::error::{PlanError, unknown};
 use crate::results::{Expectation, Point, Summary, label};
 use std::collections::BTreeMap;
 
-/// The keys of an `[[expect]]` table. The names of factors are keys, too.
+/// The keys of an `[[expect]]` table. The names of the plan's factors are keys, too.
 pub const FIELDS: [&str; 8] =
     ["metric", "of", "versus", "ratio_min", "ratio_max", "min", "max", "failed_max"];
 
-/// One expectation.
+/// One `[[expect]]` table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Expect {
     metric: String,
@@ -27,10 +28,11 @@ pub struct Expect {
 }
 
 impl Expect {
-    /// Reads one `[[expect]]` table. `contestants` are the plan's contestants, and `factors` the keys that vary.
+    /// Interprets one `[[expect]]` table. `contestants` are the plan's contestants, and `factors` are the keys with
+    /// several levels.
     ///
     /// # Errors
-    /// [`PlanError`] naming the table and its field.
+    /// [`PlanError`] that names the table and the field.
     pub fn interpret(table: &Table, contestants: &[&str], factors: &[String]) -> Result<Self, PlanError> {
         let mut fields: BTreeMap<&str, &str> = BTreeMap::new();
         let mut at = BTreeMap::new();
@@ -51,7 +53,7 @@ impl Expect {
         }
         let at_key = |key: &str, what: String| PlanError::at(&format!("{}: {key}", table.place), what);
         let text = |key: &str| fields.get(key).map(|value| (*value).to_owned());
-        // A contestant is named by its nickname or by its text.
+        // The table may name a contestant by its nickname or by its full text.
         let contestant = |key: &str| {
             let Some(value) = fields.get(key) else { return Ok(None) };
             let named = contestants.iter().find(|typed| *typed == value || label::shown(typed) == *value);
@@ -91,7 +93,8 @@ impl Expect {
         Ok(Self { metric, of, versus, min, max, failed_max, at, place: table.place.clone() })
     }
 
-    /// Evaluates the expectation at point number `index`. Returns `None` when it does not apply to that point.
+    /// Evaluates the expectation at the point with this index. Returns `None` if the expectation does not apply to the
+    /// point.
     #[must_use]
     pub fn evaluate(&self, index: usize, point: &Point) -> Option<Expectation> {
         if !self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level)) {

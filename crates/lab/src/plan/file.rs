@@ -1,9 +1,10 @@
-//! Reads files that a user names, up to a size limit: the name may belong to a device that never ends.
+//! Reads files that a user names, up to a maximum size. The limit matters because the name may belong to an endless
+//! device.
 
 use std::fs::File;
 use std::io::Read;
 
-/// Returns the text of `file`, which may have at most `most` bytes.
+/// Returns the text of the file named `file`. The file may have at most `most` bytes.
 ///
 /// # Errors
 /// One line that says why the file cannot be read, or that it is too large or not text.
@@ -11,7 +12,8 @@ pub fn read(file: &str, most: u64) -> Result<String, String> {
     bytes(file, most).and_then(|bytes| text(bytes, most))
 }
 
-/// Returns the first bytes of `file`: at most one more than `most`.
+/// Returns the beginning of the file named `file`: at most `most` bytes plus one, so that the caller notices a larger
+/// file.
 ///
 /// # Errors
 /// One line that says why the file cannot be read.
@@ -22,7 +24,7 @@ pub fn bytes(file: &str, most: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Checks that all of the bytes are text, and returns it.
+/// Checks that `bytes` are UTF-8 text of at most `most` bytes, and returns the text.
 ///
 /// # Errors
 /// One line that says that the content is too large or not text.
@@ -37,11 +39,11 @@ pub fn text(bytes: Vec<u8>, most: u64) -> Result<String, String> {
     })
 }
 
-/// The largest plan, in bytes.
+/// The maximum size of a plan in bytes.
 pub const MAX_PLAN: u64 = 16 << 20;
-/// The largest trace, in bytes.
+/// The maximum size of a trace in bytes.
 pub const MAX_TRACE: u64 = 1 << 30;
-/// The largest earlier result to compare with, in bytes.
+/// The maximum size in bytes of an earlier result that `--compare` reads.
 pub const MAX_RESULT: u64 = 4 << 30;
 
 #[cfg(test)]

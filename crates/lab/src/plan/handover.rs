@@ -1,14 +1,19 @@
-//! A client that moves: when it leaves one network for another, and how long the change takes.
+//! A client that moves from one network to another: when it leaves, and how long the change takes.
 //!
-//! Only the ratio of overlap and speed matters: the time L/v for which both networks reach the client. A contestant
-//! that tells its peer its new addresses (by ASCONF, which crosses the network like any packet) does so after
-//! `detection`. Any other contestant keeps its address by Mobile IP: its packets take the new network after `detection`
-//! and `registration`. Registration messages are not sent; `registration` is only a time. The outage is the part of
-//! these two times that is left when the old network ends. A contestant with `reconnect=yes` does neither: it opens new
-//! connections.
+//! Lengths and speeds matter only through their ratio. The overlap L at the speed v gives the time L/v during which both
+//! networks reach the client. What happens next depends on the contestant:
 //!
-//! Other effects on a moving client are off by default. These are loss that grows towards the edge, and routers that
-//! are detected only when they advertise themselves. Mobile IP's tunnel can also add bytes and delay to each packet.
+//! - A contestant that can change addresses tells its peer the new address after `detection`. It does this by ASCONF, which
+//!   crosses the network like any packet.
+//! - A contestant with `reconnect=yes` opens new connections.
+//! - Any other contestant keeps its address by Mobile IP. Its packets use the new network after `detection` plus
+//!   `registration`. Registration messages are not sent; `registration` is only a time.
+//!
+//! A contestant with Mobile IP has an outage: the part of these two times that is left when the old network ends.
+//!
+//! Other effects on a moving client are off by default. Loss can grow towards the edge of a network. The client can
+//! detect a router only when the router advertises itself. The tunnel of Mobile IP can add bytes and delay to each
+//! packet.
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
@@ -19,55 +24,57 @@ use anabranch_link::{LinkSpec, SpecError};
 use std::fmt::Display;
 use std::str::FromStr;
 
-/// A client's move from the first network to the second.
+/// The move of a client from the first network to the second.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Handover {
     /// When the client leaves the old network.
     pub leaves: Leaves,
-    /// For how long before that both networks reach the client: L/v.
+    /// The time L/v before leaving the old network during which both networks reach the client.
     pub shared: Duration,
-    /// The time from the new network reaching the client until the client has an address there.
+    /// The time between the moment when the new network reaches the client and the moment when the client has an
+    /// address there.
     pub detection: Duration,
-    /// The additional time until Mobile IP delivers packets for the old address in the new network.
+    /// The time after `detection` until Mobile IP delivers packets for the old address in the new network.
     pub registration: Duration,
-    /// The time after which the client leaves each network, if it moves to and fro.
+    /// The time that the client stays in each network, if it moves to and fro.
     pub dwell: Option<Duration>,
-    /// The interval at which a router advertises itself. The client waits up to this long for the first one, and then
-    /// detects.
+    /// The interval at which a router advertises itself. The client waits for the first advertisement, up to this time,
+    /// and `detection` begins only then.
     pub advertisement: Option<Duration>,
-    /// The loss at the edge of a network. Loss grows to it along the overlap, and falls from it in the network that is
-    /// entered.
+    /// The loss at the edge of a network. During the overlap, loss in the old network rises to this value, and loss in
+    /// the new network falls from it.
     pub edge_loss: Ratio,
     /// The bytes that Mobile IP adds to each packet for the old address in the new network.
     pub tunnel: Bytes,
-    /// The additional delay of such a packet.
+    /// The additional delay of each packet that Mobile IP sends through its tunnel.
     pub stretch: Duration,
 }
 
-/// When a client leaves its network.
+/// The moment when a client leaves its network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaves {
-    /// At this time of the run.
+    /// The client leaves at this time of the run.
     At(Duration),
-    /// At a moment drawn from the seed, during the same load without a move. A client that moves to and fro draws a
-    /// moment of its first stay.
+    /// The client leaves at a random moment that the seed decides. The moment lies within the duration of the same load
+    /// without a move. If the client moves to and fro, the moment lies within its first stay.
     Random,
 }
 
-/// The most times that a client may move in a run.
+/// The maximum number of moves in a run.
 const MAX_MOVES: u64 = 20_000;
 
-/// The number of steps in which a move changes the loss.
+/// The number of steps in which the loss changes during a move.
 pub const EDGE_STEPS: u64 = 10;
 
-/// The longest of any of these times: one day.
+/// The maximum of every time of a handover: one day.
 const MAX_SPAN: Duration = Duration::from_secs(86_400);
 
 impl Handover {
-    /// Reads the handover from `concrete`. If `paths` holds only one network, a copy of it is added as the second.
+    /// Interprets the handover keys of `concrete`. If `paths` has only one network, a copy is added as the second
+    /// network.
     ///
     /// # Errors
-    /// [`PlanError`] naming the flag or field.
+    /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete, paths: &mut Vec<LinkSpec>) -> Result<Option<Self>, PlanError> {
         let others = [
             "overlap",
@@ -161,10 +168,10 @@ impl Handover {
         Ok(Some(handover))
     }
 
-    /// Rejects a client that would move too often.
+    /// Rejects a client that would move too often before the deadline.
     ///
     /// # Errors
-    /// [`PlanError`] with the bound, and what to write instead.
+    /// [`PlanError`] with the limit, and advice on what to write instead.
     pub fn check(&self, concrete: &Concrete, deadline: Duration) -> Result<(), PlanError> {
         let moves = self.dwell.map_or(1, |dwell| nanos(deadline) / nanos(dwell).max(1));
         let most = if self.edge_loss > Ratio::ZERO { MAX_MOVES / EDGE_STEPS } else { MAX_MOVES };
@@ -181,25 +188,25 @@ impl Handover {
         }
     }
 
-    /// Returns the new network as a client with Mobile IP sees it. The tunnel adds bytes to packets to the client, not
-    /// from it, and they do not count towards the MTU.
+    /// Returns the new network with the effects of the Mobile IP tunnel. The tunnel adds bytes to packets to the
+    /// client, but not to packets from it. The added bytes do not count towards the MTU.
     ///
     /// # Errors
-    /// The network has no rate, so additional bytes would take no time.
+    /// The network has no rate limit, so the added bytes would take no time.
     pub fn through_the_tunnel(&self, network: &LinkSpec) -> Result<LinkSpec, SpecError> {
         let mut network = network.clone();
         network.down.overhead.0 += self.tunnel.0;
         network.check().map(|()| network)
     }
 
-    /// Returns for how long a client that keeps its address has no network. That is the part of detection and
-    /// registration that is left when the old network ends. Advertisements are not counted.
+    /// Returns how long a client that keeps its address cannot use any network. That is the part of detection and
+    /// registration that is left when the old network ends. The wait for an advertisement is not included.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)
     }
 
-    /// Returns a short description for the heading of the table.
+    /// Returns a short description of the handover for the heading of the table.
     #[must_use]
     pub fn describe(&self) -> String {
         let when = match self.leaves {
@@ -231,13 +238,13 @@ impl Handover {
     }
 }
 
-/// Parses the value of a key.
+/// Parses the value of the key `name`, if the key was given.
 fn read<T: FromStr<Err: Display>>(concrete: &Concrete, name: &str) -> Result<Option<T>, PlanError> {
     let Some(setting) = concrete.setting(name) else { return Ok(None) };
     setting.value.parse().map(Some).map_err(|error: T::Err| PlanError::at(&setting.place, error))
 }
 
-/// Parses a time of at most one day.
+/// Parses a time. Returns an error if it is longer than one day.
 fn span(setting: &Setting) -> Result<Duration, PlanError> {
     let span = parse_span(&setting.value).map_err(|error| PlanError::at(&setting.place, error))?;
     if span > MAX_SPAN {

@@ -1,6 +1,6 @@
-//! Rules about settings of a contestant that harm its own performance. They consider the settings of both ends, the
-//! path and the workload. Each rule that applies is reported in one line next to the result. Nothing is rejected,
-//! because such a setting may be intended.
+//! Rules that detect settings with which a contestant harms its own performance. A rule considers the settings of both
+//! hosts, the path and the workload. Each rule that applies is reported in one line next to the result. No plan is
+//! rejected, because such a setting may be intended.
 
 use super::{Contestant, PointPlan, Workload};
 use anabranch_base::Bytes;
@@ -10,15 +10,15 @@ use anabranch_link::LinkSpec;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// A rule.
+/// A rule that detects harmful settings.
 pub struct Rule {
-    /// The settings that the rule is about, in a few words.
+    /// A short name of the settings that the rule examines.
     pub about: &'static str,
-    /// Returns what is wrong and what to write instead, or `None` if nothing is wrong.
+    /// Returns what is wrong and what to write instead, or `None` if the rule does not apply.
     hurts: fn(&Ends<'_>) -> Option<String>,
 }
 
-/// The rules.
+/// The list of all rules.
 pub const RULES: &[Rule] = &[
     Rule {
         about: "rto_min below the peer's delack",
@@ -97,7 +97,7 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Both ends of a contestant, which have the same settings, and the path between them.
+/// The settings of a contestant, which both hosts use, and the path between the hosts.
 struct Ends<'a> {
     settings: &'a BTreeMap<String, String>,
     connections: u64,
@@ -133,7 +133,8 @@ fn below_round_trip(ends: &Ends<'_>, key: &str, then: &str) -> Option<String> {
     })
 }
 
-/// A window smaller than the bandwidth-delay product cannot fill the path, unless there is less to send.
+/// Applies if the window `key` is smaller than the bandwidth-delay product, so that it cannot fill the path. The rule
+/// does not apply if the workload has less data than the window.
 fn below_product(ends: &Ends<'_>, key: &str) -> Option<String> {
     let (buffer, rate) = (ends.bytes(key)?, ends.path.down.mean_rate()?);
     let product = rate.bytes_in(ends.path.rtt());
@@ -151,7 +152,7 @@ fn below_product(ends: &Ends<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// Returns the rules that apply to a contestant, each with a line for the first point where it applies.
+/// Returns the rules that apply to a contestant. Each has a line about the first point where it applies.
 pub(super) fn told<P: Borrow<PointPlan>>(
     contestant: &Contestant,
     points: impl Iterator<Item = P> + Clone,
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
     use crate::plan::{Draft, Plan};
 
-    /// For each rule, a race to which it applies.
+    /// Plans to which the rules apply, at least one for each rule.
     const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("rto_min below the peer's delack", &[("transport", "sctp:rto_min=30ms,rto_var_min=0ms")]),
         ("rto_initial below the round trip", &[("transport", "tcp:rto_initial=50ms")]),

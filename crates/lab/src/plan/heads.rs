@@ -1,8 +1,8 @@
-//! The sizes of request and response heads, if a plan sets them.
+//! The sizes of HTTP request and response heads, if a plan sets them.
 //!
-//! Otherwise each object of a page has its recorded sizes, or defaults such as
-//! [`REQUEST_HEAD`](anabranch_http::page::REQUEST_HEAD). A field pads a head to its size. The necessary fields
-//! determine the smallest size.
+//! If the plan sets no size, each object of a page has the recorded sizes of its heads, or defaults such as
+//! [`REQUEST_HEAD`](anabranch_http::page::REQUEST_HEAD). An additional header field pads a head to its size. The
+//! necessary fields determine the minimum size.
 
 use super::concrete::Concrete;
 use super::error::PlanError;
@@ -11,20 +11,20 @@ use anabranch_http::fetch::request;
 use anabranch_http::page::{MAX_HEAD, Object, Page};
 use anabranch_http::serve;
 
-/// The sizes set for the heads of all objects.
+/// The sizes of the heads of all objects, if the plan sets them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heads {
-    /// The size of each request in bytes, including its empty line.
+    /// The size of each request head in bytes, including the empty line at its end.
     pub request: Option<u64>,
-    /// The size of each response head in bytes, including its empty line.
+    /// The size of each response head in bytes, including the empty line at its end.
     pub response: Option<u64>,
 }
 
 impl Heads {
-    /// Reads the sizes from `concrete`.
+    /// Interprets the keys `request-head` and `response-head` of `concrete`.
     ///
     /// # Errors
-    /// [`PlanError`] naming the flag or field.
+    /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
         let size = |name: &str| {
             let Some(setting) = concrete.setting(name) else { return Ok(None) };
@@ -42,7 +42,7 @@ impl Heads {
         Ok(Self { request: size("request-head")?, response: size("response-head")? })
     }
 
-    /// Returns the page with these sizes.
+    /// Returns a copy of `page` in which all objects have these sizes.
     #[must_use]
     pub fn applied(self, page: &Page) -> Page {
         let mut page = page.clone();
@@ -53,11 +53,11 @@ impl Heads {
         page
     }
 
-    /// Rejects sizes that are too small for the necessary fields of some object. If `closes`, the last request of a
-    /// connection and its response also have a field that says so.
+    /// Rejects sizes that are too small for the necessary fields of an object. If `closes`, the last request of a
+    /// connection and its response also have the field `Connection: close`.
     ///
     /// # Errors
-    /// The key, and a line with the object and its least size.
+    /// The key, and a line with the object and its minimum size.
     pub fn check(self, page: &Page, closes: bool) -> Result<(), (&'static str, String)> {
         let host = |object: &Object| page.hosts.get(object.host).map_or("server", String::as_str);
         let request = |object: &Object| request::least_head(&object.name, host(object), closes);
@@ -66,7 +66,7 @@ impl Heads {
         fits("response-head", self.response, page, closes, response)
     }
 
-    /// Returns the sizes for a heading.
+    /// Returns a description of the sizes for the heading of the table.
     #[must_use]
     pub fn describe(self) -> String {
         let said = |kind: &str, size: Option<u64>| {

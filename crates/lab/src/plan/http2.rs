@@ -1,26 +1,27 @@
-//! HTTP/2 of a contestant: `http=2`, and the windows that its client grants.
+//! The keys of a contestant that uses HTTP/2: `http=2`, and the flow-control windows that its client grants.
 
 use anabranch_base::units::Bytes;
 use anabranch_http::http2::{CLIENTS, Windows};
 use anabranch_transport::Capabilities;
 
-/// HTTP/2 on the connections of a contestant.
+/// The HTTP/2 settings of a contestant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2 {
-    /// The client or server whose windows are used.
+    /// The name of the program whose windows are used.
     pub client: &'static str,
-    /// The windows, including those set by other keys.
+    /// The flow-control windows, after other keys have changed them.
     pub windows: Windows,
 }
 
 impl Http2 {
-    /// Reads HTTP/2 from the keys of a contestant. `can` are the transport's capabilities.
+    /// Interprets the keys of a contestant. Returns `None` if it does not use HTTP/2. `can` are the transport's
+    /// capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
     pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
         if can.is_multistream() {
-            // These keys do not belong to a multi-stream transport.
+            // A multi-stream transport does not accept these keys, and rejects them elsewhere.
             return Ok(None);
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
@@ -64,7 +65,7 @@ impl Http2 {
         Ok(Some(Self { client, windows }))
     }
 
-    /// Returns the keys with their values.
+    /// Returns the HTTP/2 keys with their values.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 6] {
         let size = |bytes: u32| Bytes(bytes.into()).to_string();
@@ -79,9 +80,9 @@ impl Http2 {
     }
 }
 
-/// The keys that are valid only with HTTP/2.
+/// The keys that a contestant may have only with `http=2`.
 const OWN: [&str; 5] = ["windows", "stream-window", "connection-window", "frame", "concurrent"];
 /// The size of a frame header in bytes (RFC 9113 §4.1).
 pub const FRAME: u64 = 9;
-/// The largest window (RFC 9113 §6.9.1).
+/// The maximum size of a flow-control window in bytes (RFC 9113 §6.9.1).
 const MOST: u64 = (1 << 31) - 1;

@@ -1,4 +1,5 @@
-//! HTTP/3 of a contestant: `http=3`. It is the default for transports that open a stream for each exchange.
+//! The key of a contestant that uses HTTP/3: `http=3`. It is the default for transports that open a stream for each
+//! request.
 
 use anabranch_transport::{Capabilities, Streams};
 
@@ -8,7 +9,7 @@ use anabranch_transport::{Capabilities, Streams};
 /// One line with the accepted forms.
 pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<bool, String> {
     if can.streams != Streams::Fresh {
-        // If the key `http` is given, it is for another kind of transport.
+        // The key `http` of transports of another kind does not concern HTTP/3.
         return Ok(false);
     }
     match given.iter().find(|(key, _)| *key == "http") {
@@ -18,7 +19,7 @@ pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<bool, String> 
     }
 }
 
-/// The smallest size of a frame's type and length in bytes (RFC 9114 §7.1).
+/// The minimum size in bytes of a frame's type and length (RFC 9114 §7.1).
 pub const FRAME: u64 = 2;
 
 #[cfg(test)]

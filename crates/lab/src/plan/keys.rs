@@ -1,31 +1,31 @@
-//! The table of all keys of a plan. A key is a long flag without dashes, a field of the plan file, and a line of help.
+//! The table of all keys of a plan. Each key has a long flag, a field of the plan file, and a line of help.
 //!
-//! The network's keys are those of links ([`ROWS`]) and two more.
+//! The keys of the network are those of links ([`ROWS`]) and two more.
 //!
-//! The command line declares its flags from this table, and the plan file its fields. Both pass the values as text to
-//! the same parsers, so a value has the same meaning and the same error messages in both.
+//! The command line declares its flags from this table, and the plan file its fields. The values of flags and fields go
+//! to the same parsers as text. So a value has the same meaning and the same error messages in both.
 
 use crate::transports::BACKGROUND_FORM;
 use anabranch_link::ROWS;
 use std::sync::LazyLock;
 
-/// The subject of a key. Help shows the keys of a group under one heading.
+/// The group to which a key belongs. Help shows the keys of a group under one heading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
-    /// The emulated network.
+    /// The properties of the network.
     Network,
-    /// A client that moves to another network.
+    /// A client that moves from one network to another.
     Handover,
-    /// What is transferred.
+    /// The objects, data or messages that are transferred.
     Workload,
-    /// The contestants, and where they race.
+    /// The contestants, and whether they run in the simulated or the emulated network.
     Contestants,
     /// The number of runs, and the seeds.
     Runs,
 }
 
 impl Group {
-    /// The heading in help texts.
+    /// Returns the heading of the group in help texts.
     #[must_use]
     pub const fn heading(self) -> &'static str {
         match self {
@@ -38,37 +38,38 @@ impl Group {
     }
 }
 
-/// What several values of one key mean.
+/// The meaning of several values for one key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Several {
-    /// A factor; on the command line a comma separates the levels.
+    /// The key is a factor and the values are its levels. On the command line, commas separate the levels.
     Factor,
-    /// A factor; commas belong to the value, so on the command line the flag is repeated.
+    /// The key is a factor and the values are its levels. A value may contain commas, so on the command line the flag
+    /// is repeated for each level.
     FactorRepeated,
-    /// Entries that all hold at once; the flag is repeated.
+    /// The values are entries that all apply. On the command line, the flag is repeated for each entry.
     Entries,
-    /// Not allowed.
+    /// The key must have a single value.
     No,
 }
 
 /// One key of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
-    /// The long flag without dashes, and the plan file's field.
+    /// The name of the key: the long flag without dashes, and the field of the plan file.
     pub name: &'static str,
-    /// The placeholder for the value in help texts. Empty for a switch (`yes` when no value is given).
+    /// The placeholder for the value in help texts. It is empty for a switch, whose value is `yes` if none is given.
     pub value: &'static str,
-    /// One line of help with the accepted forms. Empty for a key of one direction.
+    /// One line of help with the accepted forms. It is empty for a key that applies to one direction only.
     pub help: &'static str,
-    /// The group under which help shows the key.
+    /// The group under which help texts show the key.
     pub group: Group,
-    /// What several values mean.
+    /// The meaning of several values for this key.
     pub several: Several,
-    /// The key for both directions, if this is a key of one direction (such as `down-loss`).
+    /// If this key applies to one direction (for example `down-loss`), the key for both directions (`loss`).
     pub both: Option<&'static str>,
 }
 
-/// Returns the key with this name.
+/// Returns the key with this name, if there is one.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)

@@ -1,8 +1,9 @@
-//! A plan says what to race. It comes from flags or a TOML file, and is read completely before anything runs.
+//! A plan says what to race. It comes from flags or a TOML file. All mistakes in it are reported before anything runs.
 //!
-//! [`draft`] holds the plan as written, and [`keys`] is the only table of its keys. [`concrete`] lists the combinations
-//! of factor levels, and [`outline`] makes points of them. [`network`], [`workload`], [`contestant`] and [`expect`]
-//! parse the values. Every error is one line that names the flag or the file's field, and says what to write instead.
+//! [`draft`] holds the plan as it was written, and [`keys`] is the only table of its keys. [`concrete`] makes the
+//! combinations of factor levels, and [`outline`] turns them into points. [`network`], [`workload`], [`contestant`] and
+//! [`expect`] interpret the values. Every error is one line that names the flag or the field of the file, and says what
+//! to write instead.
 
 pub mod bounds;
 pub mod concrete;
@@ -49,48 +50,48 @@ use sources::Sources;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// An interpreted plan.
+/// A plan whose values have been interpreted.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The points: one for each combination of the factors.
+    /// The points of the plan: one for each combination of factor levels.
     pub points: Vec<PointPlan>,
-    /// The contestants. The others are compared with the first.
+    /// The contestants. The first one is the baseline with which the others are compared.
     pub contestants: Vec<Contestant>,
     /// Whether all contestants share the network at the same time.
     pub together: bool,
-    /// Background traffic.
+    /// The background traffic, if there is any.
     pub cross: Option<Cross>,
-    /// The seeds, one for each run of a contestant at a point.
+    /// The seeds. Each contestant runs once with each seed at each point.
     pub seeds: Vec<u64>,
     /// The expectations that the results must meet.
     pub expects: Vec<Expect>,
-    /// How much effort is spent on finding the causes of differences.
+    /// How much effort the search for causes of differences takes.
     pub causes: Causes,
-    /// Claims about causes: a change to a contestant, with the effect that it is said to have.
+    /// Claims about causes. Each has a change to a contestant and the effect that the change is claimed to have.
     pub claims: Vec<Claim>,
-    /// The world in which the plan runs: virtual or emulated.
+    /// Where the plan runs: in the simulated network or the emulated network.
     pub world: World,
-    /// The plan as written, with the defaults filled in.
+    /// The plan as it was written, with the defaults filled in.
     pub draft: Draft,
 }
 
-/// One combination of the factors.
+/// A combination of factor levels, with its network and workload.
 #[derive(Clone, Debug)]
 pub struct PointPlan {
-    /// The level of each factor.
+    /// The level of each factor, by the name of the factor.
     pub factors: BTreeMap<String, String>,
-    /// The network.
+    /// The network of this point.
     pub network: Network,
-    /// What is transferred.
+    /// The data that is transferred.
     pub workload: Workload,
-    /// What drops the packets that the loss models select.
+    /// The program that drops the packets that the loss models select.
     pub loss_by: LossBy,
-    /// Whether both ends of the path are one host, in the emulated world.
+    /// Whether both ends of the path are the same host. Only the emulated network supports this.
     pub one_host: bool,
 }
 
 impl PointPlan {
-    /// Returns whether a run in the virtual world depends on its seed.
+    /// Returns whether a simulated run depends on its seed.
     #[must_use]
     pub fn has_chance(&self) -> bool {
         let network = &self.network;
@@ -99,8 +100,8 @@ impl PointPlan {
             || network.handover.as_ref().is_some_and(|handover| handover.leaves == handover::Leaves::Random)
     }
 
-    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. One counter for both
-    /// directions drops every n-th packet, so there are n distinct runs.
+    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. This is the case if
+    /// one counter for both directions drops every n-th packet. There are then n distinct runs.
     #[must_use]
     pub fn cases(&self) -> Option<u64> {
         let [path] = self.network.paths.as_slice() else { return None };
@@ -112,7 +113,7 @@ impl PointPlan {
         (!rest.has_chance()).then_some(every)
     }
 
-    /// Returns the point as a run with this seed sees it, or `None` if that is the point as written.
+    /// Returns the point with the changes that this seed makes to the workload, or `None` if the seed changes nothing.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })
@@ -120,7 +121,7 @@ impl PointPlan {
 }
 
 impl Plan {
-    /// Interprets a plan with the standard transports.
+    /// Interprets a plan that may use the standard transports.
     ///
     /// # Errors
     /// [`PlanError`] for the first mistake that is found.
@@ -128,7 +129,7 @@ impl Plan {
         Self::interpret_with(draft, &Transports::standard())
     }
 
-    /// Interprets a plan with the given transports.
+    /// Interprets a plan that may use the given transports.
     ///
     /// # Errors
     /// As [`interpret`](Self::interpret).
@@ -136,19 +137,20 @@ impl Plan {
         Outline::interpret_with(draft, transports)?.whole()
     }
 
-    /// The plan as a TOML file.
+    /// Returns the plan as the text of a TOML file.
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(&self.draft.to_toml()).unwrap_or_default()
     }
 
-    /// Returns the number of runs: points times contestants times seeds. Contestants that share a network count as one.
+    /// Returns the number of runs: points times contestants times seeds. Contestants that share a network run together,
+    /// so they count as one.
     #[must_use]
     pub fn run_count(&self) -> usize {
         self.points.len() * self.seeds.len() * if self.together { 1 } else { self.contestants.len() }
     }
 
-    /// Returns the largest possible number of runs, including those that search for causes.
+    /// Returns the maximum number of runs, including the runs that search for causes.
     #[must_use]
     pub fn most_runs(&self) -> usize {
         let causes = if self.together { 0 } else { self.causes.most(self.contestants.len()) };
@@ -156,14 +158,14 @@ impl Plan {
         self.run_count().saturating_add(experiments.saturating_mul(self.seeds.len()))
     }
 
-    /// Returns warnings to print next to the results, such as entries of a page that could not be used.
+    /// Returns warnings to print next to the results, for example about entries of a page that cannot be used.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         unnamed(&self.draft).into_iter().chain(warnings(&self.contestants, self.points.iter())).collect()
     }
 }
 
-/// Returns the warnings for these points.
+/// Returns the warnings about the contestants and these points.
 fn warnings<P: Borrow<PointPlan>>(
     contestants: &[Contestant],
     points: impl Iterator<Item = P> + Clone,
@@ -202,7 +204,7 @@ fn warnings<P: Borrow<PointPlan>>(
 /// Checks that a contestant is compatible with the network and the workload of a point.
 ///
 /// # Errors
-/// [`PlanError`] naming the contestant.
+/// [`PlanError`] that names the contestant.
 pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), PlanError> {
     let closes = contestant.policy(point.workload.arrivals.is_some())?.objects_per_connection.is_some();
     point
@@ -274,15 +276,16 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     Ok(())
 }
 
-/// Which columns the traces of a plan have in addition to rates.
+/// The columns that the traces of a plan have in addition to the rate.
 #[derive(Default)]
 struct Recorded {
     rtt: bool,
     loss: bool,
 }
 
-/// Returns the columns of the traces that `draft` names. A column replaces a default. Traces that cannot be read count
-/// as having no columns. The error is reported when they are read for the network.
+/// Returns the columns of the traces that `draft` names. A column replaces the default of the corresponding key. A
+/// trace that cannot be read counts as one without columns. The error is reported later, when the network is
+/// interpreted.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
     let given = draft.given.iter().filter(|given| is_trace(given.key.name)).flat_map(|given| &given.levels);
@@ -297,8 +300,8 @@ fn recorded(draft: &Draft) -> Recorded {
     recorded
 }
 
-/// Writes all defaults into the plan, so that it means the same in later versions. The value of a default does not depend
-/// on other keys, so writing it out changes nothing.
+/// Writes all defaults into the plan, so that it has the same meaning in later versions. The value of a default does
+/// not depend on other keys, so writing it into the plan changes nothing.
 fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     let spoken = |draft: &Draft, names: &[&str]| {
         let in_path =
@@ -329,7 +332,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             }
         }
         if !drawn && !recorded.loss && !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
-            // Two levels by default, because the effect of loss is part of every answer.
+            // Loss has two levels by default, because its effect belongs to every answer.
             add(&mut draft, "loss", &["0", "1%"]);
         }
     }
@@ -351,21 +354,21 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         let bare = transports.bare(bare(&draft)).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
-    // Removes keys that have their default value.
+    // Removes these keys if they have their default values.
     let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
     });
-    // Sorts by the table of keys, so that the order in which a plan was written does not matter.
+    // Sorts the keys as in the table of keys, so that plans written in a different order become equal.
     let position = |given: &draft::Given| keys::KEYS.iter().position(|key| key == given.key);
     draft.given.sort_by_key(position);
     draft
 }
 
-/// The origin of contestants that come from the defaults.
+/// The text that stands for the flag of a contestant, if the contestant comes from the defaults.
 const DEFAULT: &str = "default";
 
-/// Returns the conditions that select the default contestants.
+/// Returns the properties of the plan that decide which contestants are the default.
 fn bare(draft: &Draft) -> Bare {
     let is = |name: &str, value: &str| {
         draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value))
@@ -378,7 +381,7 @@ fn bare(draft: &Draft) -> Bare {
     }
 }
 
-/// Returns a warning about the default contestants, if there is one.
+/// Returns a warning if the default contestants do without encryption because there are several networks.
 fn unnamed(draft: &Draft) -> Option<String> {
     let bare = bare(draft);
     let several = bare.several_paths && !bare.cleartext;
@@ -408,7 +411,7 @@ fn world(concrete: &Concrete) -> Result<World, PlanError> {
     }
 }
 
-/// Returns whether both ends of the path are one host.
+/// Returns whether both ends of the path are the same host.
 fn one_host(concrete: &Concrete) -> Result<bool, PlanError> {
     let Some(setting) = concrete.setting("hosts") else { return Ok(false) };
     match setting.value.as_str() {
@@ -445,8 +448,8 @@ fn seeds(concrete: &Concrete) -> Result<Vec<u64>, PlanError> {
     Ok((first..first + runs).collect())
 }
 
-/// Returns the network that flags describe. Nothing that the flags leave out is emulated. A key with several values is
-/// an error.
+/// Returns the network that command-line flags describe. Properties that the flags leave out are not emulated. A key
+/// with several values is an error.
 ///
 /// # Errors
 /// [`PlanError`] for the first mistake that is found.
@@ -461,12 +464,11 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// Returns the plan that `file` and the flags describe. `file` is a plan or the page to race, and the flags override
-/// it.
+/// Returns the plan that `file` and the flags describe. `file` is a plan, or the page to race. Flags override the keys
+/// of the file.
 ///
 /// # Errors
-/// [`PlanError`] when the file cannot be read, or is neither a plan nor a page, or when the file or a flag has a
-/// mistake.
+/// [`PlanError`] if the file cannot be read, or is neither a plan nor a page. Also if the file or a flag has a mistake.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -482,7 +484,7 @@ pub fn read<'a>(
     Outline::interpret(draft)
 }
 
-/// Returns whether a key can be a factor, that is, have several levels.
+/// Returns whether a key can be a factor, which has several levels.
 #[must_use]
 pub fn is_factor(key: &keys::Key) -> bool {
     matches!(key.several, Several::Factor | Several::FactorRepeated)

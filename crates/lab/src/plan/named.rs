@@ -1,5 +1,5 @@
-//! Identifies the argument of `race`: a plan, a page, or a file for another command or flag. The content decides, not
-//! the name.
+//! Identifies the argument of `race`: a plan, a page, or a file for another command or flag. The content of the file
+//! decides, not its name.
 
 use super::error::PlanError;
 use super::file;
@@ -10,19 +10,19 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::path::Path;
 
-/// What can be raced.
+/// The kind of file that the command `race` accepts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Named {
-    /// The text of a plan.
+    /// A plan, with its text.
     Plan(String),
-    /// A page, as `--page` takes it: a HAR file, a directory, or a shipped page.
+    /// A page that `--page` also accepts: a HAR file, a directory, or a page that comes with the program.
     Page,
 }
 
-/// Identifies what `name` is.
+/// Identifies the file, directory or page with this name.
 ///
 /// # Errors
-/// One line that says that it is neither, or cannot be read, or which command or flag it is for.
+/// One line that says that the file cannot be read, is neither a plan nor a page, or is for another command or flag.
 pub fn identify(name: &str) -> Result<Named, PlanError> {
     let wrong = |what: String| PlanError::at(name, what);
     let path = Path::new(name);
@@ -43,7 +43,8 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
         };
     }
     let bytes = file::bytes(name, file::MAX_PLAN).map_err(wrong)?;
-    // The content may be truncated, so errors at its end are left to the readers of the whole file.
+    // Only the beginning of the file was read, so the content may be truncated. The functions that read the whole file
+    // report errors at its end.
     let unpacked = har::file::unpack(bytes.as_slice(), bytes.len() as u64, file::MAX_PLAN);
     let (packed, bytes) = match unpacked {
         Ok(unpacked) => (unpacked.bytes != bytes, unpacked.bytes),
@@ -53,7 +54,7 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
         return Err(wrong(format!("a capture: anabranch decode {name} reads it")));
     }
     if bytes.is_empty() && packed {
-        // The reader of pages reports the error.
+        // An empty page is an error, which the function that reads pages reports.
         return Ok(Named::Page);
     }
     let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
@@ -71,7 +72,7 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
              tools"
                 .to_owned(),
         )),
-        // JavaScript around JSON may begin like TOML, but does not parse as TOML.
+        // A HAR file in JavaScript may begin like a TOML file, but does not parse as TOML.
         _ if har::file::is_script(content) && content.parse::<toml::Table>().is_err() => Ok(Named::Page),
         _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
         _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(Named::Plan).map_err(wrong),
@@ -85,11 +86,11 @@ fn is_list(content: &str) -> bool {
     first.starts_with(['{', ']'])
 }
 
-/// The magic numbers of captures: pcapng, and pcap in both byte orders and both resolutions.
+/// The magic numbers of captures: pcapng, and pcap in both byte orders and with both time resolutions.
 const CAPTURES: [&[u8]; 5] =
     [b"\x0a\x0d\x0d\x0a", b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1"];
 
-/// The fields that distinguish the kinds of JSON.
+/// The fields that distinguish HAR files, results and other JSON files.
 #[derive(Deserialize)]
 struct Top {
     log: Option<IgnoredAny>,
@@ -98,7 +99,7 @@ struct Top {
 }
 
 fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
-    // The reader of pages has better error messages for JSON that cannot be parsed, or that is larger than a plan.
+    // JSON may be invalid or larger than a plan. The function that reads pages reports these errors better.
     let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
         return Ok(Named::Page);
     };
@@ -112,7 +113,7 @@ fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
     Err(PlanError::at(name, what))
 }
 
-/// Returns the error for a name that does not exist, with a suggestion.
+/// Returns the error message for a name that does not exist, with a suggestion.
 fn missing(name: &str) -> String {
     if name.contains("://") {
         return format!(
@@ -144,7 +145,7 @@ mod tests {
             fs::write(place.join(name), content).expect("written");
             identify(&place.join(name).to_string_lossy()).map_err(|error| error.to_string())
         };
-        // The file name does not matter.
+        // The content decides, even if the name suggests another kind of file.
         assert_eq!(file("site.toml", b"\xef\xbb\xbf {\"log\": {\"entries\": []}}"), Ok(Named::Page));
         assert_eq!(file("plan.har", b"rate = '1mbit'\n"), Ok(Named::Plan("rate = '1mbit'\n".to_owned())));
         assert_eq!(file("cut.har", b"{\"log\": {\"entr"), Ok(Named::Page));

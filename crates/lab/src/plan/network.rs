@@ -1,4 +1,4 @@
-//! Turns the network keys into links, one for each path.
+//! Interprets the network keys of a plan, and makes a link for each path.
 
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, unknown};
@@ -9,29 +9,31 @@ use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use anabranch_link::{Fail, LinkSpec, SpecError};
 
-/// What drops the packets that a network's loss models select.
+/// The program that drops the packets selected by the loss models of a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LossBy {
-    /// The link.
+    /// The simulated or emulated link drops the packets.
     #[default]
     Link,
-    /// iptables rules with the match `statistic`, on the receiving host. Emulated world only.
+    /// iptables rules with the match `statistic` drop the packets on the receiving host. Only the emulated network
+    /// supports this.
     Iptables,
-    /// The same rules on the sending host, whose stack notices the drops.
+    /// iptables rules with the match `statistic` drop the packets on the sending host, whose TCP or SCTP stack notices
+    /// this.
     IptablesOut,
 }
 
 impl LossBy {
-    /// Returns whether iptables drops the packets, on either host.
+    /// Returns whether iptables drops the packets, on the sending or the receiving host.
     #[must_use]
     pub const fn is_iptables(self) -> bool {
         matches!(self, Self::Iptables | Self::IptablesOut)
     }
 
-    /// Reads the key `loss-by`.
+    /// Interprets the key `loss-by`.
     ///
     /// # Errors
-    /// [`PlanError`] with the accepted words.
+    /// [`PlanError`] with the accepted values.
     pub fn interpret(concrete: &Concrete) -> Result<Self, PlanError> {
         let Some(setting) = concrete.setting("loss-by") else { return Ok(Self::default()) };
         match setting.value.as_str() {
@@ -45,37 +47,38 @@ impl LossBy {
     }
 }
 
-/// Returns whether a packet crosses this path in both directions without any time passing.
+/// Returns whether a round trip on this path takes no time at all.
 pub(super) fn takes_no_time(path: &LinkSpec) -> bool {
     [&path.up, &path.down].into_iter().all(|side| {
         side.rate.first().is_none() && side.trace.is_none() && side.delay.is_zero() && side.jitter.is_zero()
     })
 }
 
-/// The network of one point.
+/// The network of a point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// The paths, each with a link of its own. There is at least one.
+    /// The paths, each of which has a link of its own. There is at least one path.
     pub paths: Vec<LinkSpec>,
-    /// The failures. They are already part of the paths' outages, and kept here to compute the failover time.
+    /// The failures of paths. The outages of `paths` already include them. They are kept here to compute the failover
+    /// time.
     pub fails: Vec<Fail>,
-    /// The client's move from the first path to the second, if there is one.
+    /// The move of the client from the first path to the second, if there is one.
     pub handover: Option<Handover>,
 }
 
 impl Network {
-    /// Returns the network that `concrete` describes.
+    /// Returns the network that the keys of `concrete` describe.
     ///
     /// # Errors
-    /// [`PlanError`] naming the flag or field.
+    /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         Self::upon(&LinkSpec::default(), concrete, sources)
     }
 
-    /// Returns the network that `concrete` describes. Properties of a link that it leaves out come from `base`.
+    /// Returns the network that the keys of `concrete` describe. Properties of links without a key come from `base`.
     ///
     /// # Errors
-    /// [`PlanError`] naming the flag or field.
+    /// [`PlanError`] that names the flag or field.
     pub fn upon(base: &LinkSpec, concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         let shared: Vec<Setting> = concrete.network();
         let mut paths = Vec::new();
@@ -90,7 +93,7 @@ impl Network {
                     return Err(PlanError::at(place, unknown("key", &own.name, &accepted)));
                 }
             }
-            // A path's own keys override those for all paths.
+            // The keys of a single path override those for all paths.
             let displaced = |old: &Setting| {
                 path.iter().any(|own| own.name == old.name || draft::displaces(&own.name, &old.name))
             };
@@ -118,8 +121,8 @@ impl Network {
         Ok(Self { paths, fails, handover })
     }
 
-    /// Returns the first path that fails, from 1, and when. If the client leaves the first path at a known time, that
-    /// counts as its failure.
+    /// Returns the number of the path that fails first, counted from 1, and the time of its failure. If the client
+    /// leaves the first path at a fixed time, this counts as a failure of the first path.
     #[must_use]
     pub fn first_failure(&self) -> Option<(u64, Duration)> {
         let fails = self.fails.iter().map(|fail| (fail.at, fail.path as u64));
@@ -130,7 +133,7 @@ impl Network {
         fails.chain(left).min().map(|(at, path)| (path, at))
     }
 
-    /// Returns the network in one line, for the heading of the table.
+    /// Returns a description of the network in one line, for the heading of the table.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
@@ -153,10 +156,10 @@ impl Network {
     }
 }
 
-/// Makes a link from its settings. Each error names the setting that caused it.
+/// Creates a link from its settings. Errors name the setting that caused them.
 fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<LinkSpec, PlanError> {
     let mut link = base.clone();
-    // Applies a preset first, then keys for both directions, then keys for one direction: the more specific key wins.
+    // More specific keys must win. So a preset is applied first, then keys for both directions, and then keys for one.
     let rank = |name: &str| match name {
         "preset" => 0,
         name => 1 + usize::from(keys::find(name).is_some_and(|key| key.both.is_some())),
@@ -171,7 +174,7 @@ fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<
             PlanError::at(&setting.place, line)
         })?;
     }
-    // An error about a contradiction names the keys that were given, not the defaults.
+    // If settings contradict each other, the error names the keys that the user gave, and not the defaults.
     let said =
         settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
     let place = said.collect::<Vec<_>>().join(", ");
@@ -180,7 +183,8 @@ fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<
     Ok(link)
 }
 
-/// Formats a link as `10mbit, rtt 80ms, loss 1%, queue 1bdp`. Directions are listed separately where they differ.
+/// Formats a link in one line, for example `10mbit, rtt 80ms, loss 1%, queue 1bdp`. If the directions differ in a
+/// property, both values are shown.
 fn one_line(link: &LinkSpec) -> String {
     let mut text = link.to_string().replace(',', ", ").replace('=', " ");
     if link.up.delay == link.down.delay {

@@ -1,7 +1,8 @@
-//! A plan whose points are made one by one. It holds the lists of levels, and the pages and traces that were read.
+//! A plan whose points are made one by one. It holds the lists of factor levels, and the pages and traces that were
+//! read.
 //!
-//! Interpretation makes every point once, so that every mistake is reported before anything runs. A race of few points
-//! then becomes [`whole`](Outline::whole). A sweep asks for one point after the other.
+//! Interpreting a plan makes every point once, so that every mistake is reported before anything runs. A race of few
+//! points then makes all of them with [`whole`](Outline::whole). A sweep makes one point after the other.
 
 use super::concrete::Combinations;
 use super::expect::Expect;
@@ -22,16 +23,16 @@ use std::cell::RefCell;
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// The plan's setting for causes. In a population, causes are searched only for some people.
+    /// The effort for finding causes that the plan asks for. In a population, causes are searched only for some people.
     causes: Causes,
     points: Points,
 }
 
-/// Points that are made on demand.
+/// The points of a plan, which are made on demand.
 #[derive(Debug)]
 struct Points {
     combinations: Combinations,
-    /// The population, if each point is a person.
+    /// The population, if each point is a person. A person has a network and a page of their own.
     people: Option<People>,
     sources: RefCell<Sources>,
 }
@@ -41,7 +42,8 @@ impl Points {
         self.combinations.count().saturating_mul(self.people.as_ref().map_or(1, People::count))
     }
 
-    /// Returns the combination and the person of point `index`, both from 0. The person varies fastest.
+    /// Converts the index of a point to the index of its combination of factor levels and the index of its person. All
+    /// are counted from 0. The person varies fastest.
     fn place(&self, index: usize) -> (usize, usize) {
         let people = self.people.as_ref().map_or(1, People::count);
         (index / people, index % people)
@@ -50,7 +52,7 @@ impl Points {
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
         let (combination, person) = self.place(index);
         let mut concrete = self.combinations.at(combination);
-        // No two people share a page, so their pages are not cached.
+        // Each person has a page of their own, so the page is not kept for other points.
         let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
         let sources = match &self.people {
             Some(people) => {
@@ -73,13 +75,14 @@ impl Points {
         })
     }
 
-    /// Makes the points that are checked before anything runs: all points, or the first people of each combination. The
-    /// other people are drawn from the quantiles that were checked.
+    /// Makes the points that are checked before anything runs. These are all points, or the first people of each
+    /// combination in a population. The other people need no check, because they are drawn from the quantiles that were
+    /// already checked.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }
 
-    /// Returns the indices of the points to check, from 0.
+    /// Returns the indices of the points that are checked before anything runs, counted from 0.
     fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         (0..self.count()).filter(|index| self.people.is_none() || self.place(*index).1 < CHECKED)
     }
@@ -90,7 +93,7 @@ impl Points {
 }
 
 impl Outline {
-    /// Interprets a plan with the standard transports.
+    /// Interprets a plan that may use the standard transports.
     ///
     /// # Errors
     /// [`PlanError`] for the first mistake that is found.
@@ -98,7 +101,7 @@ impl Outline {
         Self::interpret_with(draft, &Transports::standard())
     }
 
-    /// Interprets a plan with the given transports.
+    /// Interprets a plan that may use the given transports.
     ///
     /// # Errors
     /// As [`interpret`](Self::interpret).
@@ -193,7 +196,7 @@ impl Outline {
         Ok(Self { causes: plan.causes, plan, points })
     }
 
-    /// Returns the plan with the point that was made last, if any.
+    /// Returns the plan. Its only point is the one that [`at`](Self::at) made last, if any.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -205,32 +208,34 @@ impl Outline {
         self.points.count()
     }
 
-    /// Returns the indices, from 0, of the points that are checked before anything runs: all, or the first people.
+    /// Returns the indices, counted from 0, of the points that are checked before anything runs. These are all points,
+    /// or the first people of each combination in a population.
     pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         self.points.to_check()
     }
 
-    /// Returns the population, if the points are people.
+    /// Returns the population, if each point is a person.
     #[must_use]
     pub const fn people(&self) -> Option<&People> {
         self.points.people.as_ref()
     }
 
-    /// Returns the factors with their levels, the slowest first.
+    /// Returns the factors with their levels. Factors that vary slowest come first.
     pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
         let people = self.points.people.as_ref().filter(|people| people.count() > 1);
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// Returns all points one by one, or the first people of a population. None fails, because each was made before.
+    /// Returns all points one by one, or the first people of each combination in a population. No point fails, because
+    /// each one was already made when the plan was interpreted.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }
 
-    /// Returns the plan with only point `index`, from 0.
+    /// Returns the plan with a single point, the one with this index. Indices are counted from 0.
     ///
     /// # Errors
-    /// Only those that interpretation would have reported.
+    /// None in practice, because interpreting the plan would have reported the mistake.
     pub fn at(&mut self, index: usize) -> Result<&Plan, PlanError> {
         self.plan.points = vec![self.points.at(index)?];
         if let Some(people) = &self.points.people {
@@ -244,7 +249,7 @@ impl Outline {
     /// Returns the plan with all its points.
     ///
     /// # Errors
-    /// Only those that interpretation would have reported.
+    /// None in practice, because interpreting the plan would have reported the mistake.
     pub fn whole(mut self) -> Result<Plan, PlanError> {
         self.plan.points = self.points.iter().collect::<Result<_, _>>()?;
         Ok(self.plan)

@@ -1,6 +1,6 @@
-//! Encryption of a contestant. `tls=yes` enables TLS, with the keys `resume=full|session` and `chain=3kB`. A transport
-//! with TLS inside has `resume`, `chain` and also `resume=0rtt`, but not `tls`. `dtls=yes|1.2|1.3` enables DTLS below
-//! the transport, with the key `chain=3kB`.
+//! The keys for the encryption of a contestant. `tls=yes` enables TLS, with the keys `resume=full|session` and
+//! `chain=3kB`. A transport with TLS built in has no `tls`, but accepts `resume`, `chain` and also `resume=0rtt`.
+//! `dtls=yes|1.2|1.3` enables DTLS below the transport, with the key `chain=3kB`.
 
 use crate::transports::Transport;
 use anabranch_base::units::Bytes;
@@ -8,7 +8,7 @@ use anabranch_dtls::Version;
 use anabranch_tls::{Pair, Surroundings, Visits};
 use anabranch_transport::{Capabilities, Settings};
 
-/// TLS on the connections of a contestant.
+/// The TLS settings of a contestant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Security {
     /// Whether the client has visited the server before.
@@ -18,7 +18,8 @@ pub struct Security {
 }
 
 impl Security {
-    /// Reads TLS from the keys of a contestant. `can` are the transport's capabilities.
+    /// Interprets the TLS keys of a contestant. Returns `None` if it does not use TLS. `can` are the transport's
+    /// capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
@@ -34,7 +35,7 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // `resume` and `chain` do not belong to this transport.
+            // A multi-stream transport without TLS does not accept `resume` and `chain` for TLS.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {
                 let without = [("resume", resume), ("chain", chain)];
@@ -60,7 +61,7 @@ impl Security {
         Ok(Some(Self { visits, chain: certificates(chain, 60_000)? }))
     }
 
-    /// Returns the keys with their values, and the cipher.
+    /// Returns the TLS keys with their values, and the cipher.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
         let resume = match self.visits {
@@ -75,11 +76,12 @@ impl Security {
         ]
     }
 
-    /// Makes both ends of a session, which agree on this protocol (ALPN). `before` is the environment of the visits
-    /// before the run. A transport with TLS inside makes these visits itself, with its own settings.
+    /// Creates the TLS configurations of client and server. `protocol` is the application protocol (ALPN). `before` is
+    /// the environment for sessions before the run, from which the client gets its tickets. A transport with TLS built
+    /// in runs these sessions itself, with its own settings.
     ///
     /// # Errors
-    /// One line that says why they cannot be made.
+    /// One line that says why the configurations cannot be created.
     pub fn pair(
         &self,
         (transport, settings): (&Transport, &dyn Settings),
@@ -96,7 +98,7 @@ impl Security {
     }
 }
 
-/// Parses the size of a server's certificates.
+/// Parses the size of a server's certificate chain in bytes.
 fn certificates(chain: Option<&str>, most: u64) -> Result<Bytes, String> {
     match chain.map(|text| (text, text.parse::<Bytes>())) {
         None => Ok(Bytes(3_000)),
@@ -105,17 +107,18 @@ fn certificates(chain: Option<&str>, most: u64) -> Result<Bytes, String> {
     }
 }
 
-/// DTLS below the transport of a contestant (RFC 8261).
+/// The settings of DTLS below the transport of a contestant (RFC 8261).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dtls {
-    /// The DTLS version: one of the two.
+    /// The DTLS version. Client and server offer only this version.
     pub version: Version,
-    /// The size of the server's certificate in bytes.
+    /// The size of the server's certificate chain in bytes.
     pub chain: Bytes,
 }
 
 impl Dtls {
-    /// Reads DTLS from the keys of a contestant. `can` are the transport's capabilities.
+    /// Interprets the DTLS keys of a contestant. Returns `None` if it does not use DTLS. `can` are the transport's
+    /// capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
@@ -125,8 +128,8 @@ impl Dtls {
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
         let version = match value("dtls") {
-            // Only one version, so that all handshakes of a race are alike. 1.3 is the default because it needs fewer
-            // round trips.
+            // A contestant offers a single version, so that all its handshakes are alike. The default is 1.3, because
+            // its handshake needs fewer round trips.
             Some("yes" | "1.3") => Version::Only13,
             Some("1.2") => Version::Only12,
             None | Some("no") => {
@@ -137,7 +140,7 @@ impl Dtls {
             }
             Some(other) => return Err(format!("dtls={other}: write yes (1.3), 1.2, 1.3 or no")),
         };
-        // RFC 8261 §6.1: each end has one address that does not change; RFC 8261 §3: over UDP.
+        // RFC 8261 §6.1: each host must have a single address that does not change. RFC 8261 §3: DTLS runs over UDP.
         let alone = |key: &str, accepted: &str| match value(key) {
             Some(value) if value != accepted => Err(format!(
                 "{key}={value}: an association under DTLS has one path and its addresses stay (RFC 8261); leave one of \
@@ -153,7 +156,7 @@ impl Dtls {
         Ok(Some(Self { version, chain: certificates(value("chain"), 30_000)? }))
     }
 
-    /// Returns the keys with their values, and the cipher.
+    /// Returns the DTLS keys with their values, and the cipher.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
         let version = if self.version == Version::Only12 { "1.2" } else { "1.3" };
@@ -164,10 +167,10 @@ impl Dtls {
         ]
     }
 
-    /// Makes both ends of a session.
+    /// Creates the DTLS configurations of client and server.
     ///
     /// # Errors
-    /// One line that says why they cannot be made.
+    /// One line that says why the configurations cannot be created.
     pub fn pair(&self) -> Result<anabranch_dtls::Pair, String> {
         anabranch_dtls::Pair::new(self.version, self.chain.0 as usize)
     }

@@ -1,5 +1,5 @@
-//! The pages and traces that a plan names. Each is read once, even if other factors vary. A point that is made again
-//! later gets the content that was read with the plan.
+//! The pages and traces that a plan names. Each file is read once, even if many points use it. A point that is made
+//! later gets the content that was read when the plan was interpreted.
 
 use super::error::PlanError;
 use super::file;
@@ -16,7 +16,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Returns the page with this name, and reads it on the first call.
+    /// Returns the page with this name. Calls `read` if the page has not been read yet.
     pub(super) fn page(
         &mut self,
         name: String,
@@ -30,7 +30,7 @@ impl Sources {
         Ok(page)
     }
 
-    /// Returns the shipped trace with this name, or the trace in the file with this name.
+    /// Returns the trace with this name: one that comes with the program, or the content of the file with this name.
     pub(super) fn trace(&mut self, name: &str) -> Result<Trace, String> {
         if let Some(trace) = self.traces.get(name) {
             return Ok(trace.clone());

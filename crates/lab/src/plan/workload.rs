@@ -1,4 +1,4 @@
-//! Turns the workload keys into what is transferred, and how.
+//! Interprets the workload keys of a plan: what is transferred, and how.
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
@@ -15,61 +15,62 @@ use anabranch_load::messages::{MAX_SIZE, MIN_SIZE};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What is transferred at one point.
+/// The data that is transferred at a point, and the times at which it is requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// The page with its objects.
+    /// The page with its objects. Bulk transfers and messages are objects, too.
     pub page: Arc<Page>,
-    /// The sizes of heads that the plan sets. They are already applied to the page.
+    /// The sizes of request and response heads that the plan sets. The objects of `page` already have them.
     pub heads: Heads,
-    /// The number of bytes of one bulk transfer without HTTP.
+    /// The number of bytes of a bulk transfer without HTTP, if there is one.
     pub bulk: Option<u64>,
-    /// Messages at a fixed rate without HTTP. A bulk transfer then runs beside them.
+    /// Messages that are sent at a fixed rate without HTTP, if there are any. A bulk transfer may run at the same time.
     pub messages: Option<MessageFlow>,
-    /// The size of the server's writes in a bulk transfer, if set.
+    /// The size in bytes of each write of the server in a bulk transfer, if the plan sets it.
     pub message_size: Option<u64>,
-    /// The interval at which objects are requested, one after the other, regardless of their initiators.
+    /// The interval at which objects are requested, if they are requested at fixed times. An object then does not wait
+    /// for the object that refers to it.
     pub arrivals: Option<Duration>,
-    /// Whether each arrival brings as many objects as the contestant's connection has streams.
+    /// Whether several objects are requested at the same time: as many as a connection of the contestant has streams.
     pub arrivals_of_connections: bool,
-    /// Whether think times recorded in the page are waited out.
+    /// Whether the client waits for the think times that are recorded in the page.
     pub think: bool,
-    /// The service time of each request.
+    /// The time that the server takes to answer a request.
     pub server_time: Duration,
-    /// Whether the server works on one request of a connection at a time.
+    /// Whether the server answers the requests of a connection one at a time.
     pub serial_server: bool,
-    /// Whether every host of the page is a server of its own.
+    /// Whether every host of the page becomes a separate server.
     pub keep_origins: bool,
-    /// The time without progress after which an object has failed.
+    /// The time without progress after which an object counts as failed.
     pub timeout: Option<Duration>,
     /// The time at which the run ends.
     pub deadline: Duration,
-    /// The upper bound of the random delay of each load of a run. The delay is drawn from the seed.
+    /// The maximum of a random delay before each object is requested. The seed decides the delays.
     pub start_jitter: Duration,
-    /// Whether connections are established before the first request, and the page time starts then. No plan key sets
-    /// this; it is for experiments about causes.
+    /// Whether connections are established before the first request, and the page time begins with the request. No key
+    /// of a plan sets this. It is for experiments that search for causes.
     pub preconnect: bool,
 }
 
-/// Messages of one size at a fixed rate.
+/// Messages of the same size that are sent at a fixed rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageFlow {
     /// The time between two messages.
     pub interval: Duration,
     /// The size of a message in bytes.
     pub size: u64,
-    /// The number of messages.
+    /// The number of messages in a run.
     pub count: u32,
 }
 
-/// The latest deadline. Series are kept in steps of 0.1 s, so a longer run would consist mostly of series.
+/// The latest time at which a run may end. A longer run would consist mostly of series, which have a value every 0.1 s.
 const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
 impl Workload {
-    /// Returns the workload that `concrete` describes.
+    /// Returns the workload that the keys of `concrete` describe.
     ///
     /// # Errors
-    /// [`PlanError`] naming the flag or field.
+    /// [`PlanError`] that names the flag or field.
     pub fn interpret(concrete: &Concrete, sources: &mut Sources) -> Result<Self, PlanError> {
         let heads = Heads::interpret(concrete)?;
         let page = page(concrete, sources)?;
@@ -78,7 +79,7 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // The original page stays in memory, so its address identifies it.
+            // `sources` keeps the original page in memory, so the address of the page identifies it.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -169,8 +170,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Returns the workload of one seed, if starts are jittered. Each object waits longer before it is requested, by a
-    /// time that the seed decides and that is the same for every contestant.
+    /// Returns the workload with the random delays of this seed, or `None` without random delays. The delay of an
+    /// object depends on the seed only, so it is the same for every contestant.
     #[must_use]
     pub fn jittered(&self, seed: u64) -> Option<Self> {
         if self.start_jitter.is_zero() {
@@ -185,17 +186,18 @@ impl Workload {
         Some(Self { page: Arc::new(page), think: true, ..self.clone() })
     }
 
-    /// Returns the number of servers that the page is fetched from.
+    /// Returns the number of servers from which the page is fetched.
     #[must_use]
     pub fn servers(&self) -> usize {
         if self.keep_origins { self.page.hosts.len() } else { 1 }
     }
 
-    /// Returns when each object is requested in open loop. A connection of the contestant has `streams` streams.
+    /// Returns the time at which each object is requested, if objects are requested at fixed times. `streams` is the
+    /// number of streams of a connection.
     #[must_use]
     pub fn issue_times(&self, streams: usize) -> Option<Vec<Duration>> {
         if let Some(flow) = self.messages {
-            // A bulk transfer beside the messages starts at once.
+            // A bulk transfer that runs beside the messages begins at the start of the run.
             let due = (0..flow.count).map(|number| flow.interval.saturating_mul(number));
             return Some(due.chain(self.bulk.map(|_| Duration::ZERO)).collect());
         }
@@ -205,7 +207,7 @@ impl Workload {
         Some(times.collect())
     }
 
-    /// Returns the workload in one line, for the heading of the table.
+    /// Returns a description of the workload in one line, for the heading of the table.
     #[must_use]
     pub fn describe(&self) -> String {
         let page = &self.page;
@@ -247,7 +249,7 @@ impl Workload {
     }
 }
 
-/// Reads how much later a load may begin.
+/// Interprets the key `start-jitter`: the maximum of a random delay before each object is requested.
 fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
     let Some(setting) = concrete.setting("start-jitter") else { return Ok(Duration::ZERO) };
     let span = time(setting)?;
@@ -263,10 +265,10 @@ fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
     Ok(span)
 }
 
-/// The largest start jitter. A later start would be a different workload.
+/// The maximum value of `start-jitter`. A longer delay would make a different workload.
 const MAX_START_JITTER: Duration = Duration::from_secs(60);
 
-/// Rejects a page whose objects are all empty, because nothing could be compared. Single objects may have 0 bytes.
+/// Rejects a page whose objects are all empty, because there would be nothing to compare. Some objects may be empty.
 fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
     let Some(setting) = ["page", "objects"].iter().find_map(|name| concrete.setting(name)) else {
         return Ok(());
@@ -287,7 +289,7 @@ fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanErr
     Err(PlanError::at(&setting.place, what))
 }
 
-/// Rejects keys without any effect here, because their author expected one.
+/// Rejects keys that have no effect in this combination, because the author of the plan expected an effect.
 fn without_effect(concrete: &Concrete) -> Result<(), PlanError> {
     if let Some(setting) = concrete.setting("arrivals-of").filter(|setting| setting.value != "objects")
         && concrete.setting("arrivals").is_none()
@@ -306,7 +308,7 @@ fn without_effect(concrete: &Concrete) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Formats a size such as `1.24 MB`: three significant digits, decimal units.
+/// Formats a size with three significant digits and decimal units, for example `1.24 MB`.
 #[must_use]
 pub fn readable(bytes: u64) -> String {
     let (value, unit) = match bytes {
@@ -369,7 +371,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
     }
 }
 
-/// Returns the size of the object that all others wait for, and where it was given.
+/// Returns the size of the first object, for which all other objects wait. Also returns the flag or field that sets it.
 fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError> {
     let Some(setting) = concrete.setting("first-object").filter(|setting| setting.value != "none") else {
         return Ok(None);
@@ -387,7 +389,7 @@ fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError>
     Err(PlanError::at(&setting.place, what))
 }
 
-/// Returns the flow of messages, if the plan has one.
+/// Returns the messages that are sent at a fixed rate, if the plan has any.
 fn message_flow(concrete: &Concrete) -> Result<Option<MessageFlow>, PlanError> {
     let Some(rate) = concrete.setting("messages") else {
         return match ["size", "for"].iter().find_map(|name| concrete.setting(name)) {
@@ -425,13 +427,13 @@ fn message_flow(concrete: &Concrete) -> Result<Option<MessageFlow>, PlanError> {
     Ok(Some(MessageFlow { interval, size, count: count as u32 }))
 }
 
-/// The name of the bulk transfer that runs beside messages.
+/// The name of the bulk transfer that runs at the same time as messages.
 pub const BESIDE: &str = "/bulk";
 
-/// The most messages in a run. Each is an object of the results.
+/// The maximum number of messages in a run. The results have an object for each message.
 const MAX_MESSAGES: u64 = 1_000_000;
 
-/// Returns the messages as objects of a page, with the bulk transfer beside them as the last object.
+/// Returns a page whose objects are the messages. If a bulk transfer runs at the same time, it is the last object.
 fn message_page(
     concrete: &Concrete,
     flow: MessageFlow,
@@ -459,7 +461,7 @@ fn message_page(
     })
 }
 
-/// Returns which page of a HAR file was selected, and where that was given.
+/// Returns the number of the page that the plan selects in a HAR file, and the flag or field that selects it.
 fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, String)>, PlanError> {
     let Some(setting) = concrete.setting("har-page") else { return Ok(None) };
     if source.name != "page" {
@@ -474,7 +476,8 @@ fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, Stri
     }
 }
 
-/// Reads a shipped page, a directory or a HAR file, in this order. `number` selects one of several pages of a HAR file.
+/// Reads a page. The name may be that of a page that comes with the program, of a directory, or of a HAR file; they are
+/// tried in this order. `number` selects one of several pages in a HAR file.
 fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Result<Page, PlanError> {
     let path = Path::new(text);
     let is_har = shipped::NAMES.iter().all(|name| *name != text) && path.is_file();
@@ -498,7 +501,7 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // If the page was named without a flag, its name is also its origin.
+        // If the user named the page without a flag, `place` is the name itself, and the message must not repeat it.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })
@@ -512,7 +515,7 @@ fn time(setting: &Setting) -> Result<Duration, PlanError> {
     parse_span(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
 }
 
-/// Returns the time between arrivals at a rate such as `25/s`, `0.5/s` or `90/min`.
+/// Parses a rate such as `25/s`, `0.5/s` or `90/min`, and returns the time between two arrivals.
 fn interval(setting: &Setting) -> Result<Duration, PlanError> {
     parse_interval(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
 }

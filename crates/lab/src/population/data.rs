@@ -1,50 +1,51 @@
-//! The file of a population: countries with their people and measurements, and assumptions.
+//! The file of a population. It has countries with their people and measurements, and assumptions.
 //!
-//! The file is TOML, and the countries are a CSV table next to it. Both are checked completely before anyone is drawn,
-//! so that every person has a valid network.
+//! The file is TOML, and a CSV table next to it has the countries. Both are checked completely before any person is
+//! drawn, so that every person has a valid network.
 
 use super::quantiles::{LEVELS, Quantiles};
 use anabranch_base::units::parse_span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The population built into the program.
+/// The text of the population file that is part of the program.
 pub const WORLD: &str = include_str!("world.toml");
-/// The countries of that population.
+/// The table of countries of the population that is part of the program.
 pub const WORLD_COUNTRIES: &str = include_str!("countries.csv");
 
-/// The largest number of countries.
+/// The maximum number of countries in a population.
 const MOST_COUNTRIES: usize = 1000;
 
-/// A population as written.
+/// A population file as it was written.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct File {
-    /// Its name.
+    /// The name of the population.
     pub name: String,
-    /// The file name of the table of countries, next to this file.
+    /// The name of the file with the table of countries. It must be in the same directory.
     pub countries: String,
-    /// The assumptions about each kind of access: `fixed` and `mobile`.
+    /// The assumptions about each kind of Internet access: `fixed` and `mobile`.
     pub access: BTreeMap<String, Access>,
-    /// The share of a region's page loads that use `mobile` access.
+    /// For each region, the share of page loads that use `mobile` access.
     pub mobile_share: BTreeMap<String, f64>,
-    /// Distant servers.
+    /// The assumptions about distant servers.
     pub far: Far,
-    /// The share of the measured loss that affects a page.
+    /// The share of the measured packet loss that affects the loading of a page.
     pub loss_share: f64,
-    /// The distribution of pages.
+    /// The distribution of page sizes.
     pub page: Pages,
-    /// The sources of all values.
+    /// The sources of all values in the population.
     pub parameter: Vec<Parameter>,
 }
 
-/// A kind of access.
+/// The assumptions about a kind of Internet access.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Access {
-    /// The round-trip time as a multiple of the country's.
+    /// The factor by which the country's round-trip time is multiplied.
     pub rtt: f64,
-    /// The length of the bottleneck's queue at the person's rate, in milliseconds, at [`LEVELS`].
+    /// The quantiles, at [`LEVELS`], of the capacity of the bottleneck's queue. It is given in milliseconds at the
+    /// person's rate.
     pub queue_ms: Vec<f64>,
     /// The size of the median page in kilobytes.
     pub page_kb: f64,
@@ -52,27 +53,27 @@ pub struct Access {
     pub requests: f64,
 }
 
-/// Distant servers.
+/// The assumptions about distant servers.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Far {
     /// The share of page loads that use distant servers.
     pub share: f64,
-    /// The time that they add to the round-trip time.
+    /// The time that a distant server adds to the round-trip time.
     pub rtt: String,
 }
 
-/// The variation of pages around the median, and their composition.
+/// The variation of pages around the median page, and the composition of pages.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pages {
-    /// The bytes as a multiple of the median's, at [`LEVELS`].
+    /// The quantiles, at [`LEVELS`], of the page size as a multiple of the median.
     pub bytes: Vec<f64>,
-    /// The requests as a multiple of the median's.
+    /// The quantiles, at [`LEVELS`], of the number of requests as a multiple of the median.
     pub requests: Vec<f64>,
-    /// The size of the document in kilobytes. It is loaded first, alone.
+    /// The size of the HTML document in kilobytes. It is loaded before all other objects.
     pub html_kb: f64,
-    /// The kinds of the other objects.
+    /// The kinds of the other objects of a page.
     pub kind: Vec<Kind>,
 }
 
@@ -80,69 +81,69 @@ pub struct Pages {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// The number of objects.
+    /// The number of objects of this kind.
     pub requests: f64,
-    /// Their total size in kilobytes.
+    /// The total size of the objects of this kind in kilobytes.
     pub kb: f64,
 }
 
-/// The source of a value.
+/// The source of a value in the population.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
     /// The name of the value.
     pub name: String,
-    /// The value in words.
+    /// The value, in words.
     pub value: String,
-    /// `measured` or `assumed`.
+    /// Whether the value is `measured` or `assumed`.
     pub is: String,
-    /// Who measured it, when, and under which licence; or why it is assumed.
+    /// If the value is measured: who measured it, when, and under which licence. If it is assumed: the reason.
     pub source: String,
 }
 
-/// A country of the table.
+/// A row of the table of countries.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Country {
-    /// Its name.
+    /// The name of the country.
     pub name: String,
-    /// Its region.
+    /// The region to which the country belongs.
     pub region: String,
     /// The number of Internet users in thousands.
     pub thousands: u64,
-    /// The median download rates in Mbit/s: `fixed`, `mobile`.
+    /// The median download rates in Mbit/s, for `fixed` and `mobile` access.
     pub medians: [f64; 2],
-    /// The download rate as a multiple of the median.
+    /// The distribution of the download rate, as a multiple of the median rate.
     pub rate: Quantiles,
-    /// The upload rate as a multiple of the download rate.
+    /// The upload rate, as a multiple of the download rate.
     pub up: f64,
-    /// The round-trip time to the nearest server in milliseconds.
+    /// The distribution of the round-trip time to the nearest server, in milliseconds.
     pub rtt: Quantiles,
-    /// The loss in percent.
+    /// The distribution of the packet loss, in percent.
     pub loss: Quantiles,
 }
 
-/// The kinds of access, in the order of [`Country::medians`].
+/// The kinds of Internet access, in the order of [`Country::medians`].
 pub const ACCESS: [&str; 2] = ["fixed", "mobile"];
 
-/// A parsed population.
+/// A population after parsing and checking.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Data {
-    /// The file as written.
+    /// The population file as it was written.
     pub file: File,
-    /// The countries.
+    /// The rows of the table of countries.
     pub countries: Vec<Country>,
-    /// The round-trip time added by distant servers in milliseconds.
+    /// The time in milliseconds that distant servers add to the round-trip time.
     pub far_ms: f64,
-    /// The queue for each kind of access.
+    /// The distribution of the queue's capacity in milliseconds, for each kind of access.
     pub queues: [Quantiles; 2],
-    /// The bytes of pages as a multiple of the median.
+    /// The distribution of the page size, as a multiple of the median.
     pub bytes: Quantiles,
-    /// The requests of pages as a multiple of the median.
+    /// The distribution of the number of requests, as a multiple of the median.
     pub requests: Quantiles,
 }
 
 impl Data {
-    /// Parses both texts. `name` is the file's name for errors.
+    /// Parses the text of a population file and of its table of countries. `name` is the name of the file in errors.
     ///
     /// # Errors
     /// One line that says where the mistake is and what to write instead.
@@ -197,10 +198,10 @@ impl Data {
         Ok(Self { countries, far_ms: far.as_secs_f64() * 1e3, queues, bytes, requests, file })
     }
 
-    /// Returns the population built into the program.
+    /// Returns the population that is part of the program.
     ///
     /// # Errors
-    /// None, because a test parses it.
+    /// None in practice, because a test parses this population.
     pub fn world() -> Result<Self, String> {
         Self::parse("world.toml", WORLD, WORLD_COUNTRIES)
     }

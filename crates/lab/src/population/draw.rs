@@ -1,28 +1,29 @@
-//! Draws one person: a country in proportion to its users, an access, a network and a page.
+//! Draws a person from a population: a country in proportion to its users, a kind of access, a network, and a page.
 //!
-//! Person `i` depends only on the seed and `i`, and each part of a person has a random stream of its own. So people are
-//! the same in any order and on any machine. If one parameter of a population changes, its people only change in that.
+//! Person `i` depends only on the seed and on `i`. So people are the same in any order and on any machine. Each
+//! property of a person has random numbers of its own. So a change of one parameter of a population changes only the
+//! corresponding property of its people.
 
 use super::data::{ACCESS, Data};
 use anabranch_base::Rng;
 
-/// A parameter of a population that can be multiplied to see its influence.
+/// A parameter of a population that a plan can multiply, to see its influence on the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scaled {
-    /// The loss.
+    /// The packet loss.
     Loss,
-    /// The queue.
+    /// The capacity of the bottleneck's queue.
     Queue,
     /// The round-trip time.
     Rtt,
-    /// Both rates.
+    /// The download rate and the upload rate.
     Rate,
-    /// The page's bytes.
+    /// The size of the page.
     Bytes,
 }
 
 impl Scaled {
-    /// The names of the parameters, in the order of help texts.
+    /// The names of the parameters in plans, in the order of help texts.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("loss", Self::Loss),
         ("queue", Self::Queue),
@@ -32,29 +33,29 @@ impl Scaled {
     ];
 }
 
-/// One person, as keys of a plan with their values.
+/// A person, as the keys of a plan with their values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Person {
-    /// The country.
+    /// The name of the person's country.
     pub country: String,
-    /// The country's region.
+    /// The region to which the country belongs.
     pub region: String,
-    /// The kind of access: `fixed` or `mobile`.
+    /// The kind of Internet access: `fixed` or `mobile`.
     pub access: &'static str,
     /// The keys of a plan for the person's network and page.
     pub settings: [(&'static str, String); 7],
 }
 
-/// The highest rate in kbit/s.
+/// The maximum rate in kbit/s.
 const MOST_KBIT: f64 = 10_000_000.0;
-/// The largest object in bytes.
+/// The maximum size of an object in bytes.
 const MOST_OBJECT: f64 = 100_000_000.0;
 
-/// Draws person `number`, with these parameters multiplied.
+/// Draws the person with this number. Multiplies the parameters in `scaled` by their factors.
 #[must_use]
 pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> Person {
     let own = Rng::new(seed).fork(&format!("person {number}"));
-    // 53 bits is the precision of a number from 0 to 1.
+    // A floating-point number from 0 to 1 has a precision of 53 bits.
     let share = |part: &str| (own.fork(part).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let times =
         |what: Scaled| scaled.iter().filter(|(one, _)| *one == what).map(|(_, by)| by).product::<f64>();
@@ -76,7 +77,7 @@ pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> 
     let rtt_ms =
         ((country.rtt.at(share("rtt")) * access.rtt + far) * times(Scaled::Rtt)).clamp(1.0, 10_000.0);
     let loss = (country.loss.at(share("loss")) * data.file.loss_share * times(Scaled::Loss)).min(50.0);
-    // kbit/s times ms is bits.
+    // A rate in kbit/s times a time in ms gives bits, which are converted to bytes.
     let queue =
         (data.queues[kind].at(share("queue")) * down / 8.0 * times(Scaled::Queue)).clamp(15_000.0, 1e9);
     let size = share("page");
@@ -98,7 +99,7 @@ pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> 
             ("up-rate", format!("{}kbit", up.round() as u64)),
             ("rtt", format!("{}us", (rtt_ms * 1000.0).round() as u64)),
             ("queue", format!("{}B", queue.round() as u64)),
-            // Rounded to thousandths of a percent.
+            // The loss is rounded to thousandths of a percent.
             ("loss", format!("{}%", (loss * 1000.0).round() / 1000.0)),
             ("first-object", format!("{}B", of(data.file.page.html_kb * 1000.0))),
             ("objects", objects.collect::<Vec<_>>().join(",")),
@@ -142,7 +143,7 @@ mod tests {
                 Scaled::Loss => &["loss"],
                 Scaled::Queue => &["queue"],
                 Scaled::Rtt => &["rtt"],
-                // The queue is a time, so its bytes follow the rate.
+                // The capacity of the queue is given as a time, so its size in bytes depends on the rate.
                 Scaled::Rate => &["down-rate", "up-rate", "queue"],
                 Scaled::Bytes => &["objects"],
             };

@@ -1,9 +1,9 @@
-//! Populations: people drawn from distributions of networks and pages, and the share of them that each contestant
-//! serves best. Each person is a point of a sweep.
+//! Populations. People are drawn from distributions of networks and pages. The results say which share of the people
+//! each contestant serves best. Each person is a point of a sweep.
 //!
-//! A plan with `population` and `people` has a point for each person. [`data`] parses a population, and [`draw`] draws
-//! a person from it. [`tally`] counts which contestant serves each person best, and [`text`] and [`page`] present the
-//! result.
+//! A plan with the keys `population` and `people` has a point for each person. [`data`] parses a population, and
+//! [`draw`] draws a person from it. [`tally`] counts which contestant serves each person best. [`text`] and [`page`]
+//! format the results.
 
 pub mod data;
 pub mod draw;
@@ -23,18 +23,19 @@ use std::sync::Arc;
 
 pub use tally::Tally;
 
-/// The largest number of people in a plan.
+/// The maximum number of people in a plan.
 pub const MOST_PEOPLE: usize = 1_000_000;
-/// Causes are searched for one person in this many.
+/// One person in this number of people gets a search for causes.
 pub const EXPLAINED: usize = 10;
-/// The number of people that are checked before anything runs, the first ones.
+/// The number of people that are checked before anything runs. They are the first people of each population.
 pub const CHECKED: usize = 100;
-/// The name of the factor that numbers people, from 1.
+/// The name of the factor whose levels are the numbers of people, counted from 1.
 pub const PERSON: &str = "person";
-/// The metric that decides who serves a person best.
+/// The metric that decides which contestant serves a person best.
 const METRIC: &str = "page_ms";
 
-/// A population as a plan names it: `world` or a file, with multiplied parameters, such as `world:loss=x0`.
+/// A population as a plan names it, for example `world:loss=x0`. This is `world` or the name of a file, and optionally
+/// parameters with the factors by which they are multiplied.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,
@@ -42,7 +43,7 @@ struct Level {
     scaled: Vec<(Scaled, f64)>,
 }
 
-/// The people of a plan.
+/// The people for whom a plan runs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct People {
     levels: Vec<Level>,
@@ -52,7 +53,7 @@ pub struct People {
 }
 
 impl People {
-    /// Returns the people of a plan as written, if it has a population.
+    /// Returns the people of a plan as it was written, or `None` if the plan has no population.
     ///
     /// # Errors
     /// [`PlanError`] when the keys, or the file that they name, have a mistake.
@@ -109,18 +110,18 @@ impl People {
         self.numbers.len()
     }
 
-    /// Returns the numbers of the people, as levels of the factor [`PERSON`].
+    /// Returns the numbers of the people, which are the levels of the factor [`PERSON`].
     #[must_use]
     pub fn numbers(&self) -> &[String] {
         &self.numbers
     }
 
-    /// Returns the populations, as the plan names them.
+    /// Returns the names of the populations, as the plan gives them.
     pub fn populations(&self) -> impl Iterator<Item = &str> {
         self.levels.iter().map(|level| level.text.as_str())
     }
 
-    /// Turns `concrete` into the point of person `index`, from 0.
+    /// Adds the network and the page of the person with this index to `concrete`. Indices are counted from 0.
     pub fn apply(&self, index: usize, concrete: &mut Concrete) {
         let named = concrete.setting("population").map(|setting| setting.value.clone());
         let level = self.levels.iter().find(|level| Some(&level.text) == named.as_ref());
@@ -142,28 +143,28 @@ impl People {
         }));
     }
 
-    /// Returns the seeds of person `index`'s page loads. No two people share a seed.
+    /// Returns the seeds for the page loads of the person with this index. No two people share a seed.
     #[must_use]
     pub fn seeds(&self, index: usize) -> Vec<u64> {
         let first = self.seed + index as u64 * self.runs;
         (first..first + self.runs).collect()
     }
 
-    /// Returns whether causes are searched for person `index`.
+    /// Returns whether causes are searched for the person with this index.
     #[must_use]
     pub const fn is_explained(&self, index: usize) -> bool {
         (index + 1).is_multiple_of(EXPLAINED)
     }
 
-    /// Returns everything that determines the people, for a digest.
+    /// Returns a text with everything that determines the people, for computing a digest.
     #[must_use]
     pub fn described(&self) -> String {
         format!("{:?} {} {} {}", self.levels, self.numbers.len(), self.seed, self.runs)
     }
 }
 
-/// Returns the names of these populations and the sources of their values. A population that can no longer be read is
-/// left out.
+/// Returns the names of these populations, and the sources of their values. A population whose file can no longer be
+/// read is left out.
 #[must_use]
 pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(String, Vec<Parameter>)> {
     let mut all: Vec<(String, Vec<Parameter>)> = Vec::new();
@@ -176,7 +177,7 @@ pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(Strin
     all
 }
 
-/// Keys whose values come from the person.
+/// The keys of a plan whose values come from the person.
 const DRAWN: [&str; 15] = [
     "preset",
     "rate",
@@ -194,12 +195,12 @@ const DRAWN: [&str; 15] = [
     "first-object",
     "objects",
 ];
-/// Keys of other workloads and networks, which contradict a person's page.
+/// The keys of a plan that select another workload or network, and so contradict the page and network of a person.
 const OTHER_WORKLOADS: [&str; 9] =
     ["page", "bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
 
 impl Level {
-    /// Parses a level such as `world`, `people.toml` or `world:loss=x0:queue=x4`.
+    /// Parses the name of a population with factors, for example `world`, `people.toml` or `world:loss=x0:queue=x4`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
@@ -220,7 +221,7 @@ impl Level {
     }
 }
 
-/// Reads a population from its file and the table next to it.
+/// Reads a population from its file, and from the table of countries next to that file.
 fn read(name: &str) -> Result<Data, String> {
     let bytes = file::read(name, MOST_BYTES)
         .map_err(|error| format!("{error}; the program contains one population: world"))?;
@@ -238,5 +239,5 @@ fn read(name: &str) -> Result<Data, String> {
     Data::parse(name, &bytes, &countries)
 }
 
-/// The largest file in bytes.
+/// The maximum size of a population file in bytes.
 const MOST_BYTES: u64 = 10_000_000;

@@ -1,5 +1,5 @@
-//! The results of a population as one self-contained HTML page. It has a map of regions, curves of how many people wait
-//! how much longer, causes, and the source of every assumption.
+//! Formats the results of a population as one HTML page without external files. The page has a map of regions, curves
+//! of how much longer people wait with each contestant, causes, and the source of every assumption.
 
 use super::data::Parameter;
 use super::tally::{Group, LOSSES, Shares, Tally, Why};
@@ -11,11 +11,11 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("../report/style.css");
 const OWN_STYLE: &str = include_str!("page.css");
-/// The width and height of curves.
+/// The width and height of a diagram with curves.
 const SIZE: [f64; 2] = [640.0, 300.0];
-/// The number of points in a curve.
+/// The maximum number of points in a curve.
 const STEPS: usize = 120;
-/// The row and column of each region on the map. Other regions follow below.
+/// The row and column of each region on the map. Other regions are placed below these.
 const MAP: [(&str, u8, u8); 9] = [
     ("Northern America", 1, 1),
     ("Europe", 1, 2),
@@ -28,7 +28,7 @@ const MAP: [(&str, u8, u8); 9] = [
     ("Oceania", 3, 4),
 ];
 
-/// Returns the page. `command` reproduces the results. `populations` are those of the plan.
+/// Returns the HTML page. `command` is the command that reproduces the results. `populations` are those of the plan.
 #[must_use]
 pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Item = &'a str>) -> String {
     let styles = [("", STYLE), ("", OWN_STYLE)];
@@ -85,7 +85,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     causes(out, tally, population);
 }
 
-/// Writes for which share of people each contestant is fastest, by access and by loss.
+/// Writes a table with the share of people for whom each contestant is fastest, by kind of access and by loss.
 fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
     let own = |group: &Group| group.population == population;
     let access = tally.values(|group| &group.access);
@@ -116,7 +116,7 @@ fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
     out.push_str("</tbody></table></div>");
 }
 
-/// Writes how common each outcome is in each region: a tile for each region, and a bar for each access.
+/// Writes how common each outcome is in each region. Each region has a tile, with a bar for each kind of access.
 fn map(out: &mut String, tally: &Tally, population: &str) {
     let _ = write!(
         out,
@@ -161,7 +161,7 @@ fn map(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</div>\n");
 }
 
-/// Returns the colour of an outcome.
+/// Returns the colour that stands for an outcome.
 fn colour(tally: &Tally, outcome: usize) -> String {
     match outcome.checked_sub(tally.names().len()) {
         None => format!("var(--c{})", outcome % 8),
@@ -170,7 +170,7 @@ fn colour(tally: &Tally, outcome: usize) -> String {
     }
 }
 
-/// Writes what each contestant would cost if everyone used it.
+/// Writes how much longer people would wait if everyone used the same contestant.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
                            (across): a cumulative distribution for each contestant. The dotted line is x1.03. The higher a curve, the less it costs to \
@@ -230,7 +230,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Compares each contestant with each earlier one.
+/// Writes a comparison of each contestant with each earlier one.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let Some(base) = tally.names().first() else { return };
     let own = |group: &Group| group.population == population;
@@ -293,7 +293,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     named(out, "later still with", &later);
 }
 
-/// Writes a table of settings and their effects.
+/// Writes a table of changed settings and their effects.
 fn named(out: &mut String, what: &str, why: &[&Why]) {
     if why.is_empty() {
         return;
@@ -318,15 +318,15 @@ fn named(out: &mut String, what: &str, why: &[&Why]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// The horizontal axis of curves, which is logarithmic.
+/// The horizontal axis of a diagram with curves. It is logarithmic.
 struct Axis<'a> {
     ends: [f64; 2],
     ticks: &'a [f64],
     title: &'a str,
 }
 
-/// Draws, for each contestant, the share of people up to each of its sorted ratios. With `above`, it is the share from
-/// each ratio up.
+/// Draws a curve for each contestant from its sorted ratios. The height of the curve is the share of people whose ratio
+/// is at most the value on the axis. If `above` is set, it is the share whose ratio is at least that value.
 fn curves(
     out: &mut String,
     names: &[String],
@@ -388,7 +388,8 @@ fn curves(
             format!("{:.1} {:.1}", x(ratio), y(count as f64 / ratios.len().max(1) as f64))
         });
         let points = points.collect::<Vec<_>>().join("L");
-        // Labels are on the right, where no curve is: low for rising curves, high for falling ones.
+        // The labels are on the right, where no curve is: at the bottom for rising curves, and at the top for falling
+        // ones.
         let top = if above { 26.0 } else { y(0.0) - 16.0 * names.len() as f64 };
         let _ = write!(
             out,
@@ -420,7 +421,7 @@ fn compared(out: &mut String, tally: &Tally) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Writes the source of each value.
+/// Writes a table with the source of each value in a population.
 fn parameters(out: &mut String, name: &str, all: &[Parameter]) {
     let _ = write!(
         out,

@@ -1,19 +1,19 @@
-//! A distribution given by its quantiles, with linear interpolation between them.
+//! A distribution that is given by its quantiles. Values between two quantiles are interpolated linearly.
 //!
-//! The code uses no logarithms or powers, so that a draw gives the same number on every machine.
+//! The code uses no logarithms or powers, so that it computes the same numbers on every machine.
 
-/// The levels in percent. Values outside are replaced by the outermost quantile.
+/// The levels of the quantiles in percent. Below the first level and above the last, the outermost quantile is used.
 pub const LEVELS: [u8; 7] = [5, 10, 25, 50, 75, 90, 95];
 
-/// The values at [`LEVELS`].
+/// The quantiles at [`LEVELS`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantiles([f64; LEVELS.len()]);
 
 impl Quantiles {
-    /// Makes a distribution from these values, none above `most`.
+    /// Creates a distribution from the quantiles in `values`, which must not exceed `most`.
     ///
     /// # Errors
-    /// The end of an error line, if the values fall, or are too many or too few.
+    /// The end of an error line, if the quantiles decrease, or if there are too many or too few.
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
         let wrong = || {
             let levels = LEVELS.map(|level| level.to_string()).join(", ");
@@ -26,7 +26,7 @@ impl Quantiles {
         values.try_into().ok().filter(|_| fitting).map(Self).ok_or_else(wrong)
     }
 
-    /// Returns the value at `share`, from 0 to 1.
+    /// Returns the quantile at `share`, which is from 0 to 1.
     #[must_use]
     pub fn at(&self, share: f64) -> f64 {
         let percent = share * 100.0;

@@ -1,25 +1,26 @@
-//! Counts which contestant serves each person best, and computes shares of people with intervals. People are added one
-//! by one in any order. As in a race, the interval of the ratio of a person's page loads decides who is faster
-//! ([`crate::stats::decision`]).
+//! Counts which contestant serves each person best, and computes the shares of people with confidence intervals. People
+//! are added one by one, in any order. As in a race, the interval of the ratio of a person's page times decides which
+//! contestant is faster ([`crate::stats::decision`]).
 
 use crate::results::label::{shown, split};
 use crate::results::{Cause, Contestant, Point, Verdict};
 use crate::stats::decision::{GAP, Standing};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One person's page loads.
+/// The results of one person's page loads.
 #[derive(Clone, PartialEq, Debug)]
 struct One {
-    /// The index of the person's group.
+    /// The index of the group to which the person belongs.
     group: usize,
-    /// The geometric mean of page times in milliseconds, by contestant. It is infinite if a load missed the deadline.
+    /// The geometric mean of the page times in milliseconds, for each contestant. It is infinite if a page load missed
+    /// the deadline.
     times: Vec<f32>,
-    /// The verdicts of each contestant over each earlier one, indexed by [`pair`].
+    /// The verdicts for each contestant compared with each earlier one. [`pair`] gives the index of a verdict.
     verdicts: Vec<Verdict>,
 }
 
 impl One {
-    /// Returns the verdict of the one over the other.
+    /// Returns the verdict for contestant `one` compared with contestant `other`.
     fn verdict(&self, one: usize, other: usize) -> Verdict {
         match one > other {
             true => self.verdicts[pair(one, other)],
@@ -27,7 +28,7 @@ impl One {
         }
     }
 
-    /// Returns the contestant with the smallest time, and its standing against the others.
+    /// Returns the contestant with the smallest time, and how it compares with the others.
     fn first(&self) -> (usize, Standing) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -38,36 +39,36 @@ impl One {
         (first, Standing::of_first(others))
     }
 
-    /// Returns whether any contestant is faster than another.
+    /// Returns whether any contestant is faster than another for this person.
     fn differs(&self) -> bool {
         self.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Less | Verdict::More))
     }
 }
 
-/// Returns the index of a contestant and an earlier one among all pairs.
+/// Returns the index of the pair of a contestant and an earlier contestant, among all such pairs.
 const fn pair(one: usize, before: usize) -> usize {
     one * (one - 1) / 2 + before
 }
 
-/// A group of people with the same properties.
+/// The properties of people that the results distinguish. People with the same properties form a group.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Group {
-    /// The population as the plan names it. Empty if there is only one.
+    /// The name of the population in the plan. It is empty if there is only one population.
     pub population: String,
-    /// The region.
+    /// The region to which the person's country belongs.
     pub region: String,
-    /// The access.
+    /// The kind of Internet access.
     pub access: String,
-    /// The loss class of the person's network: one of [`LOSSES`].
+    /// The loss class of the person's network. It is one of [`LOSSES`].
     pub loss: &'static str,
 }
 
-/// The classes of loss, each with its exclusive upper bound in percent.
+/// The classes of packet loss, each with its exclusive upper bound in percent.
 pub const LOSSES: [(&str, f64); 4] =
     [("no loss", 0.001), ("below 0.1 %", 0.1), ("0.1 to 1 %", 1.0), ("1 % and more", f64::INFINITY)];
 
 impl Group {
-    /// Returns the group of a person whose plan has this loss.
+    /// Returns the group of a person. `loss` is the loss in the person's network, as it is written in the plan.
     #[must_use]
     pub fn new(population: &str, region: &str, access: &str, loss: &str) -> Self {
         let percent = loss.trim_end_matches('%').parse().unwrap_or(0.0);
@@ -76,21 +77,21 @@ impl Group {
     }
 }
 
-/// The results so far.
+/// The results of all people so far.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
-    /// The contestants as typed.
+    /// The contestants as the user typed them.
     typed: Vec<String>,
     names: Vec<String>,
     groups: Vec<Group>,
     people: BTreeMap<(usize, u64), One>,
-    /// The causes that experiments found.
+    /// The causes that experiments found, with their effects.
     causes: BTreeMap<Kind, Effects>,
-    /// The people for whom a cause was found: population and number.
+    /// The people for whom a cause was found, by population and number.
     named: BTreeSet<(String, u64)>,
 }
 
-/// A kind of cause. Causes of one kind are counted together.
+/// The properties of a cause that the results distinguish. Causes with the same properties are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Kind {
     population: String,
@@ -101,48 +102,48 @@ struct Kind {
     factor: String,
 }
 
-/// The effects of one kind of cause.
+/// The effects of the causes of one kind.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The settings that were changed, as typed, with the number of people.
+    /// The changes to the slower contestant, as a user types them, each with the number of people.
     changes: BTreeMap<String, usize>,
 }
 
-/// A cause that an experiment with one person found.
+/// A cause that an experiment for one person found.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NamedCause<'a> {
-    /// The faster contestant, as typed.
+    /// The faster contestant, as the user typed it.
     pub winner: &'a str,
-    /// The slower contestant, as typed.
+    /// The slower contestant, as the user typed it.
     pub loser: &'a str,
-    /// The subject of the settings.
+    /// The name of the group of settings.
     pub factor: &'a str,
-    /// The change to the slower contestant, as typed.
+    /// The change to the slower contestant, as a user types it.
     pub change: &'a str,
     /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// Whether the change makes it slower, so that the winner leads despite it.
+    /// Whether the change makes the slower contestant even slower. The winner then leads despite its setting.
     pub holds_back: bool,
 }
 
-/// A share of people, for which a 95 % interval can be computed.
+/// A share of people, from which a 95 % confidence interval can be computed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Share {
-    /// The number of people in the share.
+    /// The number of people who belong to the share.
     pub count: usize,
     /// The number of all people.
     pub of: usize,
 }
 
 impl Share {
-    /// Returns the share, or 0 if there are no people.
+    /// Returns the share as a number from 0 to 1, or 0 if there are no people.
     #[must_use]
     pub fn value(self) -> f64 {
         self.count as f64 / self.of.max(1) as f64
     }
 
-    /// Returns its 95 % interval by Wilson's score (E. B. Wilson, 1927).
+    /// Returns the 95 % confidence interval of the share, by Wilson's score (E. B. Wilson, 1927).
     #[must_use]
     pub fn interval(self) -> [f64; 2] {
         let (n, p, z) = (self.of.max(1) as f64, self.value(), 1.959_964);
@@ -153,28 +154,30 @@ impl Share {
     }
 }
 
-/// The outcomes for some of the people.
+/// The shares of the possible outcomes among some of the people.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shares {
-    /// The number of people.
+    /// The number of people in this selection.
     pub people: usize,
-    /// By contestant: it is faster than every other.
+    /// For each contestant, the share of people for whom it is faster than every other contestant.
     pub soonest: Vec<Share>,
-    /// The fastest contestants tie: their times are within 3 %.
+    /// The share of people for whom the fastest contestants tie, because their times are within 3 %.
     pub level: Share,
-    /// There are too few page loads to decide, or no contestant finished.
+    /// The share of people with too few page loads to decide, or for whom no contestant finished.
     pub undecided: Share,
-    /// By contestant: a page load missed the deadline.
+    /// For each contestant, the share of people for whom a page load missed the deadline.
     pub unfinished: Vec<Share>,
 }
 
 impl Shares {
-    /// Returns all outcomes: each contestant being fastest, then a tie, then undecided.
+    /// Returns the shares of all outcomes: first that each contestant is fastest, then that there is a tie, then
+    /// undecided.
     pub fn outcomes(&self) -> impl Iterator<Item = Share> {
         self.soonest.iter().copied().chain([self.level, self.undecided])
     }
 
-    /// Returns the indices of the most common of [`Self::outcomes`]: one, or several if they are equally common.
+    /// Returns the indices of the most common outcomes in [`Self::outcomes`]. There are several if they are equally
+    /// common.
     #[must_use]
     pub fn commonest(&self) -> Vec<usize> {
         let most = self.outcomes().map(|share| share.count).max();
@@ -182,30 +185,32 @@ impl Shares {
     }
 }
 
-/// The comparison of one contestant with another.
+/// The comparison of one contestant with another for some of the people.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pair {
-    /// The one is faster.
+    /// The share of people for whom the first contestant is faster.
     pub sooner: Share,
-    /// The one is slower.
+    /// The share of people for whom the first contestant is slower.
     pub later: Share,
-    /// They tie: their times are within 3 %.
+    /// The share of people for whom the two contestants tie, because their times are within 3 %.
     pub level: Share,
-    /// The other's time over the one's for each person, sorted.
+    /// For each person, the time of the second contestant divided by the time of the first. The ratios are sorted.
     pub ratios: Vec<f64>,
 }
 
-/// The cost of one contestant for everyone.
+/// How much longer people would wait if everyone used the same contestant.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
-    /// Its time is at most 3 % above the smallest of all contestants'.
+    /// The share of people for whom the time of this contestant is at most 3 % above the smallest time of all
+    /// contestants.
     pub near: Share,
-    /// Its time over the smallest for each person, sorted.
+    /// For each person, the time of this contestant divided by the smallest time of all contestants. The ratios are
+    /// sorted.
     pub ratios: Vec<f64>,
 }
 
 impl Cost {
-    /// Returns the geometric mean of its time over the smallest.
+    /// Returns the geometric mean of the ratios.
     #[must_use]
     pub fn mean(&self) -> f64 {
         (self.ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.ratios.len().max(1) as f64).exp()
@@ -215,26 +220,26 @@ impl Cost {
 /// A cause that makes one contestant faster than another, or that makes the winner slower.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Why {
-    /// The population.
+    /// The name of the population in the plan.
     pub population: String,
-    /// The faster contestant.
+    /// The name of the faster contestant.
     pub winner: String,
-    /// The slower contestant.
+    /// The name of the slower contestant.
     pub loser: String,
     /// Whether the factor makes the winner slower.
     pub holds_back: bool,
-    /// The subject of the settings.
+    /// The name of the group of settings.
     pub factor: String,
-    /// The most common change to the slower contestant, as typed.
+    /// The most common change to the slower contestant, as a user types it.
     pub change: String,
     /// The number of people for whom this cause was found.
     pub people: usize,
-    /// How many times faster it makes the slower contestant: the geometric mean over these people.
+    /// How many times faster the change makes the slower contestant, as the geometric mean over these people.
     pub effect: f64,
 }
 
 impl Tally {
-    /// Adds the point of a person.
+    /// Adds the results of a person's point.
     pub fn add(&mut self, point: &Point) {
         let factor = |name: &str| point.factors.get(name).map_or("", String::as_str);
         let Ok(number) = factor(super::PERSON).parse() else { return };
@@ -261,8 +266,8 @@ impl Tally {
         }
     }
 
-    /// Adds a person with each contestant's time in milliseconds. A person that was already added stays as it is, and
-    /// one without contestants is ignored.
+    /// Adds a person with the time of each contestant in milliseconds. Does nothing if the person was already added, or
+    /// if there are no contestants.
     pub fn add_person(&mut self, place: &Group, number: u64, times: &[(&str, Option<f64>)]) {
         if times.is_empty() {
             return;
@@ -285,7 +290,7 @@ impl Tally {
         person.or_insert_with(|| One { group, times, verdicts: vec![Verdict::Undecided; pairs] });
     }
 
-    /// Records the verdict of contestant `a` over `b` for a person that was already added.
+    /// Records the verdict for contestant `a` compared with contestant `b`, for a person that was already added.
     pub fn decide(&mut self, place: &Group, number: u64, a: &str, b: &str, verdict: Verdict) {
         let at = |name: &str| self.names.iter().position(|own| own == shown(name));
         let Some(group) = self.groups.iter().position(|group| group == place) else { return };
@@ -295,7 +300,7 @@ impl Tally {
         person.verdicts[at] = verdict;
     }
 
-    /// Adds a cause that an experiment with this person found.
+    /// Adds a cause that an experiment for this person found.
     pub fn add_cause(&mut self, population: &str, number: u64, found: &NamedCause<'_>) {
         let kind = Kind {
             population: population.to_owned(),
@@ -312,44 +317,44 @@ impl Tally {
         }
     }
 
-    /// Returns the nickname of each contestant, if it has one, and the rest as typed.
+    /// Returns the nickname of each contestant, if it has one, and the rest of the text that the user typed.
     pub fn contestants(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
         self.typed.iter().map(|typed| split(typed))
     }
 
-    /// Returns the contestants, in the order of the plan.
+    /// Returns the names of the contestants, in the order of the plan.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the number of people of all populations.
+    /// Returns the number of people in all populations.
     #[must_use]
     pub fn count(&self) -> usize {
         self.people.len()
     }
 
-    /// Returns the populations as the plan names them, in alphabetical order.
+    /// Returns the names of the populations in the plan, in alphabetical order.
     #[must_use]
     pub fn populations(&self) -> Vec<&str> {
         let all: BTreeSet<&str> = self.groups.iter().map(|group| group.population.as_str()).collect();
         all.into_iter().collect()
     }
 
-    /// Returns the values of one property of groups, in order.
+    /// Returns the different values of one property of groups, in alphabetical order.
     #[must_use]
     pub fn values(&self, of: impl Fn(&Group) -> &str) -> Vec<&str> {
         let all: BTreeSet<&str> = self.groups.iter().map(of).collect();
         all.into_iter().collect()
     }
 
-    /// Returns the people of the groups that `fitting` accepts.
+    /// Returns the people in the groups that `fitting` accepts.
     fn among(&self, fitting: impl Fn(&Group) -> bool) -> impl Iterator<Item = &One> {
         let which: Vec<bool> = self.groups.iter().map(fitting).collect();
         self.people.values().filter(move |one| which[one.group])
     }
 
-    /// Returns the outcomes for the people of some groups.
+    /// Returns the shares of the outcomes among the people in the groups that `fitting` accepts.
     #[must_use]
     pub fn shares(&self, fitting: impl Fn(&Group) -> bool) -> Shares {
         let (mut soonest, mut unfinished) = (vec![0; self.names.len()], vec![0; self.names.len()]);
@@ -375,7 +380,8 @@ impl Tally {
         }
     }
 
-    /// Compares two contestants for the people of some groups. People for whom neither finished are left out.
+    /// Compares two contestants for the people in the groups that `fitting` accepts. People for whom neither contestant
+    /// finished are left out.
     #[must_use]
     pub fn pair(&self, one: usize, other: usize, fitting: impl Fn(&Group) -> bool) -> Pair {
         let (mut ratios, mut verdicts) = (Vec::new(), Vec::new());
@@ -395,8 +401,8 @@ impl Tally {
         Pair { sooner, later, level, ratios }
     }
 
-    /// Returns the cost of one contestant for all people of some groups. People for whom no contestant finished are
-    /// left out.
+    /// Returns how much longer the people in the groups that `fitting` accepts would wait if they all used this
+    /// contestant. People for whom no contestant finished are left out.
     #[must_use]
     pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
         let least = |person: &One| person.times.iter().copied().fold(f32::INFINITY, f32::min);
@@ -407,7 +413,7 @@ impl Tally {
         Cost { near, ratios }
     }
 
-    /// Returns the causes that make contestants faster, those found for most people first.
+    /// Returns the causes that experiments found. The causes found for most people come first.
     #[must_use]
     pub fn why(&self) -> Vec<Why> {
         let mut all: Vec<Why> = self
@@ -428,8 +434,8 @@ impl Tally {
         all
     }
 
-    /// Returns for how many people of a population causes were searched. Of those with a faster contestant, it also
-    /// returns the share without a cause.
+    /// Returns for how many people of a population causes were searched. Also returns the share for whom no cause was
+    /// found, among the people for whom one contestant is faster than another.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -448,7 +454,7 @@ impl Tally {
 }
 
 impl Effects {
-    /// Returns the most common change. Of equally common ones it is the first in alphabetical order.
+    /// Returns the most common change. If several are equally common, returns the first in alphabetical order.
     fn commonest(&self) -> &str {
         let most = self.changes.iter().rev().max_by_key(|(_, count)| **count);
         most.map_or("", |(change, _)| change.as_str())
@@ -497,7 +503,7 @@ mod tests {
         assert!((why[0].effect - 1.1).abs() < 1e-9 && why[0].people == 2, "{why:?}");
         assert_eq!(why[0].change, "iw=40");
         assert!(why[1].holds_back && why[1].people == 1, "{why:?}");
-        // One person has a number divisible by ten, and a cause was found.
+        // Only one person has a number divisible by ten, and a cause was found for that person.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 
@@ -525,7 +531,7 @@ mod tests {
         ] {
             assert_eq!(outcome(one), 4, "{one:?}");
         }
-        // The contestant with the smallest mean does not always win run by run.
+        // The contestant with the smallest mean time is not always the one that the verdicts of the pairs call faster.
         assert_eq!(outcome([Less, More, More]), 4);
     }
 
@@ -552,7 +558,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_that_of_wilson() {
-        // 10 of 100: 5.5 to 17.4 percent.
+        // For 10 of 100 people, the interval is 5.5 to 17.4 percent.
         let [low, high] = Share { count: 10, of: 100 }.interval();
         assert!((low - 0.0552).abs() < 1e-3 && (high - 0.1744).abs() < 1e-3, "{low} {high}");
         assert_eq!(Share { count: 0, of: 10 }.interval()[0], 0.0);

@@ -1,10 +1,10 @@
-//! People for the tests of the text and the page.
+//! People for the tests of the text and the HTML page.
 
 use super::Tally;
 use super::tally::{Group, NamedCause};
 use crate::results::Verdict;
 
-/// Returns three people in two regions.
+/// Returns the results of three people in two regions.
 pub fn three() -> Tally {
     let mut tally = Tally::default();
     let place = |region: &str| Group::new("", region, "fixed", if region == "Africa" { "2%" } else { "0%" });

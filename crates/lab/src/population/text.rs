@@ -1,21 +1,21 @@
-//! The results of a population as text: for which share of people each contestant is fastest, where, by how much, and
-//! why.
+//! Formats the results of a population as text: which contestant is fastest for which share of people, where, by how
+//! much, and why.
 
 use super::tally::{Group, LOSSES, Share, Shares, Tally, Why};
 use crate::stats::summary::quantile;
 use std::fmt::Write;
 
-/// The most causes that are printed.
+/// The maximum number of causes that are printed.
 const MOST_CAUSES: usize = 12;
 
-/// Nothing is printed about regions with fewer people.
+/// The minimum number of people in a region about which results are printed.
 pub(super) const FEW: usize = 30;
 
-/// The meaning of the terms.
+/// The explanation of the terms in the results.
 pub(super) const TERMS: &str = "soonest: by 3 % or more over each other, and beyond chance (95 %); level: within 3 %; undecided: \
                                 page loads too few to tell";
 
-/// Formats all results.
+/// Formats all results of a population.
 #[must_use]
 pub fn render(tally: &Tally) -> String {
     let mut out = String::new();
@@ -37,8 +37,8 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// Formats the sentence about all people: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over all
-/// others; for 37 % the first are level, for 10 % it is undecided.`
+/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over
+/// all others; for 37 % the first are level, for 10 % it is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.soonest[at].count));
@@ -93,7 +93,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     out.push('\n');
 }
 
-/// Compares each contestant with each earlier one.
+/// Formats a comparison of each contestant with each earlier one.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(12, tally.names()) * 2 + 4;
     let _ = writeln!(
@@ -116,7 +116,7 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Formats what each contestant would cost if everyone used it.
+/// Formats how much longer people would wait if everyone used the same contestant.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(24, tally.names());
     let _ = writeln!(
@@ -145,7 +145,8 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Returns the geometric mean of a contestant's cost for people in this loss class; `-` if there are none.
+/// Returns how much longer people in this loss class would wait with a contestant, as a geometric mean. Returns `-` if
+/// the class has no people.
 pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class: &str) -> String {
     let cost = tally.cost(contestant, |group| group.population == population && group.loss == class);
     if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }
@@ -181,7 +182,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// Formats one line for each cause.
+/// Formats each cause in one line.
 fn cause_lines(out: &mut String, causes: &[&Why]) {
     for why in causes.iter().take(MOST_CAUSES) {
         let pair = format!("{} over {}", why.winner, why.loser);
@@ -194,21 +195,21 @@ fn cause_lines(out: &mut String, causes: &[&Why]) {
     }
 }
 
-/// Returns the width of a column for names: `least`, or more for long names.
+/// Returns the width of a column for names: `least`, or more if a name is long.
 fn wide(least: usize, names: &[String]) -> usize {
     names.iter().map(|name| name.chars().count() + 2).fold(least, usize::max)
 }
 
-/// Returns the quantile `share` of sorted ratios, such as `x1.50`.
+/// Returns the quantile at `share` of sorted ratios as text, for example `x1.50`.
 pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
     let Some(ratio) = quantile(ratios, share) else { return "-".to_owned() };
-    // There is no interpolation between a number and infinity.
+    // Interpolating between a number and infinity gives no number, so a ratio of the list is used instead.
     let ratio = if ratio.is_nan() { ratios[(share * (ratios.len() - 1) as f64) as usize] } else { ratio };
     shown(ratio)
 }
 
-/// Formats a ratio such as `x1.50`. It is infinite if the load above the fraction line did not finish, and 0 if the one
-/// below did not.
+/// Formats the ratio of two times, for example `x1.50`. The ratio is infinite if the page load of the dividend did not
+/// finish, and 0 if the page load of the divisor did not finish.
 pub(super) fn shown(ratio: f64) -> String {
     match ratio {
         0.0 => "own not done".to_owned(),
@@ -217,7 +218,7 @@ pub(super) fn shown(ratio: f64) -> String {
     }
 }
 
-/// Formats for which share of people each contestant is fastest. Each column is a part of the people.
+/// Formats a table with the share of people for whom each contestant is fastest. Each column is a selection of people.
 fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shares)]) {
     let first = wide(24, names);
     let mut row = |name: &str, cell: &dyn Fn(&str, &Shares) -> String| {
@@ -241,7 +242,7 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
     }
 }
 
-/// Formats how the shares differ between populations: the influence of the assumptions.
+/// Formats how the shares differ between populations, which shows the influence of the assumptions.
 fn compared(out: &mut String, tally: &Tally) {
     let each = wide(14, tally.names());
     let _ = write!(out, "{:<28}", "soonest, of people");
@@ -259,7 +260,8 @@ fn compared(out: &mut String, tally: &Tally) {
     }
 }
 
-/// Formats the most common outcome, or several equally common ones: `http3 61 % (55-67) of 240`.
+/// Formats the most common outcome, or several outcomes if they are equally common. For example:
+/// `http3 61 % (55-67) of 240`.
 pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);
@@ -271,23 +273,23 @@ pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     format!("{most} {} ({low:.0}-{high:.0}) of {}", percent(share.value()), shares.people)
 }
 
-/// Returns the name of one of [`Shares::outcomes`].
+/// Returns the name of the outcome with this index in [`Shares::outcomes`].
 pub(super) fn outcome(names: &[String], at: usize) -> &str {
     names.get(at).map_or(if at == names.len() { "level" } else { "undecided" }, String::as_str)
 }
 
-/// Formats a share such as `38 % (36-40)`; `-` if there are no people.
+/// Formats a share with its interval, for example `38 % (36-40)`. Returns `-` if there are no people.
 pub(super) fn told(share: Share) -> String {
     if share.of == 0 {
         return "-".to_owned();
     }
     let [low, high] = share.interval();
-    // The interval of a small share has one more digit.
+    // The interval of a small share has an additional digit.
     let digits = usize::from(share.value() < 0.095);
     format!("{:.1} % ({:.digits$}-{:.digits$})", share.value() * 100.0, low * 100.0, high * 100.0)
 }
 
-/// `1 person`, `2 people`.
+/// Formats a number of people, for example `1 person` or `2 people`.
 pub(super) fn people(count: usize) -> String {
     if count == 1 { "1 person".to_owned() } else { format!("{count} people") }
 }

@@ -1,6 +1,8 @@
-//! Runs all runs of a plan, each in a world of its own. The result does not depend on the number of threads.
+//! Carries out all runs of a plan. Each run has a simulation of its own. The result does not depend on the number of
+//! threads.
 //!
-//! Worlds share nothing, so only the order of the results matters, and that is the order of the plan.
+//! Simulations share no state, so only the order of the results could depend on the threads. Results have the order of
+//! the plan.
 
 use super::one::{self, Scenario};
 use crate::causes;
@@ -13,40 +15,42 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Why a race gave no result.
+/// The reason why a race has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RaceError {
-    /// The race was asked to stop.
+    /// The caller set [`Options::stop`].
     #[error("interrupted")]
     Interrupted,
-    /// The plan cannot run in the world in which it was to run.
+    /// The plan cannot run in the simulated network, or in the emulated network, whichever was requested.
     #[error("{0}")]
     Plan(#[from] PlanError),
-    /// A run failed because of a bug of ours. The text says how to replay it.
+    /// A run failed because of a bug in this program. The text says how to repeat the run.
     #[error("{0}")]
     Run(String),
 }
 
-/// How a race is carried out.
+/// Options for carrying out a race.
 pub struct Options<'a> {
-    /// The number of threads that run worlds; at least 1.
+    /// The number of threads that carry out runs; at least 1.
     pub threads: usize,
-    /// Called after each run with the number of finished runs, from any thread.
+    /// Called after each run with the number of finished runs. Any thread may call it.
     pub progress: &'a (dyn Fn(usize) + Sync),
-    /// Set to end the race without a result.
+    /// The caller sets this to end the race without a result.
     pub stop: &'a AtomicBool,
 }
 
-/// Runs a scenario and returns one result for each contestant.
+/// A function that carries out a scenario and returns one result for each contestant. It also gets the index of the
+/// point.
 pub type Perform<'a> = dyn Fn(&Scenario<'_>, usize) -> Result<Vec<Run>, String> + Sync + 'a;
 
-/// Receives the outcome of a job when it is finished.
+/// The storage for the outcome of a job. It is empty until the job is finished.
 type Slot<T> = Mutex<Option<Result<T, String>>>;
 
-/// Runs the plan and searches for causes.
+/// Carries out all runs of the plan in the simulated network, and then searches for causes.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, when [`check`] rejects the plan, or when a run broke an internal invariant.
+/// [`RaceError`] when the race is stopped, when [`check`] rejects the plan, or when a run violates an internal
+/// invariant.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     check(plan)?;
     let mut race = race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
@@ -55,10 +59,10 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     Ok(race)
 }
 
-/// Runs several plans in one pool of threads, without a search for causes.
+/// Carries out the runs of several plans in one pool of threads. Does not search for causes.
 ///
 /// # Errors
-/// As [`race`].
+/// The same errors as [`race`].
 pub fn races(plans: &[&Plan], options: &Options<'_>) -> Result<Vec<Race>, RaceError> {
     for plan in plans {
         check(plan)?;
@@ -72,10 +76,10 @@ pub fn races(plans: &[&Plan], options: &Options<'_>) -> Result<Vec<Race>, RaceEr
     Ok(plans.iter().map(own).collect())
 }
 
-/// Checks that the plan can run in the virtual world.
+/// Checks that the plan can run in the simulated network.
 ///
 /// # Errors
-/// [`PlanError`] with the key that cannot.
+/// [`PlanError`] that names the key that the simulation does not support.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     if plan.world == World::Emulated {
         return Err(PlanError::at(
@@ -104,10 +108,11 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Runs the plan with `run` in worlds of this kind. `run` gets a scenario and the number of its point.
+/// Carries out all runs of the plan with the function `run`. `world` says whether they are simulated or emulated. `run`
+/// gets a scenario and the index of its point.
 ///
 /// # Errors
-/// As [`race`].
+/// The same errors as [`race`].
 pub fn race_in(
     world: World,
     plan: &Plan,
@@ -118,11 +123,11 @@ pub fn race_in(
     Ok(assemble(world, plan, results))
 }
 
-/// Runs every job with `run` and returns the results in the order of the jobs. A job is a point's number and a
-/// scenario.
+/// Carries out every job with the function `run`, and returns the results in the order of the jobs. A job consists of
+/// the index of a point and a scenario.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, or when a run broke an internal invariant.
+/// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn carry_out<T: Send>(
     jobs: &[(usize, Scenario<'_>)],
     options: &Options<'_>,
@@ -142,7 +147,7 @@ pub fn carry_out<T: Send>(
             }
             (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
             if broken {
-                // The first failure is reported, so the other jobs need not run.
+                // A race reports its first failure, so the jobs that have not started are skipped.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
         }
@@ -165,14 +170,14 @@ pub fn carry_out<T: Send>(
             Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
         }
     }
-    // A slot is left empty because another job failed. That failure is reported.
+    // Slots are empty only because an earlier job failed. The error of that job is reported.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
         None => Ok(results),
     }
 }
 
-/// Returns all runs of the plan in the order of its results: point, contestant, seed.
+/// Returns the jobs of a plan in the order of the results: by point, then by contestant, then by seed.
 fn jobs(plan: &Plan) -> Vec<(usize, Scenario<'_>)> {
     let mut jobs = Vec::with_capacity(plan.run_count());
     for point in 0..plan.points.len() {
@@ -204,7 +209,7 @@ fn perform<T>(
     }
 }
 
-/// Returns the scenario of one run of the plan.
+/// Returns the scenario of one run. `contestant` is `None` if all contestants share the network.
 #[must_use]
 pub fn scenario(plan: &Plan, point: usize, contestant: Option<usize>, seed: u64) -> Scenario<'_> {
     let contestants = match contestant {
@@ -231,7 +236,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             }
         }
         let messages = planned.workload.messages.is_some();
-        // The median run, which represents the others, is chosen by the metric of the workload.
+        // This metric decides which run is the median run, which represents the others.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
         let chance = planned.has_chance() || world == World::Emulated;
         let terms = Terms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
@@ -277,7 +282,8 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         .flat_map(|(i, p)| plan.expects.iter().filter_map(move |e| e.evaluate(i, p)));
     let mut draft = plan.draft.to_toml();
     if world == World::Emulated {
-        // The world is written into the plan, even if a caller chose it, so that the plan can be repeated.
+        // The caller may have chosen the emulated network. The plan in the result must say so, to make the race
+        // repeatable.
         draft.insert("world".to_owned(), "emulated".into());
     }
     Race {
@@ -291,7 +297,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
     }
 }
 
-/// Describes the network in one line, with other traffic and contestants on it.
+/// Describes the network in one line, including background traffic and the contestants that share the network.
 fn network(plan: &Plan, point: &PointPlan) -> String {
     let mut text = point.network.describe();
     if point.loss_by.is_iptables() {
@@ -317,14 +323,15 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     text
 }
 
-/// Returns how contestants that raced together shared the network, for each seed.
+/// Returns for each seed how the contestants shared the network, if they ran at the same time.
 fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
     let seeds = contestants.first().map_or(0, |contestant| contestant.runs.len());
     let runs = |index: usize| contestants.iter().filter_map(move |one| one.runs.get(index));
     (0..seeds).filter_map(|index| sharing::of(&runs(index).collect::<Vec<_>>())).collect()
 }
 
-/// Compares every contestant with each earlier one: with the first in every metric, with others in the decisive metric.
+/// Compares every contestant with each earlier one. The comparison with the first contestant covers all metrics, and
+/// the others only the decisive metric.
 fn comparisons(contestants: &[Contestant], decisive: &str, terms: Terms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (i, a) in contestants.iter().enumerate() {

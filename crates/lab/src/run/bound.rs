@@ -1,4 +1,5 @@
-//! The lower bound for a scenario: expresses its network and page in the terms of [`limit`](mod@crate::limit).
+//! Computes the lower bound for the page time of a scenario. Converts its network and page for
+//! [`limit`](mod@crate::limit).
 
 use crate::limit::{self, Capacity, Item};
 use crate::plan::{Network, Workload};
@@ -7,30 +8,31 @@ use anabranch_base::{BitRate, Instant};
 use anabranch_link::trace::OPPORTUNITY_BYTES;
 use anabranch_link::{DirectionSpec, LinkSpec};
 
-/// Returns the time before which no contestant can finish, or `None` if the capacity is never sufficient.
+/// Returns the earliest time in nanoseconds at which any contestant can finish, or `None` if the network never carries
+/// all data.
 #[must_use]
 pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
     let side = |pick: fn(&LinkSpec) -> &DirectionSpec| limit::Direction {
         paths: network.paths.iter().map(|path| capacity(pick(path))).collect(),
-        // Jitter can shorten the delay, and a packet that overtakes others may arrive without any delay.
+        // Jitter can shorten the delay of a packet. A packet that the link reorders may arrive without any delay.
         delay_ns: network.paths.iter().map(|path| shortest(pick(path))).min().unwrap_or(0),
     };
     limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns
 }
 
-/// Returns the objects of a page as items, for a contestant whose connections have `streams` streams. In HTTP/2 and
-/// HTTP/3 heads are compressed, and frame headers have `frame` bytes.
+/// Returns the objects of a page as items for the bound. `streams` is the number of streams of a connection. `frame` is
+/// the size of a frame header in bytes, if the contestant uses HTTP/2 or HTTP/3.
 #[must_use]
 pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
-        // In open loop each object is requested at its own time, independently of the others.
+        // If objects are requested at fixed times, each one is requested at its own time, independently of the others.
         let (initiator, think_ns) = match issued.as_ref().and_then(|times| times.get(index)) {
             Some(at) => (None, nanos(*at)),
             None => (object.initiator, think),
         };
-        // The only known size of a compressed head is that of its frame header.
+        // HTTP/2 and HTTP/3 compress heads. The only certain part of a compressed head is its frame header.
         let (request, response) = match frame {
             None => (object.request_head, object.response()),
             Some(frame) => (frame, object.body + frame),
@@ -45,12 +47,13 @@ fn shortest(side: &DirectionSpec) -> u64 {
     nanos(side.delay).saturating_sub(nanos(side.jitter)).saturating_sub(lead)
 }
 
-/// Returns the rate left for payload when every packet is as large as possible, which minimises the overhead.
+/// Returns the rate that remains for payload if every packet has the maximum size, which minimises the overhead.
 fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
-    // In bits times 10⁹, as the serializer counts.
+    // Converts bytes to bits times 10⁹, the unit in which the link's serializer counts.
     let bits = |bytes: u64| u128::from(bytes) * 8_000_000_000;
-    // A packet may begin before a change and send all its bits after it. Its per-packet time is then not counted.
+    // If the rate changes, a packet may begin before the change and send all its bits after it. The time per packet is
+    // not counted in that case, so that the result remains a bound.
     let steady = side.rate.changes().is_empty() && side.outages.is_empty();
     let time = if steady { rate * u128::from(nanos(side.packet_time)) } else { 0 };
     let mtu = u64::from(side.mtu);

@@ -1,4 +1,4 @@
-//! Runs one contestant in its world: its servers and its client, and records what they do.
+//! Runs a contestant in the simulated network: starts its servers and its client, and records their events.
 
 use super::host;
 use super::topology::ContestantHosts;
@@ -18,29 +18,30 @@ use anabranch_world::{Detach, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// The port that servers listen on. It is not 80, because dissectors take each DATA chunk from there for a whole
-/// message.
+/// The port on which servers listen. It is not 80, because protocol analysers take each DATA chunk from port 80 for a
+/// whole message.
 pub const PORT: u16 = 8000;
-/// The number of connections that may wait to be accepted.
+/// The maximum number of connections that wait to be accepted.
 pub const BACKLOG: u32 = 4096;
-/// The size of the server's writes in a bulk transfer, unless set or limited by the contestant's send buffer.
+/// The size in bytes of the server's writes in a bulk transfer. The plan may set another size, and the contestant's
+/// send buffer may limit it.
 const MESSAGE_SIZE: u64 = 64 * 1024;
 
-/// A running contestant.
+/// A contestant that is running in the simulated network.
 pub struct Contest {
     /// The transport of the contestant's client.
     pub client: Rc<dyn Host>,
     /// The transports of the contestant's servers.
     pub servers: Vec<Rc<dyn Host>>,
-    /// Both ends of its TLS or DTLS.
+    /// The configurations of the contestant's TLS or DTLS, for client and server.
     pub pairs: Pairs,
-    /// Records what the client and the servers do.
+    /// The recorder of the events of the client and the servers.
     pub recorder: Recorder,
-    /// The client's task, which returns its outcome.
+    /// The client's task. It returns the outcome when the client has finished.
     pub task: Task<Outcome>,
 }
 
-/// What a client fetches, and how.
+/// The data that a client requests, and how it requests the data.
 #[derive(Clone)]
 pub struct Job {
     page: Rc<anabranch_http::page::Page>,
@@ -50,10 +51,10 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts. `logs`: log its connections, if its transport has a log format.
+/// Starts a contestant on its hosts. `logs` asks for logs of its connections, if its transport has a log format.
 ///
 /// # Errors
-/// One line with the error of the world.
+/// One line with the error of the simulation.
 pub async fn start(
     network: &Network,
     lane: &ContestantHosts,
@@ -89,10 +90,10 @@ pub async fn start(
     Ok(Contest { client, servers, pairs, recorder, task })
 }
 
-/// Starts background traffic on its hosts: endless downloads.
+/// Starts background traffic, which consists of endless downloads, on its hosts.
 ///
 /// # Errors
-/// One line with the error of the world.
+/// One line with the error of the simulation.
 pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross) -> Result<(), String> {
     let protocol = cross.transport.in_simulation().ok_or("a virtual host has no kernel")?;
     let (Some(node), Some(address)) =
@@ -138,7 +139,7 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
     Ok(())
 }
 
-/// Returns the bulk transfer of a workload, if it is one.
+/// Returns the bulk transfer of a workload, or `None` if the workload consists of a page or of messages.
 #[must_use]
 pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) -> Option<Bulk> {
     let size = workload.bulk.filter(|_| workload.messages.is_none())?;
@@ -146,17 +147,17 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        // A connection that carries nothing would be an object that is delivered before it begins.
+        // Every connection must carry at least one byte. Without data, its object would be delivered before it begins.
         connections: policy.connections.min(BACKLOG as usize).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
     })
 }
 
-/// Returns the messages of a workload, if it consists of messages.
+/// Returns the messages of a workload, or `None` if the workload consists of a page or of a bulk transfer alone.
 fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) -> Option<Messages> {
     let flow = workload.messages?;
-    // Leaves space for the frame around each write.
+    // Leaves space for the frame header around each write.
     let largest = contestant.engine.largest_message().unwrap_or(u64::MAX).saturating_sub(64);
     Some(Messages {
         interval: flow.interval,
@@ -170,7 +171,7 @@ fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     })
 }
 
-/// Returns how a contestant's client fetches a workload.
+/// Returns the rules by which a contestant's client requests the objects of a workload.
 ///
 /// # Errors
 /// One line when the contestant's keys contradict the workload.
@@ -183,13 +184,13 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         deadline: Some(workload.deadline),
         preconnect: workload.preconnect,
         keep_origins: workload.keep_origins,
-        // If arrivals are sized to fill a connection, requests are not spread over connections.
+        // If each arrival brings as many objects as a connection has streams, the requests stay on one connection.
         spread: policy.spread && !workload.arrivals_of_connections,
         ..policy
     })
 }
 
-/// Returns what the client of a contestant fetches, and how.
+/// Returns the data that the client of a contestant requests, and how it requests the data.
 ///
 /// # Errors
 /// One line when the contestant's keys contradict the workload.
@@ -214,7 +215,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
     })
 }
 
-/// Serves the job for as long as the world runs.
+/// Starts the server of the job, which runs until the simulation or emulation ends.
 pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: Recorder) {
     let here = world.clone();
     if job.bulk.is_some() {
@@ -234,7 +235,7 @@ pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: 
         .detach();
 }
 
-/// Fetches the job.
+/// Starts the client of the job.
 pub fn load<W: World, C: Connector>(
     world: W,
     connector: C,
@@ -251,5 +252,5 @@ pub fn load<W: World, C: Connector>(
     })
 }
 
-/// More bytes than any run can carry.
+/// A number of bytes that no run can carry, for endless downloads.
 const ENDLESS: u64 = 1 << 50;

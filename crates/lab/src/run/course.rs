@@ -1,5 +1,5 @@
-//! Data for drawings that the packets of a run do not show: congestion windows from the sender's trace, and losses and
-//! queueing times from the records of the links.
+//! Data for drawings that the packets of a run do not show. Congestion windows come from the sender's trace. Losses and
+//! queueing delays come from the records of the links.
 
 use super::topology::Built;
 use crate::capture::views::{Course, Loss};
@@ -10,10 +10,11 @@ use anabranch_sim::{Fate, Passage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// A packet of one host that arrived: arrival time, path, bytes, time in transit.
+/// A packet of one host that arrived at the end of a link: arrival time, path, size in bytes, time in transit.
 type Transit = (u64, usize, u32, u64);
 
-/// Returns the course of the host with these addresses and this trace, with at most `most` entries of each kind.
+/// Returns the data about the host with these addresses. `trace` is the trace of its engine. Each list in the result
+/// has at most `most` entries.
 #[must_use]
 pub fn of(
     built: &Built,
@@ -48,15 +49,15 @@ pub fn of(
             }
         }
     }
-    // A loss on the wire is recorded before the time at which it happens.
+    // A link records a loss before the time at which the loss happens, so the records must be sorted.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);
     Course { windows, lost, waits: waits(&transits, built.paths.len()) }
 }
 
-/// Returns how much longer each packet took than the fastest of its size. The smallest times of a path grow linearly
-/// from its smallest to its largest packets, as long as the path has one rate.
+/// Returns for each packet how much longer it took than the fastest packet of its size. That minimum is assumed to be a
+/// linear function of the size, which is right as long as the rate of the path does not change.
 fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
     let line = |path: usize| -> [(f64, f64); 2] {
         let own = || transits.iter().filter(|transit| transit.1 == path);
@@ -81,7 +82,7 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // 40 bytes take 10, and 1,440 bytes take 150: 0.1 a byte.
+        // A packet of 40 bytes takes 10 and one of 1,440 bytes takes 150, so each additional byte takes 0.1.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

@@ -1,20 +1,21 @@
-//! The effect of a path failure on the service, as three times. Each counts from the first failure of a path:
+//! The effect of a path failure on the service, as three durations. Each begins with the first failure of a path:
 //!
-//! - **declared**: until the sender of the data declared that path failed (RFC 9260 §8.2);
-//! - **next data**: until the first data arrived that was sent after the failure;
-//! - **restored**: until the service was restored: until the application again received data at half or more of the
-//!   previous rate, for a second.
+//! - **declared**: the time until the sender of the data declared that path failed (RFC 9260 §8.2);
+//! - **next data**: the time until the first data arrived that was sent after the failure;
+//! - **restored**: the time until the service was restored: the application again received data at half the previous rate
+//!   or more, for a second.
 //!
-//! This module computes the first and the last of them. The first data says little about the service: it may be a
-//! single packet per timeout.
+//! This module computes *declared* and *restored*. *Next data* says little about the service, because that data may be
+//! a single packet that is sent after a timeout.
 
 use crate::results::{BUCKET_NS, PathEvent, PathState, Side};
 
-/// The number of buckets in a second.
+/// The number of buckets in a second. The results count bytes in buckets of time.
 const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
 
-/// Returns the time from the failure of a path (its number, and when in nanoseconds) until the server declared it
-/// failed. Returns `None` if it never did. The server sends the data, so what the client detects does not matter.
+/// Returns the time from the failure of a path until the server declared the path failed, or `None` if it never did.
+/// The failure is given by the number of the path and the time in nanoseconds. Declarations of the client do not count,
+/// because the server sends the data.
 #[must_use]
 pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64> {
     let is_it = |e: &&PathEvent| {
@@ -23,19 +24,20 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
     events.iter().find(is_it).map(|e| e.at_ns - failed)
 }
 
-/// Returns the time from the failure until the service was restored. Returns `None` if it never was, or if there was no
-/// service before.
+/// Returns the time from the failure until the service was restored. Returns `None` if the service was never restored,
+/// or if no data was received before the failure.
 ///
-/// `read` is the number of bytes that the application received in each bucket. `next` is the time from the failure to
-/// the first new data. `end` is when the last byte was delivered, if all were. All times count from the start of
-/// `read`.
+/// `read` has the number of bytes that the application received in each bucket. `failed` is the time of the failure.
+/// `next` is the time from the failure to the arrival of the first new data. `end` is the time when the last byte was
+/// delivered, if all bytes were. `failed` and `end` count from the start of `read`.
 ///
-/// The previous rate is that of the last second of whole buckets before the failure, without the time before the first
-/// data. The service is restored with the first bucket that has data and begins a second whose data reach half that
-/// rate. Buckets before the first new data do not count. A bucket counts for at most the largest bucket before the
-/// failure: data that had piled up behind a gap and arrives at once is no rate. If the transfer ends within that
-/// second, the time to its end is used instead. It does not matter which path carries the data: a path that comes back
-/// also restores the service.
+/// The previous rate is measured over the last second of whole buckets before the failure, without the time before the
+/// first data. The service is restored at the first bucket with data that begins a second in which half that rate is
+/// reached. Buckets before the first new data do not count.
+///
+/// A bucket counts for at most the largest bucket before the failure. Data that was held back behind a gap and is
+/// delivered at once would otherwise look like a high rate. If the transfer ends within the second, the time to its end
+/// is used instead. Data of all paths counts, so a failed path that works again also restores the service.
 #[must_use]
 pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
     let bucket = |at: u64| (at / BUCKET_NS) as usize;
@@ -63,7 +65,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 100 bytes in each bucket for two seconds, a failure at 2 s, and then `after`.
+    /// Calls [`restored`] for a transfer with 100 bytes in each bucket for two seconds, a failure at 2 s, and then the
+    /// buckets `after`.
     fn after(after: &[u64], next_ms: u64, end_ms: Option<u64>) -> Option<u64> {
         let read: Vec<u64> = [100; 20].iter().chain(after).copied().collect();
         restored(&read, 2_000 * MS, Some(next_ms * MS), end_ms.map(|ms| ms * MS)).map(|ns| ns / MS)
@@ -80,10 +83,10 @@ mod tests {
             Some(1_200)
         );
         assert_eq!(after(&silence(10, &[100; 4]), 1_030, None), None, "for 0.4 s");
-        // One packet per timeout, then queued data that arrives at once, then the service.
+        // First one packet after each timeout, then queued data that is delivered at once, then the restored service.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
-        // The bursts of a long round trip are a rate, too.
+        // With a long round-trip time, data arrives in bursts, which also count as a rate.
         assert_eq!(after(&silence(5, &[100, 0, 100, 0, 100, 0, 100, 0, 100, 0]), 530, None), Some(530));
     }
 
@@ -101,7 +104,7 @@ mod tests {
         assert_eq!(restored(&[], 0, Some(1), None), None);
         assert_eq!(restored(&[0, 0, 5, 5], 150 * MS, Some(60 * MS), Some(400 * MS)), None, "no data before");
         assert_eq!(restored(&[5; 40], 1_000 * MS, None, None), None, "no data after");
-        // A transfer that began 0.3 s before the failure: its rate is that since its first data.
+        // If the transfer began 0.3 s before the failure, the previous rate is measured from its first data.
         let young = [&[0, 0, 0, 100, 100, 100][..], &[0; 5], &[60; 10]].concat();
         assert_eq!(restored(&young, 600 * MS, Some(510 * MS), None), Some(510 * MS));
         assert_eq!(restored(&[7; 3], u64::MAX / 2, Some(1), Some(1)), None);

@@ -1,11 +1,14 @@
-//! Moves clients: changes of the network that decide which links work and which addresses hosts have.
+//! Moves clients from one network to another. Changes in the simulation decide which links work and which addresses
+//! hosts have.
 //!
-//! A contestant that tells its peers its addresses, or opens new connections, gets an address of the new network when
-//! the client detects it. New connections use that address, and the old address disappears with the old network. Any
-//! other contestant keeps its one address. Mobile IP delivers its packets in the new network after detection and
-//! registration, in both directions at the same time. The additional delay of Mobile IP is on the link between the
-//! client and the second network, towards the client. If a tunnel adds bytes, the run has a different second network
-//! (see `one`).
+//! Some contestants tell their peers new addresses or open new connections. Their client gets an address of the new
+//! network when it detects that network, and new connections use the address. The old address disappears with the old
+//! network.
+//!
+//! Any other contestant keeps its only address. Mobile IP delivers its packets in the new network after detection and
+//! registration, in both directions from the same time on. The additional delay of Mobile IP is on the link between the
+//! client and the second network, in the direction to the client. If the tunnel adds bytes, the run uses a different
+//! second network (see `one`).
 
 use super::topology::Built;
 use crate::plan::Handover;
@@ -16,17 +19,18 @@ use anabranch_link::SpecError;
 use anabranch_link::spec::LossSpec;
 use anabranch_sim::Change;
 
-/// Draws when a client leaves its network, for a load that takes `span`.
+/// Draws the time at which a client leaves its network. `span` is the duration of the load.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
 }
 
-/// Schedules the moves of all clients up to `until`. Clients that leave at a random moment stay where they are. `moves`
-/// says for each lane whether it uses the addresses of its current network. `seed` decides when routers are detected.
+/// Schedules the moves of all clients until `until`. Clients that leave at a random moment are not moved here. `moves`
+/// says for each lane whether its client uses the addresses of its current network. `seed` decides when routers are
+/// detected.
 ///
 /// # Errors
-/// One line when the network rejects a change.
+/// One line when the simulated network rejects a change.
 pub fn prepare(
     built: &Built,
     moves: &[bool],
@@ -44,7 +48,7 @@ pub fn prepare(
     Ok(())
 }
 
-/// Returns the changes in order of time. `None` means before the run.
+/// Returns the changes in order of time. The time `None` stands for the time before the run.
 fn changes(
     built: &Built,
     moves: &[bool],
@@ -53,7 +57,7 @@ fn changes(
     seed: u64,
 ) -> Vec<(Option<Instant>, Change)> {
     let mut heard = Rng::new(seed).fork("advertisement");
-    // The link between a client and the network of a path, with this loss.
+    // Returns the link between a client and the network of a path, with this loss.
     let radio = |path: usize, moves: bool, loss: Ratio| {
         let mut spec = built.access.clone();
         if loss > Ratio::ZERO {
@@ -64,12 +68,12 @@ fn changes(
         }
         Box::new(spec)
     };
-    // The edge loss in the middle of a step.
+    // Returns the edge loss in the middle of a step.
     let in_step = |step: u64| {
         let parts = handover.edge_loss.parts() * (2 * step + 1) / (2 * EDGE_STEPS);
         Ratio::new(parts, Ratio::ONE.parts()).unwrap_or(Ratio::ZERO)
     };
-    // Times are in nanoseconds of the run. Changes before its start are already in effect.
+    // Times are in nanoseconds since the start of the run. Changes with a negative time take effect before the start.
     let mut due: Vec<(i128, Change)> = Vec::new();
     let span = |span: Duration| i128::from(nanos(span));
     for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
@@ -80,12 +84,13 @@ fn changes(
         due.push((i128::MIN, Change::RemoveAddress(lane.client.interface(1), lane.client_addresses[1])));
         for (path, address) in lane.client_addresses.iter().enumerate() {
             if *moves {
-                // Packets to a removed address are still routed to its network.
+                // Packets to an address that was removed must still be routed to the network of that address.
                 built.network.route(*address, 32, built.towards[path]);
             }
         }
     }
-    // The network that is left, and when. The other network reaches the client from `enters` on.
+    // `old` is the network that the client leaves, and `next` the time when it leaves. The other network reaches the
+    // client from the time `enters` on.
     let (mut old, mut next) = (
         0,
         match handover.leaves {
@@ -96,7 +101,7 @@ fn changes(
     while let Some(at) = next {
         let new = 1 - old;
         let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
-        // All contestants receive the same advertisement.
+        // All contestants receive the same advertisement, so the wait is drawn once.
         let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
         let known = enters + wait + span(handover.detection);
         for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
@@ -121,8 +126,8 @@ fn changes(
             }
             let addresses = &lane.client_addresses;
             if stays.is_none_or(|stays| known < stays) {
-                // New connections begin in the new network: nobody would request again what they began with in the old
-                // one.
+                // New connections must use the new network. Requests on a connection over the old network would be lost
+                // with that network, and the client would not repeat them.
                 due.push((known, Change::Prefer(interface(new))));
                 due.push((known, Change::AddAddress(interface(new), addresses[new])));
             }
@@ -130,7 +135,7 @@ fn changes(
         }
         (old, next) = (new, stays.filter(|stays| *stays < span(until)));
     }
-    // The sort is stable, so changes at the same time keep this order.
+    // The sort is stable, so changes at the same time keep the order in which they were added.
     due.sort_by_key(|(at, _)| *at);
     let instant = |at: i128| u64::try_from(at).ok().filter(|at| *at > 0).map(Instant::from_nanos);
     due.into_iter().map(|(at, change)| (instant(at), change)).collect()
@@ -151,8 +156,9 @@ mod tests {
 
     const OWD: u64 = 20;
 
-    /// Sends one packet a millisecond for three seconds: from the client, and to its first and its second address.
-    /// Returns when those packets were sent that arrive. The client leaves its network at 1 s.
+    /// Simulates a client that leaves its network at 1 s. For three seconds, a packet is sent every millisecond from
+    /// the client, to its first address, and to its second address. Returns the times in milliseconds at which the
+    /// packets that arrived were sent.
     fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
@@ -214,7 +220,7 @@ mod tests {
         arrived
     }
 
-    /// Returns the missing milliseconds as ranges.
+    /// Returns the milliseconds that are missing in `arrived`, as ranges.
     fn missing(arrived: &[u64]) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut next = 0;
@@ -229,7 +235,8 @@ mod tests {
 
     #[test]
     fn who_keeps_its_address_is_without_a_network_for_what_is_left_of_the_delay() {
-        // Overlap, speed, detection, registration; then the time during which packets from the client are lost.
+        // Each row has overlap, speed, detection and registration. Then comes the period in which packets from the
+        // client are lost.
         for (keys, outage) in [
             (["0m", "1m/s", "200ms", "100ms"], Some((1_000, 1_300))),
             (["1m", "10m/s", "200ms", "100ms"], Some((1_000, 1_200))),
@@ -242,7 +249,7 @@ mod tests {
             let keys: Vec<_> = names.into_iter().zip(keys).collect();
             let [from, to, other] = arrive(false, &keys);
             assert_eq!(missing(&from), outage.into_iter().collect::<Vec<_>>(), "{keys:?}: from the client");
-            // Packets in flight to the old network when it ends are lost, too.
+            // Packets on their way to the old network when the client leaves are lost, too.
             let lost = match outage {
                 Some((begin, end)) => vec![(begin - OWD, end)],
                 None if keys[0].1 == "3m" => vec![(1_000 - OWD, 1_000)],
@@ -259,7 +266,7 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The new address exists from 1 s - 0.5 s + 0.2 s on, and packets in flight at that time reach it.
+        // The new address exists from 1 s - 0.5 s + 0.2 s on. Packets to it that are in flight at that time arrive.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 
@@ -283,7 +290,7 @@ mod tests {
         let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
         let [from, to, _] = arrive(false, &stretched);
         assert_eq!(missing(&from), []);
-        // Delivery starts at 1 s: packets in flight are lost, and packets sent then arrive 30 ms later.
+        // Packets reach the client from 1 s on. Packets in flight at 1 s are lost, and later packets take 30 ms longer.
         assert_eq!(missing(&to), [(1_000 - OWD, 1_030)]);
         let [_, _, other] = arrive(true, &stretched);
         assert_eq!(missing(&other), [(0, 900 - OWD)], "who has the new address has no home agent");
@@ -292,14 +299,15 @@ mod tests {
     #[test]
     fn loss_grows_towards_the_edge_and_falls_behind_it() {
         let keys = [("overlap", "10m"), ("speed", "10m/s"), ("detection", "500ms"), ("edge-loss", "60%")];
-        // Both networks reach the client from 0.5 s to 1.5 s.
+        // With these keys, both networks reach the client from 0.5 s to 1.5 s.
         let keys: Vec<_> = keys.into_iter().chain([("handover", "1500ms"), ("registration", "0s")]).collect();
         let [from, ..] = arrive(false, &keys);
         let lost = |from_ms: u64, to_ms: u64| {
             missing(&from).iter().map(|(a, b)| b.min(&to_ms).saturating_sub(*a.max(&from_ms))).sum::<u64>()
         };
         assert_eq!((lost(0, 500), lost(1_500, 3_000)), (0, 0));
-        // In the old network until 1 s, loss grows to half of 60 %. From then on, it falls in the new network.
+        // The client uses the old network until 1 s, while its loss grows to half of 60 %. Then it uses the new
+        // network, whose loss falls.
         let quarters = [lost(500, 750), lost(750, 1_000), lost(1_000, 1_250), lost(1_250, 1_500)];
         for (lost, share) in quarters.into_iter().zip([7.5, 22.5, 22.5, 7.5]) {
             let (mean, spread) = (2.5 * share, 4.0 * (2.5 * share * (1.0 - share / 100.0_f64)).sqrt());

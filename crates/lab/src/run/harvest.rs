@@ -1,4 +1,4 @@
-//! Turns what was recorded in a world into a [`Run`].
+//! Turns the records of a simulated run into a [`Run`], the result of one contestant.
 
 use super::contest::{self, Contest};
 use super::topology::{Built, ContestantHosts};
@@ -21,19 +21,19 @@ use std::net::IpAddr;
 /// The name of an object, and the size of its body in bytes.
 pub type Named = (String, u64);
 
-/// The traces of a contestant's engines.
+/// The traces that the engines of a contestant recorded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Traces {
-    /// The trace of the client.
+    /// The trace of the client's engine.
     pub client: Vec<TraceRecord>,
-    /// The traces of the servers, in order.
+    /// The traces of the servers' engines, in the order of the servers.
     pub servers: Vec<Vec<TraceRecord>>,
-    /// The records of the layers between the engines and the application.
+    /// The records of the layers between the engines and the application, for example TLS.
     pub records: Records,
 }
 
 impl Traces {
-    /// Takes the traces from the engines.
+    /// Takes the traces out of the contestant's engines.
     pub fn of(contest: &Contest) -> Self {
         let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
         let mut records = Records { up: contest.client.take_placement(), ..Records::default() };
@@ -42,10 +42,10 @@ impl Traces {
     }
 }
 
-/// Returns the run of one contestant.
+/// Returns the result of one contestant.
 ///
 /// # Errors
-/// One line when the contestant contradicts the workload. Plans are checked for this before any run.
+/// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
 pub fn run(
     built: &Built,
     lane: &ContestantHosts,
@@ -54,14 +54,14 @@ pub fn run(
     (passages, traces): (&[Passage], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
-    // The settings in a result must be those that the engines used.
+    // The result must show the settings that the engines really used.
     for host in std::iter::once(&contest.client).chain(&contest.servers) {
         let other = host.settings().is_some_and(|settings| !settings.same(&*contestant.engine));
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();
     let Traces { client, servers, records } = traces;
-    // Connections are identified by the client's port, for all servers.
+    // The client's port identifies a connection, for all servers. So the traces of the servers can be merged.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
     let why = attribution::attribute(&record, &client, &served, &records);
@@ -123,8 +123,8 @@ pub fn run(
     })
 }
 
-/// Returns the objects of a point for a contestant in the order of the page, and the same objects as items of the
-/// limit.
+/// Returns the names and sizes of the objects that a contestant requests at a point, in the order of the page. Also
+/// returns these objects in the form from which the lower bound of the page time is computed.
 pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Named>, Vec<Item>), String> {
     let workload = &point.workload;
     let policy = contest::policy_of(contestant, workload)?;
@@ -133,15 +133,15 @@ pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Nam
         return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
     };
     let count = bulk.connections.max(1) as u64;
-    // The same division as in the transfer: the first connections get one more byte each until the remainder is used
-    // up.
+    // The transfer divides the bytes in the same way: if they do not divide evenly, the first connections carry one
+    // byte more than the others.
     let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
     let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
     let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });
     Ok(((0..count).map(|i| (name(i), share(i))).collect(), items.collect()))
 }
 
-/// Makes an object from its record.
+/// Makes the result of an object from its record.
 pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attributed>) -> Object {
     let nothing = ObjectRecord::default();
     let seen = seen.unwrap_or(&nothing);
@@ -167,7 +167,7 @@ pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Att
     }
 }
 
-/// Returns the number of packets that carried a retransmission for one of these reasons.
+/// Returns the number of packets that carried a retransmission whose reason is accepted by `reason`.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {
@@ -179,7 +179,7 @@ pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) 
     trace.iter().filter_map(again).collect::<BTreeSet<u64>>().len() as u64
 }
 
-/// Returns the mean time from opening a connection until it is established.
+/// Returns the mean time from opening a connection to its establishment, or `None` if no connection was established.
 pub fn connect(record: &Record) -> Option<u64> {
     let spans: Vec<u64> = record
         .connections
@@ -189,7 +189,8 @@ pub fn connect(record: &Record) -> Option<u64> {
     (!spans.is_empty()).then(|| spans.iter().sum::<u64>() / spans.len() as u64)
 }
 
-/// Makes the event of a path whose state changed at a host. `index` is the path's number, from 0.
+/// Makes the event for a state change of a path that the host `by` noticed. `index` is the path's number, counted from
+/// 0.
 pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> PathEvent {
     PathEvent {
         path: index as u64 + 1,
@@ -204,9 +205,9 @@ pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> Pa
     }
 }
 
-/// Returns the state changes of paths at both hosts, in order of time.
+/// Returns the state changes of paths that both hosts noticed, in order of time.
 fn path_events(lane: &ContestantHosts, contest: &Contest) -> Vec<PathEvent> {
-    // A path is identified by the peer's address on it.
+    // The peer's address on a path identifies the path.
     let seen = |host: &dyn Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
         let event = |change: PathChange| {
             let index = peers.iter().find_map(|own| own.iter().position(|ip| *ip == change.address))?;
@@ -222,10 +223,10 @@ fn path_events(lane: &ContestantHosts, contest: &Contest) -> Vec<PathEvent> {
     events
 }
 
-/// Returns the time from the first path failure to the arrival of the first new data that was sent after it. Packets in
-/// flight when the path failed do not count, because they say nothing about the failover.
+/// Returns the time from the first path failure to the arrival of the first new data that was sent after the failure.
+/// Packets in flight when the path failed do not count, because they say nothing about the failover.
 fn next_data(failed: Instant, client: &[TraceRecord], servers: &[Vec<TraceRecord>]) -> Option<u64> {
-    // The packets of each connection that were sent after the failure.
+    // The packets that the servers sent after the failure, by connection.
     let sent_after = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, .. } if record.at > failed => Some((record.connection, *packet)),
         _ => None,

@@ -1,4 +1,4 @@
-//! Starts the transport of a contestant on a host.
+//! Starts the transport of a contestant on a simulated host.
 
 use crate::plan::Contestant;
 use crate::plan::contestant::Pairs;
@@ -12,11 +12,11 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Starts the contestant's transport on a virtual host, with TLS above or DTLS below it if `pairs` has ends for them. A
-/// `server` that uses UDP gets the well-known port.
+/// Starts the contestant's transport on a simulated host. Adds TLS above or DTLS below the transport if `pairs` has the
+/// configurations. A `server` that uses UDP listens on the well-known port.
 ///
 /// # Errors
-/// The error of the world.
+/// The error of the simulation.
 pub async fn start(
     world: SimWorld,
     contestant: &Contestant,
@@ -33,16 +33,16 @@ pub async fn start(
     Ok(host)
 }
 
-/// Returns the source of randomness and time for TLS on a virtual host.
+/// Returns the source of randomness and time for TLS and DTLS on a simulated host.
 pub fn surroundings(world: &SimWorld) -> Surroundings {
     let clock = world.clone();
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Makes the DTLS layer below the host's transport, if there is a pair of ends for it.
+/// Creates the DTLS layer below the host's transport, if `pairs` has DTLS configurations.
 ///
 /// # Errors
-/// One line that says why it cannot be made.
+/// One line that says why the layer cannot be created.
 pub fn layer<W: World>(
     world: &W,
     pairs: &Pairs,
@@ -54,10 +54,10 @@ pub fn layer<W: World>(
     Ok(Some(Rc::new(DtlsLayer::new(world.clone(), end, Some(anabranch_dtls::Pair::NAME)))))
 }
 
-/// Puts TLS above the host's transport, if there is a pair of ends for it.
+/// Adds TLS above the host's transport, if `pair` has the configurations.
 ///
 /// # Errors
-/// One line that says why it cannot be made.
+/// One line that says why TLS cannot be added.
 pub fn secured<W: World>(
     world: &W,
     host: Rc<dyn Host>,
@@ -69,8 +69,8 @@ pub fn secured<W: World>(
     Ok(Rc::new(TlsHost::new(world.clone(), host, ends.0, ends.1, Pair::NAME)?))
 }
 
-/// Returns how a contestant's host starts, and the pair of ends for a TLS layer above it. A transport with TLS inside
-/// gets the pair for its start instead.
+/// Returns the parameters with which a contestant's host starts, and the configurations for a TLS layer above it. A
+/// transport with TLS built in gets the configurations as a parameter instead.
 pub fn beginning<'a>(
     contestant: &Contestant,
     pair: Option<&'a Pair>,
@@ -82,7 +82,7 @@ pub fn beginning<'a>(
     let start = Start {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
         carrier: match contestant.dtls {
-            // The port on which decoders expect DTLS, not SCTP.
+            // A server listens on the UDP port on which protocol analysers expect DTLS, and not SCTP.
             Some(_) => Carrier::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
             None => contestant.transport.capabilities().carriers.choose(contestant.encapsulated, server),
         },
@@ -94,7 +94,7 @@ pub fn beginning<'a>(
     (start, pair.filter(|_| !within))
 }
 
-/// Returns a contestant's server at these addresses.
+/// Returns the addresses and ports of a contestant's server.
 pub fn server(contestant: &Contestant, addresses: &[IpAddr], port: u16) -> Server {
     let carried = match contestant.dtls {
         Some(_) => anabranch_dtls::PORT,

@@ -1,8 +1,9 @@
 //! Turns a plan into its results.
 //!
-//! [`one`] runs one world, and [`batch`] all worlds. [`topology`] is the network of a run, and `handover` changes it if
-//! clients move. `contest` runs a contestant on it. `harvest`, `traffic` and `course` turn records into results.
-//! `bound` computes the limit. [`live`] runs plans in real time.
+//! [`one`] carries out one simulated run, and [`batch`] all of them. [`topology`] builds the network of a run, and
+//! `handover` changes it if clients move. `contest` runs a contestant in it. `harvest`, `traffic` and `course` turn
+//! records into results. `bound` computes the lower bound. [`live`] carries out runs in an emulated network, in real
+//! time.
 
 pub mod batch;
 pub(crate) mod bound;

@@ -1,4 +1,4 @@
-//! One world: a network with its contestants, and a seed.
+//! Carries out one simulated run.
 
 use super::contest::{self, Contest};
 use super::harvest::{self, Traces};
@@ -17,54 +17,54 @@ use anabranch_world::World;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// What runs in one world.
+/// The parameters of a run: the network, the workload, the contestants, and the seed.
 #[derive(Clone, Debug)]
 pub struct Scenario<'a> {
-    /// Network and workload.
+    /// The network and the workload.
     pub point: &'a PointPlan,
-    /// The contestants that share the network; usually one.
+    /// The contestants that share the network. Usually there is only one.
     pub contestants: Vec<&'a Contestant>,
-    /// Background traffic.
+    /// The background traffic, if there is any.
     pub cross: Option<&'a Cross>,
-    /// The seed.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
-/// The packets of a host as they passed its interfaces.
+/// The packets that a host sent and received, with other data about them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
-    /// Index of the contestant in the scenario.
+    /// The index of the contestant in the scenario.
     pub contestant: usize,
-    /// The host: `client`, `server`, `server-2`, ….
+    /// The name of the host: `client`, `server`, `server-2`, ….
     pub host: String,
-    /// The pcapng file.
+    /// The content of a pcapng file with the packets.
     pub pcapng: Vec<u8>,
-    /// Data about the host's packets that the capture does not show.
+    /// Data about the host's packets that the file does not show.
     pub course: Course,
     /// The logs of the host's connections, if its transport has a log format.
     pub logs: Vec<ConnectionLog>,
 }
 
-/// The packets of a host in one run of a race. Kept for runs that cannot be repeated for a capture.
+/// The packets of a host in one run of a race. They are kept if the run cannot be repeated to make a capture.
 #[derive(Debug)]
 pub struct Kept {
-    /// The index of the point.
+    /// The index of the point in the plan.
     pub point: usize,
     /// The index of the contestant in the plan.
     pub contestant: usize,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// The host: `client` or `server`.
+    /// The name of the host: `client` or `server`.
     pub host: &'static str,
-    /// The pcapng file, which does not have a name yet.
+    /// A pcapng file with the packets. The file has no name in the file system yet.
     pub pcapng: File,
 }
 
 impl Kept {
-    /// Passes the file to `take`, piece by piece.
+    /// Passes the content of the file to `take`, piece by piece.
     ///
     /// # Errors
-    /// Errors of reading the file.
+    /// An error of reading the file. Errors of `take` are returned in the inner result.
     pub fn each<E>(&self, mut take: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
         let mut file = &self.pcapng;
         file.seek(SeekFrom::Start(0))?;
@@ -82,37 +82,37 @@ impl Kept {
     }
 }
 
-/// Runs a scenario and returns one result for each contestant.
+/// Carries out a run, and returns one result for each contestant.
 ///
 /// # Errors
-/// One line when the world cannot be built, or does not end.
+/// One line when the simulated network cannot be built, or when the run does not end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
     perform(scenario, false).map(|done| done.runs)
 }
 
-/// Runs a scenario and captures the packets of every host until the last connection has ended.
+/// Carries out a run, and captures the packets of every host until the last connection has ended.
 ///
 /// # Errors
-/// As [`run`].
+/// The same errors as [`run`].
 pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), String> {
     perform(scenario, true).map(|done| (done.runs, done.captures))
 }
 
-/// The outcome of a world.
+/// The outcome of a simulated run.
 struct Performed {
     runs: Vec<Run>,
     captures: Vec<Captured>,
-    /// The time until the last client was done.
+    /// The time until the last client had finished.
     took: Duration,
 }
 
-/// Runs a world, including the moves of its clients.
+/// Carries out a run. If clients leave their network at a random moment, first decides the moment.
 fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let Some(handover) = &scenario.point.network.handover else { return perform_once(scenario, capture) };
     let leaves = match (handover.leaves, handover.dwell) {
         (Leaves::At(_), _) => return perform_once(scenario, capture),
         (Leaves::Random, Some(dwell)) => dwell,
-        // At any moment of the load. Its duration is measured with the same load without a move.
+        // The client may leave at any moment of the load. The same load without a move measures how long it takes.
         (Leaves::Random, None) => perform_once(scenario, false)?.took,
     };
     let mut point = scenario.point.clone();
@@ -122,7 +122,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> 
     perform_once(&Scenario { point: &point, ..scenario.clone() }, capture)
 }
 
-/// Runs a world. Clients that leave at a random moment do not move.
+/// Carries out a run. Clients that leave at a random moment do not move.
 fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
@@ -134,7 +134,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let built = topology::build(network, lanes, servers, scenario.seed)?;
     let network = &built.network;
     if let Some(handover) = &point.network.handover {
-        // Background traffic uses Mobile IP.
+        // Background traffic keeps its address by Mobile IP.
         let moves: Vec<bool> = (0..lanes)
             .map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.changes_address()))
             .collect();
@@ -160,7 +160,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         }
         Ok::<_, String>((contests, fetched))
     };
-    // The clients keep the deadline themselves. This guards against bugs of ours.
+    // The clients end at the deadline themselves. This later limit only guards against bugs in this program.
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
     let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
@@ -183,7 +183,8 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let mut captures = Vec::new();
     let mut courses = courses.into_iter();
     if capture {
-        // Counters are read at the end of the page. A capture also shows how the connections close.
+        // The results are complete when the clients have finished. For a capture, the simulation continues until the
+        // connections have closed.
         let world = network.world(built.lanes[0].client);
         let rest = async {
             for contest in &contests {
@@ -214,13 +215,14 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     Ok(Performed { runs, captures, took })
 }
 
-/// Returns the network with Mobile IP's tunnel, if the only client's packets go through it.
+/// Returns the network with the effects of Mobile IP's tunnel. Returns `None` unless the packets of the only contestant
+/// go through the tunnel.
 fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> {
     let ([one], Some(handover)) = (contestants, &point.network.handover) else { return None };
     if handover.tunnel.0 == 0 || one.changes_address() {
         return None;
     }
-    // Checked earlier: with a tunnel, the network has a rate.
+    // Interpreting the plan has checked that a network with a tunnel has a rate, so this succeeds.
     let through = handover.through_the_tunnel(&point.network.paths[1]).ok()?;
     let mut network = point.network.clone();
     network.paths[1] = through;
@@ -236,8 +238,9 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
     }
 }
 
-/// The most windows, losses and waits that are kept of a host, which is as many as a drawing can show.
+/// The maximum number of congestion windows, losses and queueing delays that are kept for a host. A drawing cannot show
+/// more.
 pub const MOST_IN_COURSE: usize = 6_000;
 
-/// The longest time that a capture continues while connections close.
+/// The maximum time that a capture continues while connections close.
 const CLOSING: Duration = Duration::from_secs(10);

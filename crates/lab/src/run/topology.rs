@@ -1,10 +1,13 @@
-//! The virtual network of a run.
+//! Builds the simulated network of a run.
 //!
-//! One contestant with one server has two hosts and a link for each path. Each path has its own pair of interfaces and
-//! its own subnet. If several contestants or servers share the network (`together`, background traffic, one server per
-//! origin), each has hosts of its own. Every path then has two routers, joined by the path's link, and all hosts share
-//! the queues of that link and nothing else. If clients move, each path is a network behind one router, and servers
-//! have one address there.
+//! If there is one contestant with one server, the network has two hosts and a link for each path. Each path has its
+//! own pair of interfaces and its own subnet.
+//!
+//! If several contestants or servers share the network (`together`, background traffic, a server for each origin), each
+//! has hosts of its own. Every path then has two routers, which the path's link joins. All hosts share the queues of
+//! that link, and nothing else.
+//!
+//! If clients move, each path is a network behind a router, and servers have a single address there.
 
 use crate::plan::Network as Plan;
 use anabranch_link::spec::RateSpec;
@@ -12,10 +15,10 @@ use anabranch_link::{LinkSpec, SpecError};
 use anabranch_sim::{InterfaceId, LinkId, Network, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The largest number of paths, and of hosts on one side.
+/// The maximum number of paths, and of hosts on one side.
 pub const MAX: usize = 250;
 
-/// The hosts of one contestant.
+/// The simulated hosts of one contestant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ContestantHosts {
     /// The contestant's client.
@@ -28,27 +31,28 @@ pub struct ContestantHosts {
     pub server_addresses: Vec<Vec<IpAddr>>,
 }
 
-/// The network with its hosts.
+/// The simulated network of a run with its hosts and links.
 #[derive(Debug)]
 pub struct Built {
-    /// The network.
+    /// The simulated network.
     pub network: Network,
-    /// The contestants' hosts, in the order of the contestants.
+    /// The hosts of each contestant, in the order of the contestants. The hosts of background traffic come last.
     pub lanes: Vec<ContestantHosts>,
-    /// The links of the paths. Up is the direction from the clients to the servers.
+    /// The links of the paths. Their direction `up` leads from the clients to the servers.
     pub paths: Vec<LinkId>,
-    /// If clients move: the interfaces towards each path, on the router next to the servers.
+    /// If clients move: the interfaces to each path, on the router next to the servers.
     pub towards: Vec<InterfaceId>,
-    /// If clients move: the links between each contestant's client and the network of each path.
+    /// If clients move: for each contestant, the links between its client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,
-    /// The specification of such a link, which takes no time and loses nothing.
+    /// If clients move: the specification of a link between a client and a network. The link takes no time and loses
+    /// nothing.
     pub access: LinkSpec,
 }
 
-/// Builds the network of `plan` for `lanes` contestants with `servers` servers each.
+/// Builds the network of `plan` for `lanes` contestants, each with `servers` servers.
 ///
 /// # Errors
-/// One line when a link cannot be built, or there are too many hosts or paths.
+/// One line when a link cannot be built, or when there are too many hosts or paths.
 pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Built, String> {
     if plan.paths.len() > MAX || lanes.saturating_mul(servers) > MAX {
         return Err(format!("more than {MAX} paths or hosts on one side"));
@@ -86,7 +90,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             paths.push(network.link(near, out, spec).map_err(wrong)?);
             towards.push(out);
             for (lane, radios) in hosts.iter().zip(&mut radios) {
-                // Packets in flight to a client that has just moved are not sent back.
+                // The router routes all addresses of the client to this link. So packets in flight to a client that has
+                // moved are dropped, and not sent back.
                 let here = network.interface(near, &[]);
                 let client = lane.client.interface(index as u32);
                 radios.push(network.link(client, here, &access).map_err(wrong)?);
@@ -120,12 +125,13 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
     Ok(Built { network, lanes: hosts, paths, towards, radios, access: LinkSpec::default() })
 }
 
-/// Returns the addresses of a host. The third byte is the path's subnet, and the fourth the host.
+/// Returns the addresses of a host. The third byte of an address is the number of the path, and the fourth the number
+/// of the host.
 fn addresses(paths: usize, side: u8, host: usize) -> Vec<IpAddr> {
     (0..paths).map(|path| Ipv4Addr::new(10, side, path as u8 + 1, host as u8 + 1).into()).collect()
 }
 
-/// Makes a link between a host and its router that takes no time and loses nothing.
+/// Returns the specification of a link between a host and its router. The link takes no time and loses nothing.
 fn access(path: &LinkSpec) -> LinkSpec {
     let mut access = LinkSpec::default();
     let sides = [(&mut access.up, path.up.mtu), (&mut access.down, path.down.mtu)];
@@ -137,7 +143,7 @@ fn access(path: &LinkSpec) -> LinkSpec {
     access
 }
 
-/// A fallback in case "unlimited" is no longer accepted as a rate.
+/// The rate that is used if the link specification no longer accepts "unlimited".
 const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
     Some(rate) => rate,
     None => panic!("not 0"),

@@ -1,4 +1,4 @@
-//! The packets that a contestant put on the paths, and what the paths did with them.
+//! Counts the packets that a contestant sent on the paths, and those that the paths lost.
 
 use super::topology::{Built, ContestantHosts};
 use crate::results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
@@ -6,18 +6,18 @@ use anabranch_base::Instant;
 use anabranch_http::observe::ObjectRecord;
 use anabranch_sim::{Direction, Fate, Passage};
 
-/// Numbers of packets and bytes, and bytes over time.
+/// Numbers of packets and bytes, and the bytes over time.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
-    /// Packets by direction.
+    /// The packets in each direction.
     pub packets: Directions<Packets>,
-    /// IP bytes put on the paths, by direction.
+    /// The number of bytes sent on the paths in each direction, with IP headers.
     pub wire_bytes: Directions<u64>,
-    /// Bytes over time.
+    /// The number of bytes over time.
     pub series: Series,
 }
 
-/// Returns the traffic of one contestant over all paths.
+/// Returns the traffic of one contestant, summed over all paths.
 #[must_use]
 pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffic {
     let mut traffic = Traffic::default();
@@ -53,7 +53,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
         }
     }
     if let [_] = built.lanes.as_slice() {
-        // A damaged packet arrives, but is dropped by its receiver.
+        // A damaged packet reaches its receiver, but the receiver drops it, so it counts as lost.
         for link in &built.paths {
             let damaged =
                 |direction| built.network.link_counters(*link, direction).meter.changed.corrupted.packets;
@@ -64,11 +64,11 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
     traffic
 }
 
-/// Counts packets from and to a client that its network no longer reaches.
+/// Counts a packet that was lost because the network no longer reaches the client.
 fn lost_by_radio(packets: &mut Directions<Packets>, passage: &Passage) {
     match (passage.fate, passage.direction) {
         (Fate::Lost(_), Direction::Up) => {
-            // The packet never reached a path.
+            // The client could not send the packet to its network, so no path has counted it.
             packets.up.sent += 1;
             packets.up.lost += 1;
         }
@@ -77,7 +77,8 @@ fn lost_by_radio(packets: &mut Directions<Packets>, passage: &Passage) {
     }
 }
 
-/// Returns the bytes of objects that the application read in each bucket, counted from `begun`.
+/// Returns the number of bytes of objects that the application received in each bucket of time. The first bucket begins
+/// at `begun`.
 #[must_use]
 pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
     let mut buckets = Vec::new();
@@ -87,7 +88,7 @@ pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
     buckets
 }
 
-/// Adds `bytes` to the bucket of `at`.
+/// Adds `bytes` to the bucket that contains the time `at`.
 pub fn add(buckets: &mut Vec<u64>, at: u64, bytes: u64) {
     let bucket = (at / BUCKET_NS) as usize;
     if buckets.len() <= bucket {

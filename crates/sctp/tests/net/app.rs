@@ -1,4 +1,4 @@
-//! The application at each end: sends numbered messages, checks what it reads.
+//! The application at each end. It sends numbered messages and checks those that it reads.
 
 use super::End;
 use anabranch_base::Instant;
@@ -12,46 +12,48 @@ pub struct Expected {
     pub number: u64,
     pub length: usize,
     pub ppid: u32,
-    /// The sender may abandon it.
+    /// Whether the sender may abandon the message.
     pub limited: bool,
 }
 
 /// The messages that one side still has to receive.
 #[derive(Default)]
 pub struct App {
-    /// Ordered messages not yet received, by stream.
+    /// The ordered messages that are not yet received, by stream.
     pub ordered: BTreeMap<u16, VecDeque<Expected>>,
-    /// Unordered messages not yet received, by stream.
+    /// The unordered messages that are not yet received, by stream.
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
-    /// All messages that the peer has sent in its current association: stream, unordered, message.
+    /// All messages that the peer has sent in its current association. Each has its stream, and whether it is
+    /// unordered.
     owed_so_far: Vec<(u16, bool, Expected)>,
-    /// Messages that the peer had sent before its host rebooted. Those that had arrived, but could not be read yet,
-    /// may still be read.
+    /// The messages that the peer had sent before its host rebooted. Messages that had arrived then, but could not be
+    /// read yet, may still be read.
     before_reboot: BTreeSet<(u16, bool, Expected)>,
-    /// Messages that did not arrive although later ones did.
+    /// The numbers of the messages that did not arrive although later ones did.
     pub missing: BTreeSet<u64>,
-    /// Messages that this side's engine has abandoned (the number of a message is its context).
+    /// The numbers of the messages that this side's engine has abandoned. The number of a message is its context.
     pub given_up: BTreeSet<u64>,
-    /// Messages for which this side's engine has reported that they will not be delivered.
+    /// The numbers of the messages for which this side's engine has reported that they will not be delivered.
     pub failed: BTreeSet<u64>,
-    /// The part of a message read so far, by stream.
+    /// The part of a message that was read so far, by stream.
     partial: BTreeMap<u16, Vec<u8>>,
-    /// Messages and bytes received.
+    /// The numbers of messages and bytes received.
     pub messages: u64,
     pub bytes: u64,
-    /// The peer cancels streams: any of its messages may be missing.
+    /// Whether the peer cancels streams, so that any of its messages may be missing.
     pub may_miss: bool,
-    /// The delay between readable and read; zero reads at once.
+    /// The delay before readable data is read. If it is zero, data is read at once.
     pub reading_pause: Duration,
-    /// The streams to read, and the time of the next read.
+    /// The streams with readable data, and the time of the next read.
     readable: BTreeSet<(AssociationId, u16)>,
     read_at: Option<Instant>,
-    /// Parts of messages are reported as they arrive.
+    /// Whether parts of messages are reported as they arrive.
     pub report_parts: bool,
 }
 
-/// The content of message `number`: a fixed function of number and position. If it is long enough it begins with the
-/// number. It is made a word at a time, because storms produce gigabytes of it.
+/// Returns the content of message `number`, in which each byte is a fixed function of number and position. If the
+/// message is long enough, it begins with its number. It is computed a word at a time, because storms produce gigabytes
+/// of content.
 pub fn content(number: u64, length: usize) -> Vec<u8> {
     if length < 8 {
         return number.to_le_bytes()[..length].to_vec();
@@ -67,7 +69,7 @@ pub fn content(number: u64, length: usize) -> Vec<u8> {
 }
 
 impl App {
-    /// Whether all messages were received, except those that the peer reports as abandoned.
+    /// Returns whether all messages were received, except those that the peer has abandoned.
     pub fn is_served(&self, peer_gave_up: &BTreeSet<u64>) -> bool {
         let ordered = self.ordered.values().flatten();
         let unordered = self.unordered.values().flatten();
@@ -89,8 +91,9 @@ impl App {
         format!("ordered {ordered:?}, unordered {unordered:?}, and {:?} did not come", self.missing)
     }
 
-    /// Forgets the expected messages: the peer has rebooted. The rest of a partly read message will not come.
-    /// Messages that were completely received behind it can still be read (RFC 9260 §5.2.4 A).
+    /// Called when the peer's host has rebooted: the expected messages need not arrive any more. The rest of a partly
+    /// read message will not arrive. Complete messages that were received after it can still be read (RFC 9260 §5.2.4
+    /// A).
     pub fn forgive_rebooted(&mut self) {
         let partial = std::mem::take(&mut self.partial);
         let mut before = std::mem::take(&mut self.before_reboot);
@@ -111,7 +114,7 @@ impl App {
         ordered.chain(unordered).map(|expected| expected.number).chain(self.missing.iter().copied())
     }
 
-    /// Forgets the expected messages: they were lost with the association.
+    /// Called when the association has ended: the expected messages were lost with it.
     pub fn forgive(&mut self) {
         self.ordered.clear();
         self.unordered.clear();
@@ -122,14 +125,14 @@ impl App {
         self.before_reboot.clear();
     }
 
-    /// The peer starts another association: its messages are counted from here.
+    /// Called when the peer starts another association: its messages are counted from now on.
     pub fn forget_history(&mut self) {
         self.owed_so_far.clear();
     }
 
-    /// This side gave up an association that the peer never saw established, and has now accepted the peer's COOKIE
-    /// ECHO again. That is a new association for this side and the same one for the peer, which sends all its
-    /// messages again. `unacknowledged` bytes wait at the peer.
+    /// Called when this side had given up an association that the peer never saw established, and has now accepted the
+    /// peer's COOKIE ECHO again. That is a new association for this side, and the same one for the peer, which sends
+    /// all its messages again. `unacknowledged` is the number of bytes that wait at the peer.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.owed_so_far);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
@@ -155,8 +158,8 @@ impl App {
         }
     }
 
-    /// Drops the message that is being read, because it will not be completed. Returns the number of bytes that were
-    /// read.
+    /// Drops the message that is being read, because it will never be complete. Returns the number of bytes that were
+    /// already read.
     fn drop_part(&mut self, stream: u16) -> usize {
         std::mem::take(self.partial.entry(stream).or_default()).len()
     }
@@ -189,7 +192,7 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // A message that may be abandoned can be missing, and then never arrives.
+            // A message that the peer may abandon can be missing, and then never arrives.
             while let Some(first) = owed.front()
                 && (first.limited || may_miss)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
@@ -210,7 +213,7 @@ impl App {
 }
 
 impl End {
-    /// Sends message `number` and records it as expected at `peer`. What does not fit now is not sent.
+    /// Sends message `number`, and records that `peer` expects it. Returns an error if the send buffer has no room.
     pub fn send(
         &mut self,
         now: Instant,
@@ -227,7 +230,7 @@ impl End {
         Ok(())
     }
 
-    /// Reacts to an event; returns lines to draw.
+    /// Reacts to an event, and returns lines for the ladder diagram.
     pub fn hear(&mut self, now: Instant, event: &Event) -> Vec<String> {
         if let Event::Abandoned { context, .. } = *event {
             let new = self.app.given_up.insert(u64::from(context));
@@ -236,7 +239,7 @@ impl End {
         if let Event::SendFailed { context, .. } = *event {
             let number = u64::from(context);
             let new = self.app.failed.insert(number) && !self.app.given_up.contains(&number);
-            // Messages that a test gives to the engine directly have the number 0.
+            // Messages that a test gives to the engine directly all have the number 0, so several of them may fail.
             assert!(new || number == 0, "message {context} has failed twice");
         }
         let Event::Readable { id, stream } = *event else { return Vec::new() };
@@ -248,7 +251,7 @@ impl End {
         Vec::new()
     }
 
-    /// Reads all streams that are waiting.
+    /// Reads all streams that have readable data.
     pub fn read_all(&mut self, now: Instant) {
         self.app.read_at = None;
         for (id, stream) in std::mem::take(&mut self.app.readable) {
@@ -259,7 +262,7 @@ impl End {
     fn read(&mut self, now: Instant, id: AssociationId, stream: u16) -> Vec<String> {
         let mut lines = Vec::new();
         let mut buffer = vec![0; 9_000];
-        // Until there is no data now, or until the association has ended, is read to its end, and is forgotten.
+        // Reads until no data is available. The association may also have ended or have been forgotten.
         while let Ok(Some(got)) = self.engine.recv(now, id, stream, &mut buffer) {
             assert!(got.bytes > 0 || got.end_of_message, "an empty part");
             let part = &buffer[..got.bytes];
@@ -280,7 +283,7 @@ impl End {
     }
 }
 
-/// Describes an event; readability is not drawn.
+/// Describes an event for the ladder diagram. Returns `None` for an event that is not shown there.
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::Established { outbound_streams, inbound_streams, .. } => {
@@ -289,7 +292,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // The ladder shows the pause, and `PathUp` shows the path.
+        // The pause in the diagram shows these events, and `PathUp` shows the path.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {
@@ -308,7 +311,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::StreamsReset { direction, streams, .. } => {
             format!("streams reset: {direction:?} {}", listed(streams))
         }
-        // The RE-CONFIG chunk is drawn.
+        // The diagram shows the RE-CONFIG chunk.
         Event::ResetRequested { .. } => return None,
         Event::StreamsAdded { outgoing, incoming, .. } => {
             format!("streams added: {outgoing} out, {incoming} in")
@@ -327,7 +330,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::LocalAddress { address, change, .. } => format!("{address}: {change:?}"),
         Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
         Event::Adaptation { code, .. } => format!("adaptation {code}"),
-        // The ERROR chunk itself is drawn.
+        // The diagram shows the ERROR chunk.
         Event::PeerError { .. } | Event::AbortReason { .. } => return None,
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
         Event::BufferedAmountLow { stream, .. } => format!("little is left of sid={stream}"),

@@ -1,7 +1,8 @@
-//! Two endpoints and an in-memory network between them: the only module of these tests that uses the engine's API.
+//! Two endpoints with an in-memory network between them. Only this module and its parts use the engine's API.
 //!
-//! Network `n` joins A's address `10.0.n.1` to B's `10.0.n.2`. Packets to an address have that network's delay.
-//! Application data is a fixed function of the message's number, so that a receiver can check every byte.
+//! Network `n` joins A's address `10.0.n.1` to B's address `10.0.n.2`. A packet takes the delay of the network to which
+//! its destination belongs. The content of a message is a fixed function of its number, so that a receiver can check
+//! every byte.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -22,14 +23,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 pub const A: Side = Side::Left;
 pub const B: Side = Side::Right;
-/// The port B listens on.
+/// The port on which B listens.
 pub const PORT: u16 = 80;
 
 /// One endpoint and its application.
 pub struct End {
     pub engine: Endpoint,
     pub app: App,
-    /// Every association of this end, the latest last.
+    /// All associations of this end. The latest is the last.
     pub ids: Vec<AssociationId>,
     /// The events that the engine has reported.
     pub events: Vec<Event>,
@@ -39,22 +40,22 @@ pub struct End {
 #[derive(Clone, Copy, Debug)]
 pub struct Narrow {
     pub mtu: usize,
-    /// Whether the network reports a dropped packet to the sender by ICMP.
+    /// Whether the network sends an ICMP message to the sender of a dropped packet.
     pub tells: bool,
 }
 
-/// An observer of every packet and every state.
+/// An observer that is called for every packet and after every step.
 pub trait Watch {
-    /// A packet was sent (before its fate is known).
+    /// Called when a packet is sent, before the network decides what happens to it.
     fn sent(&mut self, net: &Net, from: Side, flight: &Flight);
-    /// A packet is about to be handed to `to`.
+    /// Called before a packet is delivered to side `to`.
     fn arrives(&mut self, net: &Net, to: Side, flight: &Flight);
-    /// All work that is due at this instant is done.
+    /// Called when all work that is due at this instant is done.
     fn settled(&mut self, net: &Net);
 }
 
-/// Decides what the network does with a packet: the delays after which copies of it arrive, possibly with changed
-/// bytes. No delay means that it is lost.
+/// Decides what the network does with a packet. Returns the copies that arrive, possibly with changed bytes, each with
+/// its additional delay. An empty list means that the packet is lost.
 pub type Fate<'a> = dyn FnMut(Instant, Side, &Flight) -> Vec<(Duration, Flight)> + 'a;
 
 /// The two endpoints and the network between them.
@@ -63,22 +64,22 @@ pub struct Net {
     pub ends: [End; 2],
     pub flying: BTreeMap<(Instant, u64), Flight>,
     launched: u64,
-    /// The number of the first network.
+    /// The number of the first network. Networks are numbered consecutively.
     first: usize,
-    /// One-way delay of each network.
+    /// The one-way delay of each network.
     pub delays: Vec<Duration>,
     pub rules: Vec<Rule>,
     pub ladder: Ladder,
-    /// Whether packets and events are drawn.
+    /// Whether packets and events are added to the ladder diagram.
     pub drawing: bool,
-    /// Networks that lose every packet.
+    /// The networks that lose every packet.
     pub dead: Vec<usize>,
-    /// The MTU of networks, by their number.
+    /// The networks with a reduced MTU, by their number.
     pub narrow: BTreeMap<usize, Narrow>,
     batch: SendBatch,
 }
 
-/// Returns the address of `side` in network `n`, counted from 1.
+/// Returns the address of `side` in network `n`. Networks are counted from 1.
 pub fn address(side: Side, n: usize) -> SocketAddr {
     let host = if side == A { 1 } else { 2 };
     match n {
@@ -90,12 +91,12 @@ pub fn address(side: Side, n: usize) -> SocketAddr {
     }
 }
 
-/// The network that uses IPv6.
+/// The number of the network that uses IPv6.
 pub const V6: usize = 6;
-/// The network in which SCTP is carried in UDP.
+/// The number of the network in which SCTP is carried in UDP.
 pub const IN_UDP: usize = 9;
 
-/// Returns the network of an address.
+/// Returns the number of the network to which an address belongs.
 pub fn network(address: IpAddr) -> usize {
     match address {
         IpAddr::V4(v4) => usize::from(v4.octets()[2]),
@@ -103,7 +104,7 @@ pub fn network(address: IpAddr) -> usize {
     }
 }
 
-/// Returns a configuration: the named profile with `key=value` changes.
+/// Returns the configuration of the named profile, after setting the knobs in `changes`.
 pub fn config(profile: &str, changes: &[(&str, &str)]) -> Config {
     let mut config = Config::profile(profile).expect("a profile");
     for (key, value) in changes {
@@ -113,12 +114,12 @@ pub fn config(profile: &str, changes: &[(&str, &str)]) -> Config {
 }
 
 impl Net {
-    /// Creates two endpoints with one address in each of `delays.len()` networks; B listens on [`PORT`].
+    /// Creates two endpoints with one address in each of `delays.len()` networks. B listens on [`PORT`].
     pub fn new(seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
         Self::numbered_from(1, seed, configs, delays)
     }
 
-    /// The same, with `first` as the number of the first network.
+    /// Like [`new`](Self::new), but with `first` as the number of the first network.
     pub fn numbered_from(first: usize, seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
         let numbers = || first..first + delays.len();
         let rng = Rng::new(seed);
@@ -164,12 +165,12 @@ impl Net {
         *self.ends[side as usize].ids.last().expect("an association")
     }
 
-    /// Opens an association to the other side, of which the first `known` addresses are known.
+    /// Opens an association to the other side. Only the first `known` of the other side's addresses are known.
     pub fn associate(&mut self, side: Side, known: usize) -> AssociationId {
         self.associate_from(side, known, None, PORT)
     }
 
-    /// The same, from a given local port.
+    /// Like [`associate`](Self::associate), but from a given local port to a given port.
     pub fn associate_from(
         &mut self,
         side: Side,
@@ -187,8 +188,8 @@ impl Net {
         id
     }
 
-    /// Reboots the host of a side: `engine` has no state, and the host's packets in flight vanish. Messages in either
-    /// direction are lost, except those that were received.
+    /// Reboots the host of a side. The new `engine` has no state, and the host's packets in flight vanish. Messages in
+    /// both directions are lost, except for those that were received.
     pub fn reboot(&mut self, side: Side, engine: Endpoint) {
         let now = self.now;
         let other = self.end(side.other());
@@ -203,7 +204,7 @@ impl Net {
         self.note(&format!("        {} reboots", if side == A { "A" } else { "B" }));
     }
 
-    /// Puts a packet into the network as if `from` had sent it.
+    /// Puts a packet into network `n` as if `from` had sent it.
     pub fn inject(&mut self, from: Side, n: usize, bytes: Vec<u8>) {
         let flight = Flight {
             source: address(from, n),
@@ -216,20 +217,20 @@ impl Net {
         self.launch(from, flight, "injected", &mut *rules_fate());
     }
 
-    /// Hands `side` an ICMP message about a packet that it has sent.
+    /// Delivers to `side` an ICMP message about a packet that `side` has sent.
     pub fn icmp(&mut self, side: Side, icmp: &Icmp, quoted: &[u8]) {
         let now = self.now;
         self.end(side).engine.handle_icmp(now, icmp, quoted);
     }
 
-    /// Draws a line that is not a packet.
+    /// Adds a line to the ladder diagram that does not stand for a packet.
     pub fn note(&mut self, text: &str) {
         if self.drawing {
             self.ladder.note(self.now, text);
         }
     }
 
-    /// Runs until nothing is left to do before or at `until`.
+    /// Runs until no work is due before or at the time `until`.
     pub fn run_until(&mut self, until: Instant, fate: &mut Fate<'_>, watch: Option<&mut dyn Watch>) {
         let mut watch = watch;
         loop {
@@ -279,7 +280,7 @@ impl Net {
         }
     }
 
-    /// Carries out everything that both engines want to send and report at this instant.
+    /// Carries out all work that is due now: delivers the events and sends the packets of both engines.
     fn settle(&mut self, fate: &mut Fate<'_>, watch: &mut Option<&mut dyn Watch>) {
         loop {
             let mut busy = false;
@@ -306,7 +307,7 @@ impl Net {
                 self.end(side).ids.push(id);
             }
             if let Event::Restarted { .. } = event {
-                // Messages that this side had sent in the previous association are lost with it.
+                // The messages that this side sent in the previous association are lost with it.
                 self.end(side.other()).app.forgive();
             }
             let end = self.end(side);
@@ -321,8 +322,9 @@ impl Net {
         busy
     }
 
-    /// Delivery exactly once holds for one association. If `side` has given up one that the peer has not yet seen
-    /// established, DATA that was bundled with the COOKIE ECHO is delivered in both.
+    /// Adjusts the expected messages if DATA is delivered in two associations. Exactly-once delivery holds only within
+    /// one association. If `side` has given up an association that the peer has not yet seen established, DATA that was
+    /// bundled with the COOKIE ECHO is delivered in both.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };
@@ -376,7 +378,7 @@ impl Net {
         let mut action = None;
         if self.drawing {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
-            // Single-spaced and without the time: the form that the patterns of rules match.
+            // The patterns of rules match the line with single spaces and without the time.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
             action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
         }
@@ -443,7 +445,7 @@ impl Net {
 }
 
 impl Drop for Net {
-    /// A failing test prints its ladder.
+    /// Prints the ladder diagram if the test fails.
     fn drop(&mut self) {
         if std::thread::panicking() && self.drawing {
             eprintln!("{}", self.ladder.text());
@@ -451,7 +453,7 @@ impl Drop for Net {
     }
 }
 
-/// A fate that changes nothing except what the rules say.
+/// Returns a fate that only applies the rules of the scenario.
 pub fn rules_fate() -> Box<Fate<'static>> {
     Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
 }

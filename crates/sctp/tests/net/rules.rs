@@ -3,32 +3,32 @@
 use anabranch_base::time::Duration;
 use anabranch_wire::ladder::Side;
 
-/// The action on a packet.
+/// The action that a rule applies to a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Lose,
     Delay(Duration),
-    /// A copy follows after this time.
+    /// Delivers the packet, and a copy of it after this time.
     Duplicate(Duration),
     Corrupt,
     Mark,
 }
 
-/// Applies an action to packets of one side whose ladder line contains a text.
+/// A rule that applies an action to packets of one side whose line in the ladder diagram contains a text.
 #[derive(Clone, Debug)]
 pub struct Rule {
     pub from: Side,
     pub pattern: String,
-    /// The number of matches to let pass first.
+    /// The number of matching packets that pass before the rule applies.
     pub skip: usize,
-    /// The number of matches to act on.
+    /// The number of matching packets to which the rule applies.
     pub times: usize,
     pub action: Action,
 }
 
 impl Rule {
     pub fn applies(&mut self, from: Side, line: &str) -> Option<Action> {
-        // The blank at the end distinguishes `tsn=1` from `tsn=10`.
+        // The space at the end makes `tsn=1 ` different from `tsn=10 `.
         if from != self.from || !format!("{line} ").contains(&self.pattern) || self.times == 0 {
             return None;
         }

@@ -1,4 +1,4 @@
-//! When and what to acknowledge (RFC 9260 §6.2, §6.7).
+//! The times at which a receiver sends acknowledgements, and their content (RFC 9260 §6.2, §6.7).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -36,7 +36,7 @@ fn every_second_packet() {
     "#]]);
 }
 
-/// With the delay turned off.
+/// With a delay of 0, a single packet is acknowledged at once.
 #[test]
 fn at_once() {
     let mut script = Script::warm(&[("delack", "0")]);
@@ -48,7 +48,7 @@ fn at_once() {
     "#]]);
 }
 
-/// RFC 9260 §11.1.13: the delay may change while the association lives.
+/// RFC 9260 §11.1.13: the delay of acknowledgements may be changed during an association.
 #[test]
 fn turned_off_and_on_again() {
     let mut script = Script::warm(&[]);
@@ -112,7 +112,7 @@ fn gaps() {
     "#]]);
 }
 
-/// RFC 9260 §6.2: duplicates are reported at once.
+/// RFC 9260 §6.2: duplicate chunks are reported at once.
 #[test]
 fn duplicates() {
     let mut script = Script::warm(&[]);
@@ -141,7 +141,7 @@ fn a_lost_sack() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3: the only SACK is lost. T3-rtx expires, and the SACK of the retransmission reports a duplicate.
+/// RFC 9260 §6.3.3: the only SACK is lost. T3-rtx expires, and the SACK for the retransmission reports a duplicate.
 #[test]
 fn the_only_sack_is_lost() {
     let mut script = Script::warm(&[]);
@@ -187,8 +187,9 @@ fn a_sack_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.1: "fully utilized" is judged at the last opportunity to send. A host that reads two SACKs at once
-/// grows its window like one that sends between them. A host without more data to send does not grow it.
+/// RFC 9260 §7.2.1: whether the window is fully utilized is judged at the last opportunity to send. A host that reads
+/// two SACKs at once grows its window like a host that sends between them. A host without more data does not grow its
+/// window.
 #[test]
 fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {

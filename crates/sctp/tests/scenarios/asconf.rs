@@ -8,7 +8,8 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
 
-/// Two networks of 25 and 40 ms. A has an address in the first, B in the first `peer` of them.
+/// Sets up an association over two networks with delays of 25 and 40 ms. A has an address in the first network, and B
+/// has one in each of the first `peer` networks.
 fn roaming(peer: usize, changes: &[(&str, &str)]) -> Script {
     let mut script = Script::multi_homed(&[25, 40], &[ON, changes].concat());
     script.remove(A, 2);
@@ -34,7 +35,7 @@ impl Script {
     }
 }
 
-/// RFC 5061 §4.2.7: the extension in the handshake, together with the code point of §4.2.6.
+/// RFC 5061 §4.2.7: the handshake announces the extension, together with the code point of §4.2.6.
 #[test]
 fn handshake() {
     let mut script = Script::new(&[ON, &[("adaptation", "7")]].concat());
@@ -51,7 +52,7 @@ fn handshake() {
     "#]]);
 }
 
-/// Make before break: A adds a second address, then deletes the first. The data goes on.
+/// Make before break: A adds a second address and then deletes the first. Data continues to flow.
 #[test]
 fn make_before_break() {
     let mut script = roaming(1, &[]);
@@ -83,7 +84,8 @@ fn make_before_break() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.5.2: packets leave from another address, which is another path: its congestion control starts anew.
+/// RFC 9260 §7.2.5.2: when packets leave from another address, they use another path, so congestion control starts
+/// anew.
 #[test]
 fn a_new_source_resets_the_window() {
     let mut script = roaming(1, &[]);
@@ -100,8 +102,8 @@ fn a_new_source_resets_the_window() {
     script.forget();
 }
 
-/// The network that carried the data is gone, and with it A's address there. The ASCONF leaves by the other network
-/// at once, not after T4 expires.
+/// The network that carried the data has failed, and A's address in it is gone. The ASCONF leaves by the other network
+/// at once, without waiting for T4 to expire.
 #[test]
 fn an_asconf_does_not_go_where_no_route_leads() {
     let mut script = roaming(2, &[]);
@@ -121,7 +123,7 @@ fn an_asconf_does_not_go_where_no_route_leads() {
     "#]]);
 }
 
-/// The verified address is deleted when B has sent its SHUTDOWN and has stopped verifying the other one. B first
+/// A deletes its only verified address after B has sent SHUTDOWN and stopped verifying A's other address. B first
 /// verifies the other address, and then repeats the SHUTDOWN there.
 #[test]
 fn the_verified_address_goes_while_shutting_down() {
@@ -153,7 +155,7 @@ fn the_verified_address_goes_while_shutting_down() {
     "#]]);
 }
 
-/// Break before make: the only address is deleted, and another is added a second later (RFC 5061 §5.3.2).
+/// Break before make: A deletes its only address, and adds another one a second later (RFC 5061 §5.3.2).
 #[test]
 fn break_before_make() {
     let mut script = roaming(1, &[]);
@@ -183,7 +185,7 @@ fn break_before_make() {
     "#]]);
 }
 
-/// Without ASCONF the same sequence ends the association.
+/// Without ASCONF, a host that deletes its only address and then adds another one loses the association.
 #[test]
 fn break_before_make_without() {
     let mut script = Script::multi_homed(&[25, 40], &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);
@@ -196,7 +198,7 @@ fn break_before_make_without() {
     assert!(closed(&mut script, A) && closed(&mut script, B));
 }
 
-/// RFC 5061 §5.1 B1 to B5, §5.2 E2: a lost ASCONF is retransmitted unchanged; a lost ASCONF ACK is sent again.
+/// RFC 5061 §5.1 B1 to B5, §5.2 E2: a lost ASCONF is retransmitted unchanged, and a lost ASCONF ACK is sent again.
 #[test]
 fn losses() {
     let mut script = roaming(2, &[]);
@@ -220,7 +222,8 @@ fn losses() {
     "#]]);
 }
 
-/// RFC 5061 §5.1 A5: an answer clears the error count. After two losses in a row the association would end.
+/// RFC 5061 §5.1 A5: an answer clears the error count. The association would end after two losses without an answer
+/// between them.
 #[test]
 fn an_answer_clears_the_count_of_errors() {
     let mut script = roaming(2, &[("assoc_max_retrans", "1")]);
@@ -301,8 +304,8 @@ fn set_primary() {
     "#]]);
 }
 
-/// The same while data flows: data that is sent after the verification goes to the new address, although the old one
-/// still exists.
+/// A Set Primary request arrives while data flows. Data that B sends after verifying the new address goes there,
+/// although the old address still exists.
 #[test]
 fn set_primary_moves_data_that_flows() {
     let mut script = roaming(1, &[("asconf_primary", "yes")]);
@@ -335,7 +338,7 @@ fn set_primary_moves_data_that_flows() {
     "#]]);
 }
 
-/// An address can be added for one association only. An association with a fixed peer is not affected.
+/// An address can be added to a single association. Other associations are not affected.
 #[test]
 fn one_association() {
     let mut script = roaming(1, &[]);
@@ -359,7 +362,7 @@ fn one_association() {
     assert_eq!(fixed.net.end(A).engine.set_peer_primary(now, id, second), Err(AddressError::NotDynamic));
 }
 
-/// The host moves through twenty networks: indices of paths are reused.
+/// The host moves through twenty networks, so that indices of paths are reused.
 #[test]
 fn many_moves() {
     let delays = [20; 20];
@@ -387,7 +390,7 @@ fn many_moves() {
     script.forget();
 }
 
-/// RFC 5061 §5.3: an association without an address ends like one without an answer.
+/// RFC 5061 §5.3: an association without an address ends after the same time as one whose peer does not answer.
 #[test]
 fn no_address_ever() {
     let mut script = roaming(1, &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);
@@ -398,7 +401,8 @@ fn no_address_ever() {
     "#]]);
 }
 
-/// RFC 5061 §4.1.1, §5.2 D5: ASCONF is not used without authentication; `asconf=yes` alone is refused.
+/// RFC 5061 §4.1.1, §5.2 D5: ASCONF is not used without authentication. The setting `asconf=yes` is refused without
+/// `auth`.
 #[test]
 fn never_unauthenticated() {
     let mut config = configured(&[("asconf", "yes")]);

@@ -1,5 +1,5 @@
-//! Who can move an association to other addresses: with the empty key, anyone who has seen the handshake; with shared
-//! keys, only those who know them (RFC 4895 §4, §6.3; RFC 5061 §8; RFC 5062 §2).
+//! Attempts to move an association to other addresses. With the empty key, anyone who has seen the handshake can do
+//! this. With shared keys, only a host that knows them can (RFC 4895 §4, §6.3; RFC 5061 §8; RFC 5062 §2).
 
 use crate::net::{self, A, B, Flight};
 use crate::script::{Script, configured};
@@ -23,7 +23,8 @@ fn with_keys(keys: Option<&str>, changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// Two networks of 25 ms. A has an address in the first and knows both addresses of B.
+/// Sets up an association over two networks with delays of 25 ms. A has an address in the first network only, and knows
+/// both addresses of B.
 fn associated(keys: [Option<&str>; 2], changes: &[(&str, &str)]) -> (Script, Sniffer) {
     let [a, b] = keys.map(|keys| with_keys(keys, changes));
     let mut script = Script::with(a, b, &[25, 25]);
@@ -42,11 +43,11 @@ fn address(n: usize) -> IpAddr {
     net::address(A, n).ip()
 }
 
-/// An attacker who has seen INIT and INIT ACK, sends and receives with A's address in network 2, and tries to take
-/// over A's association.
+/// An attacker who has seen the INIT and the INIT ACK. It sends and receives with A's address in network 2, and tries
+/// to take over A's association.
 struct Sniffer {
     ports: (u16, u16),
-    /// B's tag.
+    /// The tag that B chose.
     tag: u32,
     serial: u32,
     vectors: [Vec<u8>; 2],
@@ -59,13 +60,13 @@ impl Sniffer {
         Self {
             ports: (half(0), half(2)),
             tag: word(ack, 16),
-            // RFC 5061 §5.1 A2: the first serial is the first TSN.
+            // RFC 5061 §5.1 A2: the first serial number is the first TSN.
             serial: word(init, 28),
             vectors: [init, ack].map(vector),
         }
     }
 
-    /// RFC 4895 §6.1: returns the association's key, if `secret` is the shared key.
+    /// RFC 4895 §6.1: returns the key of the association, assuming that `secret` is the shared key.
     fn key(&self, secret: &[u8]) -> Vec<u8> {
         let [one, other] = &self.vectors;
         let (first, second) =
@@ -73,7 +74,7 @@ impl Sniffer {
         [secret, first, second].concat()
     }
 
-    /// Sends an ASCONF in A's name from network `n`, signed with shared key `id`.
+    /// Sends an ASCONF as A from its address in network `n`, signed with the shared key `id`.
     fn ask(&mut self, script: &mut Script, n: usize, (id, secret): (u16, &[u8]), requests: &[Param<'_>]) {
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, self.ports.0, self.ports.1, self.tag);
@@ -92,8 +93,8 @@ impl Sniffer {
         script.net.inject(A, n, bytes);
     }
 
-    /// Runs for `ms`. Packets to network 2 reach the attacker, who answers HEARTBEATs. Returns the amount of data
-    /// that arrived there.
+    /// Runs for `ms` milliseconds. Packets to network 2 reach the attacker, who answers HEARTBEATs. Returns the number
+    /// of DATA chunks that arrived there.
     fn run(&mut self, script: &mut Script, ms: u64) -> usize {
         let (mut data, mut heartbeats) = (0, Vec::new());
         let mut fate = |_, side: Side, flight: &Flight| {
@@ -122,8 +123,8 @@ impl Sniffer {
         data
     }
 
-    /// Adds the attacker's address, makes it the primary and deletes A's. Returns whether B then sends to the
-    /// attacker.
+    /// Adds the attacker's address to the association, makes it the primary, and deletes A's address. Returns whether B
+    /// then sends data to the attacker.
     fn hijack(&mut self, script: &mut Script, key: (u16, &[u8])) -> bool {
         self.ask(script, 2, key, &[Param::AddAddress { id: 1, address: address(2) }]);
         self.run(script, 60);
@@ -160,7 +161,7 @@ fn vector(bytes: &[u8]) -> Vec<u8> {
     vector
 }
 
-/// RFC 4895 §9: the empty key is no secret: anyone who has seen the handshake can take over the association.
+/// RFC 4895 §9: the empty key is no secret. Anyone who has seen the handshake can take over the association.
 #[test]
 fn the_empty_key_protects_from_nobody_who_saw_the_handshake() {
     let (mut script, mut sniffer) = associated([None; 2], &[]);
@@ -168,7 +169,8 @@ fn the_empty_key_protects_from_nobody_who_saw_the_handshake() {
     assert_eq!(script.app(A).messages, 0, "A gets nothing any more");
 }
 
-/// A shared key prevents this: neither the empty key under any identifier nor a guessed key is accepted.
+/// A shared key protects an association from being taken over. B accepts neither the empty key under any identifier,
+/// nor a guessed key.
 #[test]
 fn a_shared_key_protects() {
     for (id, secret) in [(0, &b""[..]), (1, b""), (1, b"guessed"), (2, b"")] {
@@ -184,13 +186,13 @@ fn a_shared_key_protects() {
             assert_eq!(refused, 2, "RFC 4895 6.3: both were discarded in silence");
         }
     }
-    // Anyone who knows the key is accepted as the peer.
+    // An attacker who knows the shared key is accepted as the peer.
     let (mut script, mut sniffer) = associated([Some(OURS); 2], &[]);
     let secret: Vec<u8> = (0..16).map(|n| n * 0x11).collect();
     assert!(sniffer.hijack(&mut script, (1, &secret)));
 }
 
-/// The keys stay in force when A restarts, even if A did not sign before.
+/// The shared keys remain in force when A restarts, even if A did not sign any chunk before.
 #[test]
 fn a_restart_does_not_bring_the_empty_key_back() {
     let (mut script, _) = associated([Some(OURS); 2], &[]);
@@ -213,7 +215,7 @@ fn a_restart_does_not_bring_the_empty_key_back() {
     }
 }
 
-/// Two ends that have the key change addresses as usual. The key is named by its identifier.
+/// Two hosts that share a key can change addresses as usual. AUTH chunks name the key by its identifier.
 #[test]
 fn who_has_the_key_roams() {
     let (mut script, _) = associated([Some(OURS); 2], &[]);
@@ -243,8 +245,8 @@ fn who_has_the_key_roams() {
     "#]]);
 }
 
-/// Key rollover: both ends accept both keys, then one end signs with the new key, then the other, then the old key is
-/// removed.
+/// Key rollover: both hosts accept both keys, then one host signs with the new key, then the other, and then the old
+/// key is removed.
 #[test]
 fn keys_are_exchanged_end_by_end() {
     let two = "2 ffeeddccbbaa99887766554433221100";
@@ -265,8 +267,8 @@ fn keys_are_exchanged_end_by_end() {
     }
 }
 
-/// RFC 4895 §6.3: a chunk that is signed wrongly, or with a key that this side does not have, is silently discarded.
-/// A's new address is not accepted, and the association goes on with the old one.
+/// RFC 4895 §6.3: B silently discards a chunk that is signed wrongly, or with a key that B does not have. A's new
+/// address is not accepted, and the association continues with the old one.
 #[test]
 fn with_another_key_the_addresses_stay() {
     for keys in [Some("1 ffeeddccbbaa99887766554433221100"), Some("9 00112233445566778899aabbccddeeff"), None]

@@ -1,4 +1,4 @@
-//! Address changes that a peer requests and that are refused (RFC 5061 §5.2, §5.3, §8).
+//! Requests for address changes that are refused (RFC 5061 §5.2, §5.3, §8).
 //!
 //! The test writes the requests and signs them with the key of the association. Anyone who has seen the handshake can
 //! do this (RFC 4895 §9), and so can a malicious peer.
@@ -12,7 +12,7 @@ use hmac::{Hmac, Mac};
 use sha1::Sha1;
 use std::net::IpAddr;
 
-/// An association whose key is known.
+/// An association whose key the test knows.
 pub struct Known {
     pub script: Script,
     key: Vec<u8>,
@@ -34,7 +34,7 @@ fn vector(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Known {
-    /// Two networks of 25 ms; A has `addresses`, B both.
+    /// Sets up an association over two networks with delays of 25 ms. A has `addresses` addresses, and B has two.
     pub fn with(addresses: usize) -> Self {
         let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
         let mut script = Script::multi_homed(&[25, 25], &on);
@@ -52,19 +52,21 @@ impl Known {
         } else {
             [&other[..], &one].concat()
         };
-        // A itself has requested nothing, and such an answer would end its association (RFC 5061 §5.3 F0).
+        // A itself has requested nothing, so an answer would end its association (RFC 5061 §5.3 F0). All answers are
+        // lost.
         script.lose_times(B, "ASCONF ACK", 99);
         let serial = script.net.ladder.numbers().first(A).expect("a TSN");
         script.forget();
         Self { script, key, serial }
     }
 
-    /// Sends a signed ASCONF of A's from its address in network `n`.
+    /// Sends B a signed ASCONF as A, from A's address in network `n`.
     pub fn ask(&mut self, n: usize, requests: &[Param<'_>]) {
         self.ask_by(at(1), n, requests);
     }
 
-    /// Sends a signed ASCONF ACK of B's, for A's first ASCONF and `later` more. B's own answers are lost.
+    /// Sends A a signed ASCONF ACK as B. Its serial number is that of A's first ASCONF plus `later`. B's own answers
+    /// are lost.
     pub fn answer(&mut self, later: u32, results: &[Param<'_>]) {
         let (source, target) = self.script.ports(B);
         let first = self.script.net.ladder.numbers().first(A).expect("a TSN");
@@ -87,7 +89,7 @@ impl Known {
         self.script.run(30).lose_times(B, "ASCONF ACK", 99);
     }
 
-    /// The same, with this address for the lookup of the association (RFC 5061 §4.1.1).
+    /// Like [`ask`](Self::ask), but with `address` for the lookup of the association (RFC 5061 §4.1.1).
     pub fn ask_by(&mut self, address: IpAddr, n: usize, requests: &[Param<'_>]) {
         let (source, target) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -108,7 +110,7 @@ impl Known {
         self.script.run(200);
     }
 
-    /// Checks that both sides still have the association, and that B has this many addresses of A.
+    /// Checks that both sides still have the association, and that B knows `addresses` addresses of A.
     pub fn lives(&mut self, addresses: usize) {
         self.script.net.drawing = false;
         let before = self.script.app(A).messages;
@@ -126,9 +128,9 @@ fn at(n: usize) -> IpAddr {
     net::address(A, n).ip()
 }
 
-/// RFC 5061 §5.3 F7: the last address cannot be deleted (error 0x00a0). F8: nor can the source address of the request
-/// (error 0x00a2). An address that is not in the association cannot be deleted either. Each request is answered
-/// separately.
+/// RFC 5061 §5.3 F7: the last address cannot be deleted (error 0x00a0). F8: the source address of the request cannot be
+/// deleted (error 0x00a2). An address that is not in the association cannot be deleted either. Each request has its own
+/// answer.
 #[test]
 fn addresses_that_stay() {
     let mut known = Known::with(1);
@@ -143,7 +145,7 @@ fn addresses_that_stay() {
     known.lives(1);
     let mut known = Known::with(2);
     known.ask(2, &[Param::DeleteAddress { id: 1, address: at(2) }]);
-    // One may be deleted, the other not, in any order.
+    // One of the addresses may be deleted, and the other may not. Their order in the request does not matter.
     known.ask(
         2,
         &[Param::DeleteAddress { id: 2, address: at(1) }, Param::DeleteAddress { id: 3, address: at(2) }],
@@ -158,7 +160,7 @@ fn addresses_that_stay() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.4: an address outside the association does not become its primary, and the answer reports it.
+/// RFC 5061 §5.4: an address outside the association cannot become the primary, and the answer reports this.
 #[test]
 fn a_primary_that_there_is_not() {
     let mut known = Known::with(1);
@@ -170,8 +172,9 @@ fn a_primary_that_there_is_not() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11, RFC 5062 §5.1: a hundred addresses of victims are not all accepted. An accepted address
-/// receives no data before it has answered (§5.3 F14), and an unverified address is not used as the primary (§5.4).
+/// RFC 5061 §5.3 F11, RFC 5062 §5.1: an attacker requests a hundred addresses of victims, and not all are accepted. An
+/// accepted address receives no data before it has answered (§5.3 F14), and is not used as the primary before that
+/// (§5.4).
 #[test]
 fn a_hundred_requests() {
     let mut known = Known::with(1);
@@ -198,8 +201,8 @@ fn a_hundred_requests() {
     assert_eq!(known.script.app(A).messages, 1);
 }
 
-/// RFC 5061 §5.2 E2, E5: a repeated request is answered again but not executed again. A request with a serial number
-/// of the past or the future is not answered.
+/// RFC 5061 §5.2 E2, E5: a repeated request is answered again but not executed again. A request with an older or a
+/// future serial number is not answered.
 #[test]
 fn serial_numbers() {
     let mut known = Known::with(2);

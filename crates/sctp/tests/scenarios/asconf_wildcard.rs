@@ -1,5 +1,5 @@
-//! The wildcard address, which stands for the source of a request: a host behind a NAT does not know the address
-//! under which the peer sees it (RFC 5061 §4.1.1, §4.2.1, §4.2.2, §4.2.4).
+//! The wildcard address, which stands for the source address of a request. A host behind a NAT needs it, because it
+//! does not know the address under which the peer sees it (RFC 5061 §4.1.1, §4.2.1, §4.2.2, §4.2.4).
 
 use crate::asconf_refused::Known;
 use crate::net::B;
@@ -11,8 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
-/// RFC 5061 §4.1.1, §4.2.1: for an unknown source address the tag finds the association, and the source address is
-/// added. §5.3 F14: until it is verified, only a HEARTBEAT is sent there.
+/// RFC 5061 §4.1.1, §4.2.1: if a request comes from an unknown address, its tag identifies the association, and the
+/// source address is added. §5.3 F14: until the address is verified, only a HEARTBEAT is sent there.
 #[test]
 fn what_is_added() {
     for any in [ANY, ANY_V6] {
@@ -24,14 +24,15 @@ fn what_is_added() {
     }
 }
 
-/// RFC 5061 §4.2.4: the source address becomes the primary. §4.2.2: all other addresses are deleted.
+/// RFC 5061 §4.2.4: Set Primary with the wildcard makes the source address the primary. §4.2.2: a deletion with the
+/// wildcard deletes all other addresses.
 #[test]
 fn what_is_primary_and_what_goes() {
     let mut drawn = [ANY, ANY_V6].map(|any| {
         let mut known = Known::with(2);
         known.ask(2, &[Param::SetPrimary { id: 1, address: any }]);
         known.ask(2, &[Param::DeleteAddress { id: 2, address: any }]);
-        // The source address is the only one left.
+        // The source address is now the only address, so nothing is left to delete.
         known.ask(2, &[Param::DeleteAddress { id: 3, address: any }]);
         let drawn = known.script.net.ladder.take();
         known.lives(1);
@@ -52,8 +53,8 @@ fn what_is_primary_and_what_goes() {
     .assert_eq(&flush_left(&drawn[0]));
 }
 
-/// RFC 5061 §4.2.2: a request from an address outside the association deletes nothing, because no address would
-/// remain.
+/// RFC 5061 §4.2.2: a wildcard deletion from an address outside the association deletes nothing, because no address
+/// would remain.
 #[test]
 fn nothing_goes_for_a_stranger() {
     let mut known = Known::with(1);

@@ -1,4 +1,4 @@
-//! Authenticated chunks: which are signed, which are accepted, and with which key (RFC 4895).
+//! Authenticated chunks (RFC 4895): the chunks that are signed, the chunks that are accepted, and the keys.
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -9,7 +9,7 @@ use expect_test::expect;
 
 const ON: (&str, &str) = ("auth", "yes");
 
-/// RFC 4895 §7: both sides support it. Their lists are empty, so nothing is signed.
+/// RFC 4895 §7: both sides support AUTH. Their lists of chunks are empty, so no chunk is signed.
 #[test]
 fn nothing_is_signed_that_nobody_asks_for() {
     let mut script = Script::new(&[ON]);
@@ -32,7 +32,7 @@ fn nothing_is_signed_that_nobody_asks_for() {
     "#]]);
 }
 
-/// RFC 4895 §7, second example: B accepts only signed DATA, A also accepts unsigned DATA.
+/// RFC 4895 §7, second example: B accepts only signed DATA. A accepts unsigned DATA, too.
 #[test]
 fn data_one_way() {
     let [a, b] = [&[ON][..], &[ON, ("auth_chunks", "data"), ("auth_hmac", "sha1")]].map(configured);
@@ -59,7 +59,7 @@ fn data_one_way() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: an AUTH before a COOKIE ECHO is checked before the association exists.
+/// RFC 4895 §6.3: an AUTH before a COOKIE ECHO is checked although the association does not exist yet.
 #[test]
 fn everything_is_signed() {
     let mut script = Script::new(&[ON, ("auth_chunks", "all")]);
@@ -82,7 +82,7 @@ fn everything_is_signed() {
     "#]]);
 }
 
-/// If one side does not support it, the other does not use it either.
+/// If only one side supports AUTH, neither side uses it.
 #[test]
 fn only_one_side_speaks_it() {
     let [a, b] = [&[][..], &[ON, ("auth_chunks", "all")]].map(configured);
@@ -99,8 +99,8 @@ fn only_one_side_speaks_it() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An HMAC that was not requested
-/// is reported.
+/// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An HMAC that the receiver did not
+/// list is reported.
 #[test]
 fn what_does_not_count() {
     let mut script = Script::established(&[ON, ("auth_chunks", "data+abort"), ("auth_hmac", "sha1")]);
@@ -117,7 +117,7 @@ fn what_does_not_count() {
     };
     script.inject(A, tag, data).run(100);
     script.inject(A, tag, |b| Abort::default().emit(b)).run(100);
-    // A chunk that is on no list counts before the AUTH, but not after it.
+    // A chunk of a type that needs no signature is processed before the AUTH, but not after it.
     script.inject(A, tag, |b| {
         Heartbeat { info: b"me", rest: &[] }.emit(b);
         auth_chunk(0, 1, &[7; 20], b);
@@ -153,8 +153,8 @@ fn auth_chunk(key: u16, hmac: u16, mac: &[u8], b: &mut Vec<u8>) {
     anabranch_wire::sctp::Auth { key, hmac, mac }.emit(b);
 }
 
-/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. A chunk signed with a key that the peer
-/// lacks arrives once the peer has the key.
+/// RFC 4895 §6.1: keys are added, activated and deleted while data flows. If the peer lacks the key of a chunk, the
+/// chunk is delivered once the peer has the key.
 #[test]
 fn keys_change() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
@@ -165,13 +165,13 @@ fn keys_change() {
     let (a, b) = (script.id(A), script.id(B));
     script.net.end(A).engine.activate_key(Some(a), 7).expect("it is there");
     script.send(A, 0, 50).run(500);
-    // B does not have key 8 yet.
+    // A uses key 8, which B does not have yet.
     script.net.end(A).engine.set_key(Some(a), 8, b"eight").expect("room");
     script.net.end(A).engine.activate_key(Some(a), 8).expect("it is there");
     script.send(A, 0, 60).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
     script.run(2_000);
-    // B's key has another value than A's: B discards the chunk until both values are equal.
+    // B's key 8 has another value than A's. B discards the chunk until the values are equal.
     script.net.end(B).engine.set_key(Some(b), 8, b"ate").expect("room");
     script.send(A, 0, 70).run(500);
     script.net.end(B).engine.set_key(Some(b), 8, b"eight").expect("room");
@@ -219,8 +219,8 @@ fn a_cookie_echo_with_a_shared_key() {
     }
 }
 
-/// RFC 4895 §6.3: where COOKIE ECHO has to be signed, a host that has lost the key cannot restart the association
-/// (see §9), and neither can anyone else.
+/// RFC 4895 §6.3: if COOKIE ECHO must be signed, a host that has lost the key cannot restart the association (see §9).
+/// Other hosts cannot restart it either.
 #[test]
 fn no_restart_without_the_key() {
     let mut script = Script::established(&[ON, ("auth_chunks", "cookie_echo")]);
@@ -236,7 +236,7 @@ fn no_restart_without_the_key() {
     assert!(script.net.end(B).events.iter().all(|event| !matches!(event, Event::Restarted { .. })));
 }
 
-/// RFC 4895 §6.1: without a RANDOM of 32 bytes there is no association; §3.3: SHA-1 is always listed.
+/// RFC 4895 §6.1: an association is not set up if RANDOM does not have 32 bytes. §3.3: SHA-1 is always listed.
 #[test]
 fn impossible_offers() {
     let mut script = Script::new(&[ON, ("asconf", "yes")]);
@@ -278,8 +278,8 @@ fn impossible_offers() {
     "#]]);
 }
 
-/// RFC 6458 §5.3.8: a message names the key that signs it, also when it is retransmitted. Messages with different
-/// keys are sent in separate packets. A message that names no key is signed with the active one.
+/// RFC 6458 §5.3.8: a message names the key that signs it, also when the message is retransmitted. Messages with
+/// different keys are sent in separate packets. A message that names no key is signed with the active one.
 #[test]
 fn a_key_for_each_message() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
@@ -297,7 +297,7 @@ fn a_key_for_each_message() {
         script.send_message(A, with(key), 50);
     }
     script.run(100);
-    // The key is deleted while a message still needs it: the active key signs instead.
+    // The key is deleted while a message still needs it. The active key then signs the message.
     script.net.end(A).engine.delete_key(Some(a), 7).expect("not active");
     let now = script.net.now;
     let refused = script.net.end(A).engine.send(now, a, with(Some(7)), &[1]);
@@ -324,9 +324,9 @@ fn a_key_for_each_message() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: chunks signed with another key are silently discarded, so without a common key DATA is never
-/// acknowledged. RFC 9260 §8.1: both ends give up, although HEARTBEATs are answered, and although the reset of a
-/// stream that waits for that DATA is answered as in progress.
+/// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So without a common key, DATA is never
+/// acknowledged. RFC 9260 §8.1: both sides give up, although HEARTBEATs are answered. A stream reset that waits for
+/// that DATA is answered as in progress, and does not prevent this.
 #[test]
 fn without_a_key_in_common_everything_ends() {
     let settings = [
@@ -375,8 +375,8 @@ fn without_a_key_in_common_everything_ends() {
     "#]]);
 }
 
-/// RFC 6458 §8.3.4, §6.1.8: a key is free when all chunks signed with it are acknowledged and no queued message needs
-/// it.
+/// RFC 6458 §8.3.4, §6.1.8: a key becomes free when all chunks signed with it are acknowledged and no queued message
+/// needs it.
 #[test]
 fn a_key_is_free_when_nothing_needs_it() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
@@ -391,16 +391,16 @@ fn a_key_is_free_when_nothing_needs_it() {
         let now = script.net.now;
         script.net.end(A).engine.deactivate_key(now, a, key).expect("not active");
     };
-    // Nothing is in flight, and nothing is queued.
+    // No chunk signed with key 8 is in flight, and no message is queued, so the key is free at once.
     leave(&mut script, 8);
-    // One message is lost. Of a second one, which takes many packets, not even all is sent.
+    // The first message is lost. The second one takes many packets, and not all of them have been sent.
     script.lose_times(A, "AUTH key=7", 1);
     for length in [50, 9_000] {
         script.send_message(A, Message { key: Some(7), ..Message::default() }, length);
     }
     leave(&mut script, 7);
     script.run(3_000);
-    // The key is used again before it is free.
+    // The application activates the key again before it becomes free.
     script.send_message(A, Message { key: Some(8), ..Message::default() }, 50);
     leave(&mut script, 8);
     script.net.end(A).engine.activate_key(Some(a), 8).expect("it is there");

@@ -1,5 +1,4 @@
-//! An association under BBR: the other knobs that it requires, and its reaction to losses that do not indicate a
-//! queue.
+//! An association with BBR: the other knobs that BBR requires, and its reaction to losses that no queue caused.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;
@@ -7,8 +6,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_sctp::Config;
 
-/// Transfers 2 MB over a link of one packet per millisecond and 50 ms round trip that loses every `nth` packet of
-/// data. Returns the time in milliseconds and the largest backlog of the link.
+/// Transfers 2 MB over a link that carries a packet per millisecond, has a round trip of 50 ms, and loses every `nth`
+/// packet of data. Returns the time in milliseconds and the largest number of packets in the link's queue.
 fn transfer(changes: &[(&str, &str)], nth: u64) -> (u64, u64) {
     let link = [("iw", "10"), ("max_burst", "0"), ("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("rack", "yes")];
     let mut script = Script::established(&[&link, changes].concat());
@@ -43,14 +42,14 @@ fn transfer(changes: &[(&str, &str)], nth: u64) -> (u64, u64) {
 #[test]
 fn one_loss_in_a_hundred_hardly_slows_it_down() {
     let [(bbr, _), (cubic, _)] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], 100));
-    // 1,400 packets take a millisecond each.
+    // The transfer has 1,400 packets, which take a millisecond each.
     assert!(bbr < 2_000 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 
 #[test]
 fn it_does_not_fill_the_queue() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], u64::MAX).1);
-    // Startup doubles the data in flight, 51 packets here, and then lets the queue drain.
+    // Startup doubles the data in flight, which is 51 packets here, and then lets the queue drain.
     assert!(bbr <= 120 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 

@@ -1,4 +1,4 @@
-//! Several chunks of one kind in a packet: each is processed, in order (RFC 9260 §6.10).
+//! Packets with several chunks of the same type. Each chunk is processed, in order (RFC 9260 §6.10).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -7,7 +7,7 @@ use expect_test::expect;
 
 const OPEN: u32 = 60_000;
 
-/// B's TSN that corresponds to A's TSN `n`, the first being 1.
+/// Returns the `n`th TSN of A, counted from 1.
 fn tsn(script: &Script, n: u32) -> Tsn {
     Tsn(script.net.ladder.numbers().first(A).expect("a TSN")).plus(n).plus(u32::MAX)
 }
@@ -16,7 +16,7 @@ fn sack(cumulative: Tsn, gaps: &[GapBlock]) -> Sack<'_> {
     Sack { cumulative, window: OPEN, gaps, duplicates: &[] }
 }
 
-/// Data that a later SACK of the packet acknowledges is not retransmitted by T3-rtx.
+/// A packet has two SACKs. Data that the second SACK acknowledges is not retransmitted by T3-rtx.
 #[test]
 fn the_second_of_two_sacks_acknowledges() {
     let mut script = Script::warm(&[("iw", "10"), ("max_burst", "0")]);
@@ -34,8 +34,8 @@ fn the_second_of_two_sacks_acknowledges() {
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("there").outstanding, 0);
 }
 
-/// RFC 9260 §7.2.4: each SACK of a packet counts as a miss. A SACK that is older than the one processed before is
-/// ignored (§6.2.1 D i).
+/// RFC 9260 §7.2.4: each SACK of a packet counts as a miss indication. A SACK that is older than the one processed
+/// before is ignored (§6.2.1 D i).
 #[test]
 fn three_reports_in_one_packet_are_three() {
     let mut script = Script::warm(&[("iw", "10"), ("max_burst", "0")]);
@@ -57,7 +57,7 @@ fn three_reports_in_one_packet_are_three() {
     assert_eq!((stats.retransmitted_fast, stats.retransmitted_timeout), (1, 0));
 }
 
-/// A packet full of SACKs that contradict each other costs no more than one SACK, and does no harm.
+/// A packet full of SACKs that contradict each other takes no more time than one SACK, and does no harm.
 #[test]
 fn a_packet_full_of_sacks_does_no_harm() {
     let mut script =
@@ -79,7 +79,7 @@ fn a_packet_full_of_sacks_does_no_harm() {
     assert_eq!((info.outstanding, info.buffered), (0, 0), "all of it arrives");
 }
 
-/// RFC 9260 §8.3: each HEARTBEAT is answered.
+/// RFC 9260 §8.3: each HEARTBEAT of a packet is answered.
 #[test]
 fn each_heartbeat_is_answered() {
     let mut script = Script::warm(&[]);
@@ -96,7 +96,7 @@ fn each_heartbeat_is_answered() {
     "#]]);
 }
 
-/// RFC 4960 Appendix A: two ECNEs reduce the window once, and the CWR answers both.
+/// RFC 4960 Appendix A: two ECNE chunks in a packet reduce the window once, and one CWR answers both.
 #[test]
 fn the_cwr_answers_both_echoes() {
     let mut script = Script::warm(&[("ecn", "yes"), ("iw", "10"), ("max_burst", "0")]);

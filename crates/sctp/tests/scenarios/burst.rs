@@ -1,13 +1,13 @@
-//! Max.Burst (RFC 9260 §6.1 D) when the clock is read less often than packets arrive, as on a host that reads many
-//! packets at once.
+//! Max.Burst (RFC 9260 §6.1 D) when the clock does not advance between packets, as on a host that reads many packets at
+//! once.
 
 use anabranch_base::{Engine, Instant, Rng};
 use anabranch_sctp::testing::sent;
 use anabranch_sctp::{Associate, Config, Endpoint, Event, Message};
 use std::net::SocketAddr;
 
-/// A burst that is acknowledged at the instant at which it was sent is followed by another. If an instant allowed
-/// only one burst, the fifth packet would wait for a SACK that never comes.
+/// A burst is acknowledged at the instant at which it was sent, and another burst follows. If an instant allowed only
+/// one burst, the fifth packet would wait for a SACK that never arrives.
 #[test]
 fn a_burst_acknowledged_at_its_own_instant_is_followed_by_another() {
     let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];

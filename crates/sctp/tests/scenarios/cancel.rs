@@ -1,5 +1,5 @@
-//! One exchange is cancelled: the queued messages of its stream are dropped, and the stream is reset (RFC 6525, RFC
-//! 3758).
+//! An application cancels an exchange: the queued messages of its stream are dropped, and the stream is reset (RFC
+//! 6525, RFC 3758).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -18,8 +18,8 @@ impl Script {
         self
     }
 
-    /// Takes the events by which a side learns which streams the peer wants to reset, and cancels its own messages on
-    /// them.
+    /// Returns the streams that the peer of `side` wants to reset, from the events so far. `true` means that the
+    /// streams are idle.
     fn requested(&mut self, side: Side) -> Vec<(Vec<u16>, bool)> {
         let events = &self.net.end(side).events;
         let requested = events.iter().filter_map(|event| match event {
@@ -30,7 +30,7 @@ impl Script {
     }
 }
 
-/// B answers on stream 1 with more than the window allows, and on stream 2.
+/// Sets up an association. B has sent more on stream 1 than the window allows, and then a message on stream 2.
 fn answering(changes: &[(&str, &str)]) -> Script {
     let mut script = Script::established(changes);
     script.send(A, 1, 100).send(A, 2, 100).run(1_000);
@@ -43,7 +43,8 @@ fn answering(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// Unsent messages are dropped, sent ones are abandoned; the stream is reset at once.
+/// The cancelled messages that are unsent are dropped, and those that were sent are abandoned. The stream is reset at
+/// once.
 #[test]
 fn cancelled_and_reset() {
     let mut script = answering(BOTH);
@@ -84,7 +85,7 @@ fn cancelled_and_reset() {
     "#]]);
 }
 
-/// Without FORWARD TSN, sent messages are completed and the rest is dropped.
+/// Without FORWARD TSN, cancelled messages that were partly sent are completed, and the others are dropped.
 #[test]
 fn what_was_sent_is_finished() {
     let mut script = answering(RESET);
@@ -120,7 +121,7 @@ fn what_was_sent_is_finished() {
     "#]]);
 }
 
-/// A queued message without a TSN belongs to the cancelled exchange: the stream is not idle.
+/// A queued message that has no TSN yet belongs to the cancelled exchange, so the stream is not idle.
 #[test]
 fn nothing_sent_yet() {
     let mut script = Script::established(BOTH);
@@ -138,7 +139,8 @@ fn nothing_sent_yet() {
     assert!(!text.contains("received sid=1"), "{text}");
 }
 
-/// RFC 6525 §5.2.3: on an idle stream nothing is left to cancel, and the application is notified nevertheless.
+/// RFC 6525 §5.2.3: on an idle stream there is nothing to cancel. The application is notified of the peer's request
+/// nevertheless.
 #[test]
 fn an_idle_stream() {
     let mut script = Script::established(BOTH);
@@ -153,7 +155,7 @@ fn an_idle_stream() {
     assert!(told);
 }
 
-/// All buffer space is returned, and the stream also works on without a reset.
+/// Cancelling frees all buffer space. The stream can be used again even if it is not reset.
 #[test]
 fn nothing_is_left_behind() {
     let mut script = answering(BOTH);

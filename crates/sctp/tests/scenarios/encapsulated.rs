@@ -1,6 +1,6 @@
-//! The UDP port under which a peer is reached (RFC 6951).
+//! The UDP port to which packets of an association are sent (RFC 6951).
 //!
-//! A NAT between A and the network changes the source port of A's packets. B is at port 9899.
+//! A NAT between A and the network changes the source port of A's packets. B receives on port 9899.
 
 use crate::net::{self, A, B, Flight};
 use crate::script::Script;
@@ -12,12 +12,12 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{CookieAck, Init, Tsn, packet};
 use std::net::SocketAddr;
 
-/// Two endpoints with a NAT at A.
+/// Two endpoints with a NAT in front of A.
 struct Natted {
     script: Script,
-    /// The source port that A's packets get; 0 sends them without a UDP header.
+    /// The source port that the NAT gives A's packets. If it is 0, they are sent without a UDP header.
     port: u16,
-    /// The destination ports of B's packets.
+    /// The destination ports of the packets that B has sent.
     heard: Vec<u16>,
 }
 
@@ -59,7 +59,7 @@ impl Natted {
         info.expect("it is up").paths[0].encapsulation_port
     }
 
-    /// Hands B a packet that seems to come from A at this port.
+    /// Delivers a packet to B that seems to come from `port` of A.
     fn inject(&mut self, port: u16, tag: u32, write: impl FnOnce(&mut Vec<u8>)) {
         let (from, to) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -74,7 +74,7 @@ impl Natted {
     }
 }
 
-/// RFC 6951 §5.1, §5.4: the port is learned from the handshake, kept per destination, and updated when the NAT
+/// RFC 6951 §5.1, §5.4: the port is learned from the handshake, stored for each destination, and updated when the NAT
 /// changes it.
 #[test]
 fn ports_are_learned_and_followed() {
@@ -100,7 +100,7 @@ fn ports_are_learned_and_followed() {
     "#]]);
 }
 
-/// RFC 6951 §5.4, §5.6: a packet without a UDP header ends the encapsulation, and packets may have eight bytes more.
+/// RFC 6951 §5.4, §5.6: a packet without a UDP header ends the encapsulation. Later packets may be eight bytes longer.
 #[test]
 fn encapsulation_ends_and_begins() {
     let mut natted = Natted::new();
@@ -117,8 +117,8 @@ fn encapsulation_ends_and_begins() {
     assert_eq!((natted.port_of_peer(B), natted.script.net.end(B).engine.fragment_size(id)), (5, 1_444));
 }
 
-/// RFC 6951 §5.4: the port is updated only after the Verification Tag was checked. An INIT is answered to its source,
-/// and the association keeps its port.
+/// RFC 6951 §5.4: the port is updated only after the Verification Tag was checked. An INIT is answered to its own
+/// source port, and the port of the association does not change.
 #[test]
 fn what_proves_nothing_moves_nothing() {
     let mut natted = Natted::new();
@@ -135,8 +135,8 @@ fn what_proves_nothing_moves_nothing() {
     assert_eq!(natted.port_of_peer(B), 6_668);
 }
 
-/// RFC 6951 §5.4, RFC 9260 §5.2.4 A: for a peer that restarts behind another port, the port changes with its COOKIE
-/// ECHO and not before.
+/// RFC 6951 §5.4, RFC 9260 §5.2.4 A: a peer restarts behind another port. The port of the association changes when the
+/// peer's COOKIE ECHO arrives, and not earlier.
 #[test]
 fn a_restart_from_another_port() {
     let mut natted = Natted::new();
@@ -144,7 +144,7 @@ fn a_restart_from_another_port() {
     let now = natted.script.net.now;
     let old = natted.script.id(A);
     natted.script.net.end(A).engine.release(now, old);
-    // The resulting ABORT is lost: B does not know of the restart.
+    // The ABORT that A sends is lost, so B does not know that A's association has ended.
     natted.script.lose(A, "ABORT");
     natted.run(1);
     natted.port = 50_000;
@@ -157,8 +157,8 @@ fn a_restart_from_another_port() {
     assert!(natted.script.net.end(B).events.iter().any(|event| matches!(event, Event::Restarted { .. })));
 }
 
-/// RFC 6951 §5.5: a closed UDP port counts like an unreachable SCTP if the quoted packet has the tag. Without
-/// encapsulation it has no meaning (RFC 9260 §10).
+/// RFC 6951 §5.5: with encapsulation, an ICMP message about a closed UDP port has the same effect as one about an
+/// unreachable SCTP, if the quoted packet has the right tag. Without encapsulation, it has no effect (RFC 9260 §10).
 #[test]
 fn port_unreachable() {
     for (port, ends) in [(9_899, true), (0, false)] {
@@ -188,7 +188,7 @@ fn port_unreachable() {
     }
 }
 
-/// RFC 6951 §6.1: the application may set the port of a peer.
+/// RFC 6951 §6.1: the application may set the UDP port of a peer.
 #[test]
 fn the_application_sets_the_port() {
     let mut natted = Natted::new();
@@ -202,7 +202,7 @@ fn the_application_sets_the_port() {
     assert_eq!(natted.port_of_peer(B), 40_000, "its answer came from there");
 }
 
-/// Two programs of one host, each with its own SCTP, use the same SCTP port. Returns the events of the listener.
+/// Two programs on one host have their own SCTP stacks and use the same SCTP port. Returns the events of the listener.
 fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
     let mut config = Config::default();
     config.set("udp_apart", udp_apart).expect("a knob");
@@ -230,7 +230,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         ids.push(ends[client].associate(Instant::ZERO, ask).expect("a free port"));
         carry(&mut ends);
     }
-    // The association of the first program is unchanged, also when its NAT changes the port.
+    // The association of the first program is unchanged, even when the NAT changes its port.
     let now = carry(&mut ends);
     let _ = ends[0].send(now, ids[0], Message::default(), b"still here");
     carry(&mut ends);
@@ -245,7 +245,8 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// RFC 6951 §5.1: programs of one host use separate UDP ports; the lookup of §5.4 confuses them.
+/// RFC 6951 §5.1: programs on one host use separate UDP ports. The lookup of §5.4 ignores these ports and would confuse
+/// the programs.
 #[test]
 fn programs_of_one_host_are_told_apart() {
     assert_eq!(two_programs_of_one_host("yes"), ["accepted", "accepted", "readable"]);

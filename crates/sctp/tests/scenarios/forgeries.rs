@@ -1,5 +1,5 @@
-//! Forged packets of an attacker: HEARTBEAT ACKs, SACKs, cookies, ends and restarts (RFC 9260 §5.1.5, §5.2.2, §5.4,
-//! §8.5, §12.2.4; RFC 5062).
+//! Packets that an attacker forged: HEARTBEAT ACKs, SACKs, cookies, and chunks that end or restart an association (RFC
+//! 9260 §5.1.5, §5.2.2, §5.4, §8.5, §12.2.4; RFC 5062).
 
 use crate::net::{self, A, B, Flight, Net, PORT, Watch};
 use crate::script::Script;
@@ -10,7 +10,7 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-/// A HEARTBEAT ACK of A's from its address in network `n`.
+/// Sends B a HEARTBEAT ACK as A, from A's address in network `n`.
 fn answer(script: &mut Script, n: usize, info: &[u8]) {
     let (source, target) = script.ports(A);
     let mut bytes = Vec::new();
@@ -28,8 +28,8 @@ fn path(script: &mut Script, side: Side, n: usize) -> PathState {
     info.paths.iter().find(|path| path.address == peer).expect("the path").state
 }
 
-/// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the number that was sent to it comes back. Another
-/// number, the number of another address, a shorter or a longer one does not confirm it.
+/// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the random number that was sent there comes back. Another
+/// number, the number for another address, or a shorter or longer number does not confirm it.
 #[test]
 fn heartbeat_answers_made_up() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -49,7 +49,7 @@ fn heartbeat_answers_made_up() {
         script.run(30);
         assert_eq!(path(&mut script, B, 2), PathState::Unconfirmed, "{forgery:?}");
     }
-    // The real number counts, whatever its source address.
+    // The right number confirms the address, no matter from which address it comes.
     answer(&mut script, 1, &info);
     script.run(30);
     script.check(expect![[r#"
@@ -81,8 +81,8 @@ fn an_old_heartbeat_answer() {
     script.forget();
 }
 
-/// RFC 9260 §5.1.5, §12.2.4: a cookie is valid only unchanged, between the ports and with the tag for which it was
-/// made. Any other is silently discarded and leaves no state.
+/// RFC 9260 §5.1.5, §12.2.4: a cookie is valid only if it is unchanged, and only for the ports and the tag for which it
+/// was made. Any other cookie is silently discarded and leaves no state.
 #[test]
 fn cookies_made_up() {
     let mut script = Script::new(&[]);
@@ -105,7 +105,7 @@ fn cookies_made_up() {
     let echo = |script: &mut Script, port: u16, tag: u32, cookie: &[u8]| {
         script.inject_between(A, port, PORT, tag, |b| CookieEcho { cookie }.emit(b)).run(50);
     };
-    // Forged: with changed bits, shorter, longer, empty.
+    // These cookies are forged: bits are changed, or the cookie is shorter, longer or empty.
     for at in (0..cookie.len()).step_by(7) {
         let mut forged = cookie.clone();
         forged[at] ^= 0x10;
@@ -115,11 +115,11 @@ fn cookies_made_up() {
     echo(&mut script, 999, right, &[&cookie[..], &[0]].concat());
     echo(&mut script, 999, right, &[]);
     script.forget();
-    // Replayed between other ports, or with another tag.
+    // The valid cookie is replayed between other ports, and with another tag.
     echo(&mut script, 998, right, &cookie);
     echo(&mut script, 999, 0xdead, &cookie);
     assert!(script.net.end(B).events.is_empty() && script.net.end(B).engine.poll_timeout().is_none());
-    // Unchanged, once, and once more after its association has ended.
+    // The valid cookie arrives unchanged, then once more, and then again after its association has ended.
     echo(&mut script, 999, right, &cookie);
     echo(&mut script, 999, right, &cookie);
     script.inject_between(A, 999, PORT, right, |b| Abort::default().emit(b)).run(50);
@@ -139,8 +139,8 @@ fn cookies_made_up() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1: chunks that end or restart an association need a tag that only the two ends know, with the T bit
-/// or without.
+/// RFC 9260 §8.5.1: a chunk that ends or restarts an association needs a tag that only the two hosts know. This holds
+/// with the T bit and without it.
 #[test]
 fn blind_ends() {
     let mut script = Script::warm(&[]);
@@ -171,12 +171,12 @@ fn blind_ends() {
     }
 }
 
-/// RFC 9260 §5.2.2, §12.2.4.1: a host that lists the address of an association as its own neither joins nor ends the
-/// association, whatever its port.
+/// RFC 9260 §5.2.2, §12.2.4.1: a host sends an INIT that lists the address of an association as its own. It can neither
+/// join nor end the association, no matter from which port it sends.
 #[test]
 fn a_restart_from_elsewhere() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
-    // A has only its address in network 1; 10.0.2.1 belongs to another host.
+    // A's only address is in network 1. The address 10.0.2.1 belongs to another host.
     let (now, second) = (script.net.now, net::address(A, 2).ip());
     script.net.end(A).engine.remove_address(now, second);
     script.associate().run(2_000);
@@ -201,7 +201,7 @@ fn a_restart_from_elsewhere() {
     assert_eq!((script.app(A).messages, script.app(B).messages), (1, 2));
 }
 
-/// Remembers the highest TSN that A has sent.
+/// An observer that remembers the highest TSN that A has sent.
 #[derive(Default)]
 struct Highest(Option<Tsn>);
 
@@ -227,9 +227,9 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// A peer acknowledges everything as soon as it may have been sent, without having received it. It only loses its own
-/// data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. The more SACKs an acknowledgement is split
-/// into, the less each adds (RFC 3465 gives the reason).
+/// A peer acknowledges all data as soon as it may have been sent, without having received it. This only harms the peer,
+/// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. The more SACKs an
+/// acknowledgement is split into, the less each SACK adds (RFC 3465 gives the reason).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);
@@ -248,7 +248,7 @@ fn optimistic_sacks() {
         let until = script.net.now + Duration::from_millis(1);
         script.net.run_until(until, &mut lost, Some(&mut highest));
         let Some(sent) = highest.0.filter(|sent| sent.after(acknowledged)) else { break };
-        // One SACK per TSN, all at once.
+        // The peer sends a SACK for each TSN, all at once.
         while sent.after(acknowledged) {
             acknowledged = acknowledged.next();
             let before = cwnd(&mut script);
@@ -268,8 +268,8 @@ fn optimistic_sacks() {
     script.forget();
 }
 
-/// RFC 9260 §6.2.1, §12.4: gap blocks beyond the sent TSNs, that overlap, are reversed or out of order. No data is
-/// freed that has not arrived, and nothing breaks.
+/// RFC 9260 §6.2.1, §12.4: gap blocks are beyond the sent TSNs, overlap, are reversed, or are out of order. Data that
+/// has not arrived is not freed, and the association does not stall.
 #[test]
 fn impossible_gap_blocks() {
     let block = |start, end| GapBlock { start, end };
@@ -290,7 +290,7 @@ fn impossible_gap_blocks() {
         script.inject(B, to_a, |b| sack.emit(b)).run(30_000);
         let id = script.id(A);
         let state = script.net.end(A).engine.info(id).map(|info| info.state);
-        // Either the association is ended, or everything arrives.
+        // Either the association was ended, or all data has arrived.
         if state == Some(AssociationState::Established) {
             assert_eq!(script.app(B).messages, 3, "{gaps:?}");
         } else {

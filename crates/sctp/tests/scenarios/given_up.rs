@@ -1,4 +1,4 @@
-//! What abandoning a message must not change: congestion control, the Nagle algorithm, the end of an association (RFC
+//! Abandoning a message must not change congestion control, the Nagle algorithm, or the end of an association (RFC
 //! 3758, RFC 7496).
 
 use crate::net::{A, B};
@@ -50,8 +50,8 @@ fn a_loss_of_fewer_than_three_reports_reduces_the_window() {
     assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
 }
 
-/// RFC 3758 §3.5 F5, RFC 9260 §7.2.4: a chunk that was abandoned in flight is lost with its third miss indication,
-/// like any other. The window is halved then and not before. The chunk is not retransmitted.
+/// RFC 3758 §3.5 F5, RFC 9260 §7.2.4: a chunk that was abandoned in flight counts as lost at its third miss indication,
+/// like any other chunk. The window is halved then and not earlier. The chunk is not retransmitted.
 #[test]
 fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     let mut script = Script::warm(ON);
@@ -75,12 +75,13 @@ fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     assert_eq!(drawn.matches("DATA          tsn=2 ").count(), 1, "{drawn}");
 }
 
-/// The same if no later chunk has arrived: its acknowledgement was overdue when it was abandoned.
+/// A message expires, and no later chunk has arrived. It still counts as lost, because its acknowledgement was overdue
+/// when it was abandoned.
 #[test]
 fn a_loss_of_no_report_reduces_the_window() {
     let mut script = Script::warm(&with(&[("rcvbuf", "3000B"), ("rto_min", "5s")]));
     script.run(1_000);
-    // The first chunks are sent, the rest waits for the peer's window.
+    // The first chunks of the message are sent. The rest waits for the peer's window.
     script.lose_times(A, "DATA tsn=2 ", 1).lose_times(A, "DATA tsn=3 ", 1);
     script.send_message(A, lifetime(0, 900), 9_000).run(5);
     let before = cwnd(&script);
@@ -97,8 +98,8 @@ fn a_loss_of_no_report_reduces_the_window() {
     assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
 }
 
-/// A chunk that arrives although it was abandoned is not a loss: the window does not shrink, and the chunk does not
-/// make it grow (RFC 3758 §3.5 A2).
+/// A chunk that arrives although it was abandoned does not count as lost. The window does not shrink, and the chunk
+/// does not make it grow (RFC 3758 §3.5 A2).
 #[test]
 fn what_arrives_all_the_same_changes_no_window() {
     let mut script = Script::warm(ON);
@@ -137,7 +138,7 @@ fn what_arrives_all_the_same_changes_no_window() {
 fn a_forward_tsn_goes_as_far_as_it_says() {
     let mut script = Script::warm(ON);
     let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
-    // A did not send this FORWARD TSN.
+    // A itself did not send these FORWARD TSNs, so their SACKs are lost.
     script.lose_times(B, "SACK", 9);
     for far in [70_000, 1 << 30] {
         let skipped = [Skipped { stream: 3, ssn: Ssn(9) }];
@@ -169,7 +170,8 @@ fn nagle_does_not_wait_for_what_was_given_up() {
     "#]]);
 }
 
-/// RFC 9260 §9.2, RFC 3758 §3.5 A2: the shutdown does not wait indefinitely for an answer to a FORWARD TSN.
+/// RFC 9260 §9.2, RFC 3758 §3.5 A2: if a FORWARD TSN is never answered, the shutdown does not wait for the answer
+/// indefinitely.
 #[test]
 fn a_shutdown_does_not_depend_on_the_answer_to_a_forward_tsn() {
     for peer_first in [false, true] {
@@ -213,7 +215,7 @@ fn a_shutdown_does_not_depend_on_the_answer_to_a_forward_tsn() {
     }
 }
 
-/// Data that was abandoned before the shutdown does not delay it, because it is not outstanding.
+/// Data that was abandoned before the shutdown is not outstanding, so it does not delay the shutdown.
 #[test]
 fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
     for peer_first in [false, true] {
@@ -249,7 +251,8 @@ fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
     }
 }
 
-/// A late answer ends the wait as usual, because a SHUTDOWN cannot carry everything that a SACK does.
+/// The answer to a FORWARD TSN arrives late, and the shutdown waits for it. It must, because a SHUTDOWN cannot report
+/// everything that a SACK reports.
 #[test]
 fn a_shutdown_waits_for_a_second_forward_tsn() {
     let mut script = Script::warm(ON);
@@ -270,7 +273,7 @@ fn a_shutdown_waits_for_a_second_forward_tsn() {
     "#]]);
 }
 
-/// The shutdown waits for data that was not abandoned, as usual.
+/// The shutdown waits for data that was not abandoned.
 #[test]
 fn a_shutdown_waits_for_what_was_not_given_up() {
     let mut script = Script::warm(ON);

@@ -36,7 +36,7 @@ fn data_rides_with_the_cookie() {
     "#]]);
 }
 
-/// With this turned off, data waits for the COOKIE ACK.
+/// With `cookie_data=no`, data waits for the COOKIE ACK.
 #[test]
 fn data_waits_for_the_cookie() {
     let mut script = Script::new(&[("cookie_data", "no")]);
@@ -70,7 +70,7 @@ fn lost_init() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 B: a responder keeps no state, so a lost INIT ACK only costs time.
+/// RFC 9260 §5.1 B: the responder keeps no state, so a lost INIT ACK only costs time.
 #[test]
 fn lost_init_ack() {
     let mut script = Script::new(&[]);
@@ -104,7 +104,7 @@ fn lost_cookie_echo() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 D: a COOKIE ECHO for a live association is answered by COOKIE ACK.
+/// RFC 9260 §5.2.4 D: a COOKIE ECHO for an association that exists is answered by COOKIE ACK.
 #[test]
 fn lost_cookie_ack() {
     let mut script = Script::new(&[]);
@@ -121,7 +121,7 @@ fn lost_cookie_ack() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.4, §8.1: the association is given up after Max.Init.Retransmits. The RTO is 1, 2, 4 s.
+/// RFC 9260 §5.1.4, §8.1: the association is given up after Max.Init.Retransmits. The RTO is 1, 2 and then 4 s.
 #[test]
 fn nobody_answers() {
     let mut script = Script::new(&[("init_max_retrans", "2")]);
@@ -169,8 +169,8 @@ fn stale_cookie() {
     "#]]);
 }
 
-/// Both copies of a retransmitted COOKIE ECHO are answered late. The second ERROR refers to the previous cookie, and
-/// does not discard the new one.
+/// A COOKIE ECHO is too late, and so is its retransmission. The second ERROR refers to the previous cookie, so the new
+/// cookie is not discarded.
 #[test]
 fn the_same_cookie_is_stale_twice() {
     let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);
@@ -194,8 +194,8 @@ fn the_same_cookie_is_stale_twice() {
     assert!(!events.iter().any(|event| matches!(event, Event::PeerError { .. })), "{events:?}");
 }
 
-/// RFC 9260 §5.2.6: COOKIE ECHO and ERROR measure a round trip, and so do the new INIT and its answer. The back-off
-/// of a retransmitted COOKIE ECHO is not continued in the new attempt.
+/// RFC 9260 §5.2.6: the COOKIE ECHO and its ERROR measure a round trip, and so do the new INIT and its answer. If the
+/// COOKIE ECHO was retransmitted, the new attempt does not continue its back-off.
 #[test]
 fn the_rto_after_a_stale_cookie() {
     for once in [true, false] {
@@ -236,7 +236,7 @@ fn the_rto_after_a_stale_cookie() {
     }
 }
 
-/// RFC 9260 §6.3.1 C4: the INIT after a stale cookie is new, so its answer is measured.
+/// RFC 9260 §6.3.1 C4: the INIT after a stale cookie is not a retransmission, so its answer measures the round trip.
 #[test]
 fn the_new_init_measures_the_round_trip() {
     let mut script = Script::new(&[("cookie_life", "60ms"), ("rto_min", "10ms"), ("rto_var_min", "0")]);
@@ -262,8 +262,8 @@ fn the_new_init_measures_the_round_trip() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT is not measured, but T1-cookie does not start with the
-/// back-off of T1-init.
+/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT is not measured. Nevertheless T1-cookie does not start with
+/// the back-off of T1-init.
 #[test]
 fn the_cookie_echo_does_not_wait_as_the_init_did() {
     let mut script = Script::new(&[("rto_initial", "1s")]);
@@ -323,7 +323,7 @@ fn both_ask_at_once() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: B sends an INIT while A waits for the COOKIE ACK.
+/// RFC 9260 §5.2.1: B sends an INIT while A is in COOKIE-ECHOED.
 #[test]
 fn an_init_in_the_cookie_echoed_state() {
     let mut script = Script::new(&[]);
@@ -367,7 +367,7 @@ fn corrupt_init() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.3: an unexpected INIT ACK is ignored.
+/// RFC 9260 §5.2.3: an INIT ACK that arrives a second time is ignored.
 #[test]
 fn init_ack_twice() {
     let mut script = Script::new(&[]);
@@ -382,7 +382,8 @@ fn init_ack_twice() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: messages that were queued for streams which the peer does not accept are not sent.
+/// RFC 9260 §5.1.1: messages are queued before the handshake ends. Those for streams that the peer does not accept are
+/// not sent.
 #[test]
 fn early_messages_on_streams_that_are_not_granted() {
     let mut script = Script::with(configured(&[("streams", "10")]), configured(&[("streams", "2")]), &[25]);

@@ -1,4 +1,4 @@
-//! Interleaved messages, and the order of streams (RFC 8260).
+//! Interleaving of messages, and the order in which streams are served (RFC 8260).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -19,13 +19,13 @@ fn value(script: &mut Script, side: Side, stream: u16, value: u16) {
     script.net.end(side).engine.set_stream_value(now, id, stream, value).expect("a stream");
 }
 
-/// B's tag and A's first TSN.
+/// Returns the tag that B chose, and the first TSN of A.
 fn numbers(script: &Script) -> (u32, Tsn) {
     let numbers = script.net.ladder.numbers();
     (numbers.latest_tag(B).expect("a tag"), Tsn(numbers.first(A).expect("a TSN")))
 }
 
-/// RFC 8260 §2.2.1: both sides announce it, and user data is sent as I-DATA from the first chunk on.
+/// RFC 8260 §2.2.1: both sides announce interleaving. User data is sent as I-DATA from the first chunk on.
 #[test]
 fn negotiation() {
     let mut script = Script::new(&[ON]);
@@ -45,7 +45,7 @@ fn negotiation() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.1: if only one side announces it, DATA is used.
+/// RFC 8260 §2.2.1: only one side announces interleaving, so DATA is used.
 #[test]
 fn one_side_alone() {
     let mut script = Script::with(configured(&[ON]), configured(&[]), &[25]);
@@ -61,8 +61,8 @@ fn one_side_alone() {
     "#]]);
 }
 
-/// RFC 8260 §1.1, figure 2: large messages on three streams are sent in turn. The fragments of each are numbered from
-/// 0; the B bit marks the first.
+/// RFC 8260 §1.1, figure 2: large messages on three streams are sent in turn. The fragments of each message are
+/// numbered from 0, and the B bit marks the first fragment.
 #[test]
 fn large_messages_in_turn() {
     let mut script = Script::established(&[ON, ("scheduler", "rr")]);
@@ -85,7 +85,7 @@ fn large_messages_in_turn() {
     "#]]);
 }
 
-/// The same without interleaving (figure 1): messages are not interrupted.
+/// RFC 8260 §1.1, figure 1: without interleaving, large messages on three streams are not interrupted.
 #[test]
 fn large_messages_in_turn_without_interleaving() {
     let mut script = Script::established(&[("scheduler", "rr")]);
@@ -129,7 +129,7 @@ fn two_counts_a_stream() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.3: a missing fragment delays only its own stream.
+/// RFC 8260 §2.2.3: a lost fragment delays only its own stream.
 #[test]
 fn a_fragment_is_lost() {
     let mut script = Script::established(&[ON, ("scheduler", "rr")]);
@@ -178,7 +178,7 @@ fn an_urgent_message_overtakes() {
     "#]]);
 }
 
-/// RFC 8260 §4.3.2: the scheduler is changed while messages are queued; a message that was begun is finished first.
+/// RFC 8260 §4.3.2: the scheduler is changed while messages are queued. A message that has begun is finished first.
 #[test]
 fn the_scheduler_changes_under_way() {
     let mut script = Script::established(&[ON]);
@@ -208,7 +208,7 @@ fn the_scheduler_changes_under_way() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.3: DATA after an agreement on I-DATA ends the association.
+/// RFC 8260 §2.2.3: I-DATA was negotiated, so a DATA chunk ends the association.
 #[test]
 fn data_is_a_violation() {
     let mut script = Script::established(&[ON]);
@@ -225,7 +225,7 @@ fn data_is_a_violation() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.3: I-DATA without an agreement ends the association.
+/// RFC 8260 §2.2.3: I-DATA was not negotiated, so an I-DATA chunk ends the association.
 #[test]
 fn idata_is_a_violation() {
     let mut script = Script::with(configured(&[]), configured(&[ON]), &[25]);
@@ -244,7 +244,7 @@ fn idata_is_a_violation() {
     "#]]);
 }
 
-/// RFC 9260 §3.2: where the extension is switched off, I-DATA is an unknown chunk.
+/// RFC 9260 §3.2: if interleaving is switched off, I-DATA is an unknown chunk.
 #[test]
 fn idata_is_unknown() {
     let mut script = Script::established(&[]);

@@ -4,7 +4,7 @@ use crate::net::{A, B};
 use crate::script::Script;
 use expect_test::expect;
 
-/// RFC 9260 §7.2.4: fast retransmit after three miss indications.
+/// RFC 9260 §7.2.4: a chunk is fast retransmitted after three miss indications.
 #[test]
 fn fast_retransmit() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -59,7 +59,7 @@ fn two_holes() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once; the next time T3-rtx has to expire.
+/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once. If it is lost again, T3-rtx retransmits it.
 #[test]
 fn the_fast_retransmit_is_lost() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -85,7 +85,7 @@ fn the_fast_retransmit_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3: the loss of the last chunk is not reported by any SACK; T3-rtx retransmits it.
+/// RFC 9260 §6.3.3: no SACK reports the loss of the last chunk, so T3-rtx retransmits it.
 #[test]
 fn the_tail_is_lost() {
     let mut script = Script::established(&[]);
@@ -100,7 +100,7 @@ fn the_tail_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3 E2: repeated losses: the RTO is 1, 2, 4 s.
+/// RFC 9260 §6.3.3 E2: a chunk is lost three times. The RTO is 1, 2 and then 4 s.
 #[test]
 fn backing_off() {
     let mut script = Script::established(&[]);
@@ -115,7 +115,8 @@ fn backing_off() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3 E3: after T3-rtx one packet is sent, the rest as the window opens.
+/// RFC 9260 §6.3.3 E3: a whole window is lost. When T3-rtx expires, one packet is sent, and the rest follows as the
+/// window opens.
 #[test]
 fn a_whole_window_is_lost() {
     let mut script = Script::established(&[("iw", "4")]);
@@ -136,7 +137,7 @@ fn a_whole_window_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §8.1, §8.2: the peer has vanished: the association ends after Association.Max.Retrans.
+/// RFC 9260 §8.1, §8.2: the peer stops answering, and the association ends after Association.Max.Retrans.
 #[test]
 fn the_peer_vanishes() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
@@ -169,7 +170,7 @@ fn karn() {
     "#]]);
 }
 
-/// Sends five packets, a millisecond apart; the second one is delayed by `us` microseconds.
+/// Sends five packets, a millisecond apart. The second one is delayed by `us` microseconds.
 fn reordered(us: u64) -> Script {
     let mut script = Script::established(&[("iw", "10"), ("delack", "0")]);
     script.delay_us(A, "DATA tsn=2 ", us);
@@ -180,7 +181,7 @@ fn reordered(us: u64) -> Script {
     script
 }
 
-/// RFC 9260 §7.2.4: a chunk overtaken by two packets is not considered lost.
+/// RFC 9260 §7.2.4: a chunk that two packets have overtaken does not count as lost.
 #[test]
 fn reordering_by_two_is_tolerated() {
     let mut script = reordered(2_500);
@@ -205,7 +206,7 @@ fn reordering_by_two_is_tolerated() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: a chunk overtaken by three packets is considered lost; the duplicate TSN reveals the mistake.
+/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. The duplicate TSN shows that it was not.
 #[test]
 fn reordering_by_three_is_not() {
     let mut script = reordered(3_500);
@@ -232,8 +233,8 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// As in Linux TCP, at least 200 ms are added to a steady round trip. A SACK that is late by less causes no timeout,
-/// although RTO.Min is no longer than the round trip.
+/// As in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that is less late causes no
+/// timeout, even if RTO.Min is not longer than the round trip.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {

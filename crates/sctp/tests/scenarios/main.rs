@@ -1,8 +1,9 @@
-//! Golden ladders: the packets that two endpoints exchange, by topic.
+//! Golden tests with ladder diagrams, which show the packets that two endpoints exchange. There is a module for each
+//! topic.
 //!
-//! A scenario sets up a case, runs it, and compares the ladder with the expected one. Random numbers do not appear in
-//! a ladder, so a change of seed or of the order of draws has no effect. `UPDATE_EXPECT=1` rewrites the expected
-//! ladders.
+//! A scenario sets up a case, runs it, and compares the ladder diagram with the expected one. Random numbers do not
+//! appear in the diagram, so it does not change with the seed or with the order in which numbers are drawn.
+//! `UPDATE_EXPECT=1` rewrites the expected diagrams.
 
 #[path = "../net/mod.rs"]
 mod net;

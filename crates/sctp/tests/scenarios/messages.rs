@@ -1,4 +1,4 @@
-//! Splitting messages into chunks, and reassembly (RFC 9260 §6.5, §6.6, §6.9, §6.10).
+//! Division of messages into chunks, and reassembly (RFC 9260 §6.5, §6.6, §6.9, §6.10).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -6,7 +6,7 @@ use anabranch_sctp::Message;
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-/// RFC 9260 §6.9: a large message in fragments.
+/// RFC 9260 §6.9: a large message is sent in fragments.
 #[test]
 fn fragments() {
     let mut script = Script::established(&[]);
@@ -54,7 +54,7 @@ fn streams_do_not_wait_for_each_other() {
     "#]]);
 }
 
-/// RFC 9260 §6.6: unordered messages are delivered at once.
+/// RFC 9260 §6.6: an unordered message is delivered at once, although an earlier message is missing.
 #[test]
 fn unordered() {
     let mut script = Script::established(&[]);
@@ -71,7 +71,7 @@ fn unordered() {
     "#]]);
 }
 
-/// RFC 9260 §6.9: a lost middle fragment.
+/// RFC 9260 §6.9: a fragment in the middle of a message is lost and retransmitted.
 #[test]
 fn a_fragment_is_lost() {
     let mut script = Script::established(&[]);
@@ -142,7 +142,7 @@ fn invalid_stream() {
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
     let data =
         Data { tsn: Tsn(first), stream: 10, begin: true, end: true, payload: b"astray", ..Data::default() };
-    // From A's point of view it has sent this TSN itself.
+    // A has sent this TSN itself, so A accepts the SACK for the injected chunk.
     script.lose(A, "DATA tsn=1 ").send(A, 0, 6).run(1).inject(A, tag, |b| data.emit(b)).run(3_000);
     script.check_drawn(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=6 BE     ✗ lost
@@ -151,7 +151,7 @@ fn invalid_stream() {
     "#]]);
 }
 
-/// RFC 9260 §6.6: the SSN wraps after 65,535.
+/// RFC 9260 §6.6: the SSN wraps around after 65,535.
 #[test]
 fn ssn_and_tsn_wrap() {
     let mut script = Script::established(&[("rcvbuf", "1MiB"), ("sndbuf", "1MiB")]);

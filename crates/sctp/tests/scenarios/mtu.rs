@@ -1,11 +1,11 @@
-//! A path whose MTU is smaller than assumed (RFC 9260 §6.9, §7.3).
+//! A path whose MTU is smaller than the sender assumes (RFC 9260 §6.9, §7.3).
 
 use crate::net::{A, Narrow};
 use crate::script::Script;
 use expect_test::expect;
 
-/// RFC 9260 §6.9, §7.3: the MTU of the only path drops during a transfer. Chunks that have a TSN are sent whole and
-/// fragmented by IP; later ones are cut to fit.
+/// RFC 9260 §6.9, §7.3: the MTU of the only path drops during a transfer. Chunks that already have a TSN are sent
+/// whole, and IP fragments them. Later chunks are small enough for the path.
 #[test]
 fn the_only_path_narrows() {
     let mut script = Script::warm(&[]);

@@ -16,7 +16,7 @@ fn buffered(script: &Script) -> u64 {
     script.net.ends[0].engine.info(script.id(A)).expect("there").buffered
 }
 
-/// If both sides announce it in INIT and INIT ACK, they send only NR-SACKs; otherwise SACKs.
+/// If both sides announce NR-SACK in INIT and INIT ACK, they send only NR-SACKs. Otherwise they send SACKs.
 #[test]
 fn it_is_agreed_on() {
     for peer in ["yes", "no"] {
@@ -55,7 +55,7 @@ fn it_is_agreed_on() {
     }
 }
 
-/// Data that has arrived after a gap leaves the send buffer at once, in any order.
+/// Data that has arrived behind a gap is removed from the send buffer at once, in any order.
 #[test]
 fn what_has_arrived_leaves_the_send_buffer() {
     for (knob, kept) in [("yes", 1_452), ("no", 4 * 1_452)] {
@@ -108,7 +108,8 @@ fn what_has_arrived_leaves_the_send_buffer() {
     }
 }
 
-/// A message whose middle chunks have arrived is correctly retransmitted or abandoned.
+/// Only chunks in the middle of a message have arrived and been freed. The rest is retransmitted, or the message is
+/// abandoned.
 #[test]
 fn the_rest_of_a_message_stays() {
     for cancelled in [false, true] {
@@ -168,7 +169,7 @@ fn the_rest_of_a_message_stays() {
     }
 }
 
-/// A peer that revokes an acknowledgement, by an NR-SACK or a SACK, causes no retransmission: the data has been
+/// A peer revokes an acknowledgement, by an NR-SACK or a SACK. Nothing is retransmitted, because the data has been
 /// freed.
 #[test]
 fn what_was_freed_is_not_taken_back() {
@@ -222,8 +223,8 @@ fn what_was_freed_is_not_taken_back() {
     "#]]);
 }
 
-/// Without an agreement NR-SACK is an unknown chunk, of the type that stops the processing of the packet (RFC 9260
-/// §3.2).
+/// If NR-SACK was not negotiated, it is an unknown chunk. Its type says that the rest of the packet must not be
+/// processed (RFC 9260 §3.2).
 #[test]
 fn without_agreement_it_is_unknown() {
     let mut script = Script::warm(&[("iw", "10"), ("max_burst", "0")]);

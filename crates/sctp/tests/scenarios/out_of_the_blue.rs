@@ -1,4 +1,4 @@
-//! Packets that belong to no association, and wrong tags (RFC 9260 §8.4, §8.5).
+//! Packets that belong to no association, and packets with wrong tags (RFC 9260 §8.4, §8.5).
 
 use crate::net::{A, B, PORT};
 use crate::script::Script;
@@ -9,7 +9,7 @@ fn data() -> Data<'static> {
     Data { tsn: Tsn(9), begin: true, end: true, payload: b"lost soul", ..Data::default() }
 }
 
-/// RFC 9260 §8.4 8: any other packet is answered by ABORT with the T bit and the packet's tag.
+/// RFC 9260 §8.4 8: a packet that no other rule covers is answered by ABORT, with the T bit and the packet's tag.
 #[test]
 fn data_out_of_the_blue() {
     let mut script = Script::new(&[]);
@@ -61,7 +61,7 @@ fn cookie_ack_and_stale_cookie_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 A: an INIT has tag 0; an INIT with another tag is out of the blue.
+/// RFC 9260 §8.5.1 A: the tag of an INIT is 0. An INIT with another tag belongs to no association.
 #[test]
 fn an_init_with_a_tag() {
     let mut script = Script::new(&[]);
@@ -72,7 +72,7 @@ fn an_init_with_a_tag() {
     "#]]);
 }
 
-/// RFC 9260 §3.1: an INIT is the only chunk of its packet.
+/// RFC 9260 §3.1: an INIT must be the only chunk of its packet.
 #[test]
 fn an_init_with_company() {
     let mut script = Script::new(&[]);
@@ -87,7 +87,7 @@ fn an_init_with_company() {
     "#]]);
 }
 
-/// RFC 9260 §3.3.2: tag 0, no streams: forbidden values are answered by ABORT.
+/// RFC 9260 §3.3.2: an INIT with tag 0 or without streams is answered by ABORT.
 #[test]
 fn an_init_that_offers_nothing() {
     let mut script = Script::new(&[]);
@@ -126,7 +126,7 @@ fn wrong_tags_are_ignored() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the tag of the sender's peer.
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the tag that its own sender chose.
 #[test]
 fn a_reflected_abort_counts() {
     let mut script = Script::established(&[]);
@@ -140,7 +140,7 @@ fn a_reflected_abort_counts() {
     "#]]);
 }
 
-/// RFC 9260 §8.4: B's host has lost the association: its ABORT also ends A's.
+/// RFC 9260 §8.4: B's host has lost the association. The ABORT that it sends ends the association at A, too.
 #[test]
 fn the_peer_forgot_everything() {
     let mut script = Script::established(&[]);
@@ -159,7 +159,7 @@ fn the_peer_forgot_everything() {
     "#]]);
 }
 
-/// Bytes that are not an SCTP packet.
+/// Bytes that are not an SCTP packet are ignored.
 #[test]
 fn rubbish() {
     let mut script = Script::established(&[]);

@@ -7,7 +7,7 @@ use anabranch_sctp::{Abandoned, Message, Policy, Reliability, SendError};
 use anabranch_wire::sctp::{ForwardTsn, Skipped, Ssn, Tsn};
 use expect_test::expect;
 
-/// Both sides support it, and the first packets of a message are sent at once.
+/// Both sides support FORWARD TSN, and all packets of a message are sent at once.
 const ON: &[(&str, &str)] = &[("partial_reliability", "yes"), ("iw", "10"), ("max_burst", "0")];
 
 fn with(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
@@ -44,8 +44,8 @@ fn both_say_that_they_support_it() {
     assert!(script.net.end(A).engine.info(id).expect("there").extensions.partial_reliability);
 }
 
-/// RFC 3758 §4.1: a message whose lifetime ends before T3-rtx expires is not retransmitted. The peer is notified to
-/// skip it.
+/// RFC 3758 §4.1: a message whose lifetime ends before T3-rtx expires is not retransmitted. A FORWARD TSN tells the
+/// peer to skip the message.
 #[test]
 fn a_message_times_out() {
     let mut script = Script::warm(ON);
@@ -58,8 +58,8 @@ fn a_message_times_out() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 C4, §3.6: later messages of its stream are delivered as soon as it is skipped. Other streams are not
-/// affected.
+/// RFC 3758 §3.5 C4, §3.6: when a message is skipped, later messages of its stream are delivered at once. Other streams
+/// do not wait.
 #[test]
 fn those_behind_it_are_delivered() {
     let mut script = Script::warm(ON);
@@ -82,7 +82,7 @@ fn those_behind_it_are_delivered() {
     "#]]);
 }
 
-/// RFC 3758 §4.1 TR2: within its lifetime a message is retransmitted like any other.
+/// RFC 3758 §4.1 TR2: during its lifetime, a message is retransmitted like any other.
 #[test]
 fn a_message_in_its_lifetime_is_sent_again() {
     let mut script = Script::warm(ON);
@@ -95,8 +95,8 @@ fn a_message_in_its_lifetime_is_sent_again() {
     "#]]);
 }
 
-/// RFC 7496 §3.1: without retransmissions a message is abandoned at its first loss, found by fast retransmit or by
-/// timeout. The congestion window shrinks nevertheless.
+/// RFC 7496 §3.1: a message that allows no retransmissions is abandoned at its first loss, which fast retransmit or a
+/// timeout detects. The congestion window shrinks nevertheless.
 #[test]
 fn no_retransmission() {
     let mut script = Script::warm(ON);
@@ -133,7 +133,7 @@ fn no_retransmission() {
     assert_eq!((stats.retransmitted_fast, stats.retransmitted_timeout), (0, 0));
 }
 
-/// RFC 7496 §3.1: one retransmission, which is also lost.
+/// RFC 7496 §3.1: a message that allows one retransmission is abandoned when the retransmission is lost.
 #[test]
 fn one_retransmission() {
     let mut script = Script::warm(ON);
@@ -147,8 +147,8 @@ fn one_retransmission() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 A3: all fragments are abandoned at once, including those that have arrived and those that were never
-/// sent. The unsent rest takes one TSN.
+/// RFC 3758 §3.5 A3: all fragments of a message are abandoned together, even those that have arrived and those that
+/// were never sent. One TSN stands for the unsent fragments.
 #[test]
 fn a_fragmented_message_is_given_up_as_a_whole() {
     let mut script = Script::warm(&with(&[("iw", "2"), ("max_burst", "4")]));
@@ -181,7 +181,7 @@ fn nothing_was_sent() {
     "#]]);
 }
 
-/// The FORWARD TSN is lost: T3-rtx retransmits it (RFC 3758 §3.5 C5, A5).
+/// A FORWARD TSN is lost, and T3-rtx retransmits it (RFC 3758 §3.5 C5, A5).
 #[test]
 fn the_forward_tsn_is_lost() {
     let mut script = Script::warm(ON);
@@ -197,7 +197,7 @@ fn the_forward_tsn_is_lost() {
     "#]]);
 }
 
-/// The SACK that answers it is lost: the old FORWARD TSN is answered again (RFC 3758 §3.6).
+/// The SACK that answers a FORWARD TSN is lost. The FORWARD TSN is sent again, and is answered again (RFC 3758 §3.6).
 #[test]
 fn the_answer_is_lost() {
     let mut script = Script::warm(ON);
@@ -213,8 +213,8 @@ fn the_answer_is_lost() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 F2: a FORWARD TSN that is not answered within a round trip is repeated with the next SACK, not with
-/// every SACK.
+/// RFC 3758 §3.5 F2: a FORWARD TSN that is not answered within a round trip is repeated with the next SACK. Further
+/// SACKs do not repeat it.
 #[test]
 fn repeated_once_a_round_trip() {
     let mut script = Script::warm(ON);
@@ -292,7 +292,7 @@ fn an_unordered_message_is_skipped() {
     "#]]);
 }
 
-/// The chunk arrives after the FORWARD TSN: it counts as a duplicate (RFC 3758 §3.6).
+/// A chunk arrives after the FORWARD TSN that skipped it, and counts as a duplicate (RFC 3758 §3.6).
 #[test]
 fn the_message_arrives_after_it_was_skipped() {
     let mut script = Script::warm(ON);
@@ -306,7 +306,7 @@ fn the_message_arrives_after_it_was_skipped() {
     "#]]);
 }
 
-/// RFC 7496 §3.2: the send buffer is full: a message of the lowest priority makes room for one of a higher priority,
+/// RFC 7496 §3.2: the send buffer is full. A message of the lowest priority is abandoned for one of a higher priority
 /// and for a reliable one, but not for one of the same priority.
 #[test]
 fn a_higher_priority_needs_room() {
@@ -343,8 +343,8 @@ fn a_higher_priority_needs_room() {
     assert_eq!(engine.abandoned(id, None, Some(Policy::Lifetime)), Some(Abandoned::default()));
 }
 
-/// RFC 3758 §3.3.2: a peer that does not support it is not notified. An unsent message is still abandoned (RFC 9260
-/// §11.1.5); a partly sent one is delivered in full.
+/// RFC 3758 §3.3.2: a peer without support for FORWARD TSN receives none. An unsent message is still abandoned (RFC
+/// 9260 §11.1.5), but a partly sent one is delivered in full.
 #[test]
 fn the_peer_does_not_support_it() {
     let mut script = Script::with(configured(&with(&[("iw", "1")])), configured(&[]), &[25]);
@@ -362,7 +362,7 @@ fn the_peer_does_not_support_it() {
     "#]]);
 }
 
-/// RFC 3758 §3.3.1: an endpoint that has not announced support reports the chunk.
+/// RFC 3758 §3.3.1: an endpoint that has not announced support reports a FORWARD TSN as an unknown chunk.
 #[test]
 fn a_forward_tsn_that_was_not_agreed_on() {
     let mut script = Script::warm(&[]);
@@ -377,7 +377,7 @@ fn a_forward_tsn_that_was_not_agreed_on() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: a shutdown waits until abandoned messages are skipped.
+/// RFC 9260 §9.2: a shutdown waits until the peer has skipped the abandoned messages.
 #[test]
 fn a_shutdown_waits_for_the_skip() {
     let mut script = Script::warm(ON);
@@ -396,7 +396,7 @@ fn a_shutdown_waits_for_the_skip() {
     "#]]);
 }
 
-/// The peer has sent SHUTDOWN: it answers a FORWARD TSN with another SHUTDOWN.
+/// The peer has sent SHUTDOWN. It answers a FORWARD TSN by another SHUTDOWN.
 #[test]
 fn given_up_while_the_peer_shuts_down() {
     let mut script = Script::warm(ON);
@@ -416,7 +416,7 @@ fn given_up_while_the_peer_shuts_down() {
     "#]]);
 }
 
-/// Half of the message was read before it was abandoned: the reader is notified (RFC 3758 §3.6).
+/// A message is abandoned after half of it was read, and the reader is notified (RFC 3758 §3.6).
 #[test]
 fn a_reader_of_parts_is_told() {
     let mut script = Script::warm(&with(&[("partial_delivery", "2000B")]));
@@ -440,7 +440,7 @@ fn a_reader_of_parts_is_told() {
     "#]]);
 }
 
-/// A path fails: reliable messages and the FORWARD TSN are sent on the other path.
+/// A path fails. Reliable messages and the FORWARD TSN are then sent on the other path.
 #[test]
 fn skipped_on_the_other_path() {
     let mut script = Script::established_on(&[25, 40], &with(&[("path_max_retrans", "0")]));
@@ -458,13 +458,13 @@ fn skipped_on_the_other_path() {
     "#]]);
 }
 
-/// RFC 9260 §12, RFC 3758 §7: a FORWARD TSN that no correct sender would send has little effect, and breaks nothing.
+/// RFC 9260 §12, RFC 3758 §7: a FORWARD TSN that no correct sender would send has little effect and does no harm.
 #[test]
 fn nonsense_is_not_followed() {
     let mut script = Script::warm(ON);
     let tag = script.net.ladder.numbers().latest_tag(B).expect("seen");
     let next = script.net.ladder.numbers().first(A).expect("seen").wrapping_add(1);
-    // A wrong tag, then a stream that does not exist.
+    // The first FORWARD TSN has a wrong tag, and the second names a stream that does not exist.
     script.inject(A, tag ^ 1, |packet| ForwardTsn::write(packet, Tsn(next.wrapping_add(4)), [])).run(300);
     let beyond = Skipped { stream: 60_000, ssn: Ssn(4) };
     script.inject(A, tag, |packet| ForwardTsn::write(packet, Tsn(next.wrapping_sub(1)), [beyond])).run(300);
@@ -505,8 +505,8 @@ fn interleaved_messages_are_skipped() {
     "#]]);
 }
 
-/// RFC 3758 §4.1 TR5: a message whose retransmission is also lost is abandoned when its lifetime has ended and later
-/// chunks have arrived, not only when T3-rtx expires. Its stream goes on.
+/// RFC 3758 §4.1 TR5: a message and its retransmission are lost. The message is abandoned when its lifetime has ended
+/// and later chunks have arrived, without waiting for T3-rtx. Its stream continues.
 #[test]
 fn an_expired_message_holds_its_stream_up_no_longer() {
     let mut script = Script::warm(ON);

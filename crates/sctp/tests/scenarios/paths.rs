@@ -1,4 +1,4 @@
-//! Several addresses: verification, heartbeats, failover and failback (RFC 9260 §5.4, §6.4, §8).
+//! Associations with several addresses: verification, heartbeats, failover and failback (RFC 9260 §5.4, §6.4, §8).
 
 use crate::net::{self, A, B};
 use crate::script::Script;
@@ -6,7 +6,7 @@ use anabranch_base::engine::{Icmp, IcmpKind};
 use anabranch_base::time::Duration;
 use expect_test::expect;
 
-/// RFC 9260 §5.1.2, §5.4: the other addresses are listed in INIT and INIT ACK, and verified by HEARTBEATs.
+/// RFC 9260 §5.1.2, §5.4: INIT and INIT ACK list the other addresses, which are then verified by HEARTBEATs.
 #[test]
 fn two_addresses_each() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -27,7 +27,7 @@ fn two_addresses_each() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an address that does not answer is not used, and its failure has no other effect.
+/// RFC 9260 §5.4: an address that does not answer is not used. The association does not suffer in any other way.
 #[test]
 fn an_address_that_does_not_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("path_max_retrans", "2")]);
@@ -55,7 +55,8 @@ fn an_address_that_does_not_answer() {
     "#]]);
 }
 
-/// RFC 9260 §8.3: an idle destination gets a HEARTBEAT every HB.interval + RTO, with a jitter of half an RTO.
+/// RFC 9260 §8.3: an idle destination gets a HEARTBEAT at intervals of HB.interval plus RTO, with a jitter of half an
+/// RTO.
 #[test]
 fn heartbeats() {
     let mut script = Script::new(&[("hb_interval", "5s")]);
@@ -67,7 +68,7 @@ fn heartbeats() {
         .filter(|line| !line.contains("ACK"))
         .map(|line| line.split_whitespace().next().expect("a time").parse().expect("a number"))
         .collect();
-    // The RTO is 1 s, so the intervals are 5.5 to 6.5 s.
+    // The RTO is 1 s, so the intervals are from 5.5 to 6.5 s.
     assert!((8..=11).contains(&times.len()), "{times:?}");
     for pair in times.windows(2) {
         assert!((5.4..=6.6).contains(&(pair[1] - pair[0])), "{times:?}");
@@ -76,9 +77,9 @@ fn heartbeats() {
     assert!(rest.iter().any(|line| line.contains("HEARTBEAT ACK")) || drawn.contains("HEARTBEAT ACK"));
 }
 
-/// RFC 9260 §8.2: network 1 fails during a transfer. The RTO is 1 s and Path.Max.Retrans is 2. T3-rtx expires 1, 1 +
-/// 2 and 1 + 2 + 4 s after the last progress; the third expiration exceeds the limit, so the path is down 7 s after
-/// it. Lost data is sent to the alternate address at the first expiration.
+/// RFC 9260 §8.2: network 1 fails during a transfer. The RTO is 1 s and Path.Max.Retrans is 2. T3-rtx expires 1, 3 and
+/// 7 s after the last acknowledgement. The third expiration exceeds the limit, so the path is declared failed after 7
+/// s. Lost data is sent to the alternate address from the first expiration on.
 #[test]
 fn failover() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);
@@ -131,7 +132,7 @@ fn failover() {
     assert_eq!(failure.at.as_nanos() / 1_000_000, 17_000, "down after 1 + 2 + 4 s");
 }
 
-/// RFC 9260 §8.2, §8.3: the primary path recovers: a HEARTBEAT detects it, and data returns to it.
+/// RFC 9260 §8.2, §8.3: the primary path recovers. A HEARTBEAT detects this, and data is sent on it again.
 #[test]
 fn failback() {
     let changes = [("path_max_retrans", "1"), ("hb_interval", "3s")];
@@ -148,7 +149,7 @@ fn failback() {
     script.check(expect![[""]]);
 }
 
-/// Both networks fail for a while; one recovers before the association ends.
+/// Both networks fail, and one recovers before the association ends.
 #[test]
 fn everything_fails_for_a_while() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "3")]);
@@ -168,7 +169,8 @@ fn everything_fails_for_a_while() {
     "#]]);
 }
 
-/// RFC 9260 §6.4: SACKs are sent to the source of the data, or by configuration to the other address.
+/// RFC 9260 §6.4: SACKs are sent to the source address of the data. With `sack_path=other`, they are sent to the other
+/// address.
 #[test]
 fn sacks_on_the_other_path() {
     let mut script = Script::established_on(&[25, 40], &[("sack_path", "other")]);
@@ -185,7 +187,7 @@ fn sacks_on_the_other_path() {
     "#]]);
 }
 
-/// RFC 9260 §11.1.3: the application chooses another primary.
+/// RFC 9260 §11.1.3: the application chooses another primary path.
 #[test]
 fn another_primary() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -200,7 +202,7 @@ fn another_primary() {
     "#]]);
 }
 
-/// RFC 4960 Appendix A: a CE mark is echoed until CWR reports that the window was reduced.
+/// RFC 4960 Appendix A: a CE mark is echoed until a CWR reports that the window was reduced.
 #[test]
 fn ecn() {
     let mut script = Script::established(&[("ecn", "yes"), ("delack", "0")]);
@@ -221,12 +223,12 @@ fn ecn() {
     assert_eq!(stats.ecn_reductions, 1);
 }
 
-/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU; later chunks fit it.
+/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later chunks fit into it.
 #[test]
 fn icmp_tells_the_mtu() {
     let mut script = Script::established(&[]);
     script.send(A, 0, 2_000).run(1_000);
-    // The quotation: ports and tag of A's last packet.
+    // The ICMP message quotes the ports and the tag of A's last packet.
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let (source, target) = script.ports(A);
     let mut quoted = Vec::new();
@@ -252,20 +254,20 @@ fn icmp_tells_the_mtu() {
            2.025          B: received sid=0 len=2000
            2.025  A ◄── B   SACK          cum=6 rwnd=64k
     "#]]);
-    // A quotation with another tag is forged.
+    // An ICMP message whose quotation has another tag is forged, and has no effect.
     quoted[4] ^= 1;
     script.net.icmp(A, &Icmp { kind: IcmpKind::TooBig(300), ..icmp }, &quoted[..8]);
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].mtu, 600);
 }
 
-/// RFC 9260 §8.2: errors on the alternate alone do not end the association.
+/// RFC 9260 §8.2: errors on the alternate path alone do not end the association.
 #[test]
 fn the_alternate_fails() {
     let changes = [("path_max_retrans", "1"), ("hb_interval", "2s"), ("assoc_max_retrans", "3")];
     let mut script = Script::established_on(&[25, 40], &changes);
     script.run_to(10_000).kill(2).run(60_000).send(A, 0, 100).run(1_000);
     let drawn = script.net.ladder.take();
-    // The exact times depend on the jitter of the HEARTBEATs.
+    // The exact times depend on the jitter of the HEARTBEATs, so they are not compared.
     let told: Vec<_> = drawn
         .lines()
         .filter(|line| line.contains("path to") || line.contains("closed"))
@@ -279,15 +281,15 @@ fn the_alternate_fails() {
     let _ = B;
 }
 
-/// A path fails under a transfer. The interruption lasts from the last acknowledgement before the failure to the
-/// first one after it, on the other path. Bytes count for the path on which they were acknowledged. The receiver sees
-/// the same pause.
+/// A path fails during a transfer. The interruption lasts from the last acknowledgement before the failure to the first
+/// one after it, which arrives on the other path. Bytes count for the path on which they were acknowledged. The
+/// receiver sees an interruption of the same length.
 #[test]
 fn an_interruption_is_told_by_both_ends() {
     let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];
     let mut script = Script::established_on(&[25, 40], &changes);
     script.net.drawing = false;
-    // B requests the data that follows.
+    // B sends a request, and A then sends the data.
     script.run_to(2_000).send(B, 0, 100).run(1_000);
     let send = |script: &mut Script, rounds: u64| {
         for _ in 0..rounds {
@@ -301,8 +303,8 @@ fn an_interruption_is_told_by_both_ends() {
     let told: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
     for (side, interruptions) in told.iter().enumerate() {
         let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
-        // The last SACK or DATA before it is at most a delayed SACK and a round trip old. The first DATA after it
-        // waits for T3-rtx (1 s).
+        // The interruption begins with the last SACK or DATA, which is at most a delayed SACK and a round trip older
+        // than the failure. The first DATA afterwards waits for T3-rtx (1 s).
         assert!(it.since <= failed + Duration::from_millis(50), "{side}: {it:?}");
         assert!(failed.since(it.since) <= Duration::from_millis(300), "{side}: {it:?}");
         let outage = it.until.since(it.since);
@@ -316,13 +318,13 @@ fn an_interruption_is_told_by_both_ends() {
     assert_eq!(info.paths.iter().map(|path| path.current).collect::<Vec<_>>(), [false, true]);
 }
 
-/// A pause without data to send is not an interruption, whatever path carries the next data.
+/// A pause without data to send is no interruption, even if the next data uses another path.
 #[test]
 fn an_idle_pause_is_no_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("hb_interval", "3s"), ("path_max_retrans", "1")]);
     script.net.drawing = false;
     script.run_to(2_000).send(A, 0, 1_000).run(2_000).kill(1);
-    // Wait until HEARTBEATs have detected the failure.
+    // This time suffices for HEARTBEATs to detect the failure.
     script.run(60_000).send(A, 0, 1_000).run(2_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it lives");

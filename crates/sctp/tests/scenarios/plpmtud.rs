@@ -1,4 +1,4 @@
-//! Path MTU discovery by probes (RFC 8899 §6.2): a HEARTBEAT followed by a PAD.
+//! Path MTU discovery by probes (RFC 8899 §6.2). A probe consists of a HEARTBEAT and a PAD chunk.
 
 use crate::net::{self, A, B, IN_UDP, Narrow, V6};
 use crate::script::Script;
@@ -9,8 +9,8 @@ use expect_test::expect;
 
 const PROBING: &[(&str, &str)] = &[("pmtud", "plpmtud")];
 
-/// Sets up an association in network `n` and runs for `ms`. The network's MTU is `mtu`; if `tells`, it reports
-/// dropped packets by ICMP.
+/// Sets up an association in network `n`, and runs for `ms` milliseconds. The network's MTU is `mtu`. If `tells`, the
+/// network reports dropped packets by ICMP.
 fn on(n: usize, mtu: usize, tells: bool, ms: u64) -> Script {
     let mut script = Script::in_network(n, PROBING);
     script.net.narrow.insert(n, Narrow { mtu, tells });
@@ -22,7 +22,7 @@ fn mtu(script: &Script) -> u32 {
     script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].mtu
 }
 
-/// Returns A's probes with their outcomes, one line per probe.
+/// Returns A's probes, with their times, sizes and outcomes. Each line has one probe.
 fn probes(script: &mut Script) -> String {
     let drawn = script.net.ladder.take();
     let lines: Vec<_> = drawn
@@ -32,7 +32,7 @@ fn probes(script: &mut Script) -> String {
             let (time, rest) = line.trim_start().split_once(' ').expect("a time");
             let (_, size) = rest.split_once("PAD len=").expect("a size");
             let (filling, fate) = size.split_once(' ').unwrap_or((size, ""));
-            // 20 bytes of IP, 12 of SCTP, 32 of HEARTBEAT, 4 of PAD.
+            // A probe has 20 bytes of IP, 12 of SCTP, 32 of HEARTBEAT and 4 of PAD, besides its filling.
             let size = filling.parse::<usize>().expect("a number") + 68;
             format!("{time} {size} {}", fate.trim()).trim_end().to_owned()
         })
@@ -40,8 +40,8 @@ fn probes(script: &mut Script) -> String {
     lines.join("\n")
 }
 
-/// RFC 8899 §5.2: on a usual path only BASE_PLPMTU and MAX_PLPMTU are probed, and both are answered. From then on new
-/// messages are cut to the larger size.
+/// RFC 8899 §5.2: on an ordinary path, only BASE_PLPMTU and MAX_PLPMTU are probed, and both probes are answered. New
+/// messages are then divided into chunks for the larger size.
 #[test]
 fn a_path_as_wide_as_the_interface() {
     let mut script = Script::new(PROBING);
@@ -77,8 +77,8 @@ fn a_path_as_wide_as_the_interface() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §5.3: a link of 1400 bytes that sends no ICMP: the search starts at 1200. Three lost probes rule out a
-/// size. They count neither as path errors nor as congestion.
+/// RFC 8899 §5.3: a link with an MTU of 1400 bytes sends no ICMP. The search starts at 1200. Three lost probes rule out
+/// a size. They count neither as path errors nor as congestion.
 #[test]
 fn a_silent_link_of_1400() {
     let mut script = on(1, 1_400, false, 30_000);
@@ -103,14 +103,14 @@ fn a_silent_link_of_1400() {
     let path = script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0];
     assert_eq!((path.errors, path.rto.as_millis(), path.stats.black_holes), (0, 1_000, 0));
     script.forget();
-    // RFC 8899 §5.1.1: PMTU_RAISE_TIMER, 600 s; meanwhile the MTU of the link has grown.
+    // RFC 8899 §5.1.1: PMTU_RAISE_TIMER expires after 600 s. Meanwhile the MTU of the link has grown.
     script.net.narrow.clear();
     script.run(700_000);
     expect!["609.400 1500"].assert_eq(&probes(&mut script));
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §4.6.2: the size that ICMP reports is probed next, and the search is complete.
+/// RFC 8899 §4.6.2: the size that an ICMP message reports is probed next. Its answer ends the search.
 #[test]
 fn a_link_of_1400_that_tells() {
     let mut script = on(1, 1_400, true, 5_000);
@@ -122,8 +122,8 @@ fn a_link_of_1400_that_tells() {
     assert_eq!(mtu(&script), 1_400);
 }
 
-/// RFC 8899 §4.3: during a transfer the link's MTU drops to 1300, without ICMP. The second T3-rtx of the same chunk
-/// makes the size suspect. The path goes back to BASE_PLPMTU, chunks that have a TSN are fragmented by IP, and the
+/// RFC 8899 §4.3: during a transfer the link's MTU drops to 1300, without ICMP. When T3-rtx expires twice for the same
+/// chunk, its size is suspected. The path returns to BASE_PLPMTU, IP fragments the chunks that have a TSN, and the
 /// search finds 1300.
 #[test]
 fn a_black_hole() {
@@ -175,7 +175,7 @@ fn a_black_hole() {
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].stats.black_holes, 1);
 }
 
-/// The path's MTU has not changed: two packets were lost by chance, and two probes confirm the size.
+/// The path's MTU has not changed: two packets were lost by chance. Two probes confirm the size.
 #[test]
 fn bad_luck_costs_two_probes() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -196,7 +196,7 @@ fn bad_luck_costs_two_probes() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §6.2.2: encapsulated in UDP, sizes are 8 bytes smaller.
+/// RFC 8899 §6.2.2: if packets are encapsulated in UDP, the sizes are 8 bytes smaller.
 #[test]
 fn in_udp() {
     let mut script = on(IN_UDP, 1_400, true, 3_000);
@@ -222,7 +222,7 @@ fn in_udp() {
     assert_eq!(script.net.ends[0].engine.fragment_size(script.id(A)), 1_400 - 20 - 8 - 12 - 16);
 }
 
-/// RFC 8899 §5.1.2: BASE_PLPMTU of IPv6 is 1280, and nothing smaller is probed.
+/// RFC 8899 §5.1.2: the BASE_PLPMTU of IPv6 is 1280. Smaller sizes are not probed.
 #[test]
 fn in_ipv6() {
     let mut script = on(V6, 1_400, true, 3_000);
@@ -252,8 +252,9 @@ fn in_ipv6() {
     assert!(drawn.ends_with("SACK          cum=2 rwnd=64k\n"), "{drawn}");
 }
 
-/// RFC 8899 §5.2: a link with less than BASE_PLPMTU that sends no ICMP: state ERROR, and the search goes on below.
-/// Nothing was received on the idle path, so a HEARTBEAT precedes a probe that counts.
+/// RFC 8899 §5.2: the MTU of a link is below BASE_PLPMTU, and the link sends no ICMP. The search enters the state ERROR
+/// and continues with smaller sizes. Nothing was received on the idle path, so a HEARTBEAT precedes the probes that
+/// count.
 #[test]
 fn narrower_than_base() {
     let mut script = on(1, 600, false, 60_000);
@@ -269,8 +270,8 @@ fn narrower_than_base() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 C, RFC 8899 §4.3: DATA bundled with the COOKIE ECHO must not prevent it from arriving: the second
-/// COOKIE ECHO is sent alone.
+/// RFC 9260 §5.1 C, RFC 8899 §4.3: DATA bundled with a COOKIE ECHO makes the packet too large for the path. The second
+/// COOKIE ECHO is sent alone, so that it arrives.
 #[test]
 fn cookie_echo_with_too_much_data() {
     let mut script = Script::in_network(1, PROBING);
@@ -293,8 +294,9 @@ fn cookie_echo_with_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. The cookie that replaces a
-/// stale one is sent alone at once. Bundled with DATA it would wait for T1-cookie and be stale again, without end.
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. The cookie that replaces a stale
+/// one is sent at once and alone. Bundled with DATA it would be lost, wait for T1-cookie, and be stale again, without
+/// end.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
@@ -321,8 +323,8 @@ fn stale_cookie_after_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.1 C: DATA that arrived with the first COOKIE ECHO, while every answer was lost, is not delivered twice
-/// and has a timer. It waits for the COOKIE ACK, is retransmitted, and acknowledged.
+/// RFC 9260 §5.1 C: DATA has arrived with the first COOKIE ECHO, but every answer was lost. The DATA waits for the
+/// COOKIE ACK, has a timer, is retransmitted, and is acknowledged. It is not delivered twice.
 #[test]
 fn data_that_arrived_with_an_unanswered_cookie_echo() {
     let mut script = Script::new(PROBING);
@@ -350,7 +352,8 @@ fn data_that_arrived_with_an_unanswered_cookie_echo() {
     "#]]);
 }
 
-/// RFC 8899 §4.6.1: ICMP messages that no host on the path can have sent, or that report impossible sizes.
+/// RFC 8899 §4.6.1: ICMP messages have no effect if no host on the path can have sent them, or if they report
+/// impossible sizes.
 #[test]
 fn forged_icmp() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -374,7 +377,7 @@ fn forged_icmp() {
     script.forget();
     script.run(10_000);
     script.check(expect![[""]]);
-    // With the right tag the message is believed, but only until probes show otherwise.
+    // An ICMP message with the right tag is believed, but only until probes show otherwise.
     tell(&mut script, 1_300, &quoted[..8]);
     assert_eq!(mtu(&script), 1_200);
     script.run(1_000);
@@ -383,7 +386,7 @@ fn forged_icmp() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// An outage is no evidence about sizes.
+/// An outage says nothing about sizes, so the MTU does not change.
 #[test]
 fn an_outage() {
     let mut script = Script::new(PROBING);
@@ -391,8 +394,8 @@ fn an_outage() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §4.3, RFC 9260 §6.1 A: a probe of a closed window is as large as other data. If it is repeatedly
-/// unanswered, its size may be the reason, and the peer is not considered dead for it.
+/// RFC 8899 §4.3, RFC 9260 §6.1 A: a probe of a closed window is as large as other data. If it is not answered
+/// repeatedly, its size may be the reason. So the peer does not count as unreachable.
 #[test]
 fn a_window_probe_in_a_black_hole() {
     let mut script = Script::established(&[PROBING, &[("rcvbuf", "3000B")]].concat());

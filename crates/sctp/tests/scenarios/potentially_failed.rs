@@ -1,4 +1,4 @@
-//! Potentially failed paths, and the primary path that changes because of them (RFC 7829).
+//! Potentially failed paths, and the changes of the primary path that they cause (RFC 7829).
 
 use crate::net::A;
 use crate::script::{Script, configured};
@@ -8,7 +8,8 @@ use anabranch_sctp::testing::{Pair, Side, address};
 use anabranch_sctp::{Associate, CloseReason, Event, Message, PathState};
 use expect_test::expect;
 
-/// Two networks with RFC 7829's recommended PFMR, and no other HEARTBEATs than those that it requires.
+/// Sets up an association over two networks with the PFMR that RFC 7829 recommends. The only HEARTBEATs are those that
+/// the RFC requires.
 fn suspicious(changes: &[(&str, &str)]) -> Script {
     let on = [&[("pf_max_retrans", "0"), ("hb_interval", "1000s")], changes].concat();
     let mut script = Script::established_on(&[25, 35], &on);
@@ -17,8 +18,8 @@ fn suspicious(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 7829 §3 (2), (3), (5), (8): after the first timeout, data is sent on another path at once. The path is probed
-/// once per RTO until it has failed.
+/// RFC 7829 §3 (2), (3), (5), (8): after the first timeout on a path, data is sent on another path at once. The path is
+/// probed once per RTO until it has failed.
 #[test]
 fn data_moves_after_one_timeout() {
     let mut script = suspicious(&[("path_max_retrans", "2")]);
@@ -69,7 +70,7 @@ fn an_answer_clears_it() {
     "#]]);
 }
 
-/// RFC 7829 §3 (5): where HEARTBEATs are off, none is sent; acknowledged data makes the path active.
+/// RFC 7829 §3 (5): if HEARTBEATs are switched off, none is sent. Acknowledged data then makes the path active.
 #[test]
 fn without_heartbeats() {
     let mut script = suspicious(&[("hb_interval", "0")]);
@@ -88,7 +89,7 @@ fn without_heartbeats() {
     "#]]);
 }
 
-/// RFC 7829 §3 (4): if all paths are potentially failed, the one with the fewest errors is used.
+/// RFC 7829 §3 (4): if all paths are potentially failed, data is sent on the one with the fewest errors.
 #[test]
 fn all_may_have_failed() {
     let mut script = suspicious(&[]);
@@ -120,8 +121,8 @@ fn all_may_have_failed() {
     "#]]);
 }
 
-/// A single, potentially failed path: T3-rtx of the data and the HEARTBEAT expire at the same instant. The RTO
-/// doubles once (RFC 9260 §6.3.3 E2) and one error is counted (§8.2), so the number of expirations is the same as
+/// The only path is potentially failed. T3-rtx and the timer of the HEARTBEAT expire at the same instant. The RTO
+/// doubles once (RFC 9260 §6.3.3 E2) and one error is counted (§8.2). So the number of expirations is the same as
 /// without RFC 7829.
 #[test]
 fn data_and_heartbeat_count_once() {
@@ -166,11 +167,11 @@ fn data_and_heartbeat_count_once() {
     "#]]);
 }
 
-/// RFC 7829 §3 (9): the acknowledgement of data that was sent to both addresses does not make the second one active.
+/// RFC 7829 §3 (9): data was sent to both addresses. Its acknowledgement does not make the second path active.
 #[test]
 fn what_was_sent_to_both_proves_nothing() {
     let mut script = suspicious(&[("hb_interval", "0")]);
-    // The second path is potentially failed; then data that the first path lost is sent there.
+    // The second path is potentially failed when data that the first path lost is sent on it.
     script.kill(1).kill(2).send(A, 0, 100).run(2_500).heal(2).run(4_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it is up");
@@ -197,7 +198,7 @@ fn what_was_sent_to_both_proves_nothing() {
     "#]]);
 }
 
-/// RFC 7829 §5: the new path stays the primary when the old one recovers.
+/// RFC 7829 §5: the new primary path stays the primary when the old one recovers.
 #[test]
 fn the_primary_changes_for_good() {
     let mut script = suspicious(&[("primary_switch", "0")]);
@@ -223,12 +224,13 @@ fn the_primary_changes_for_good() {
     "#]]);
 }
 
-/// RFC 7829 §4.1: if all paths have failed, data is sent on the one with the fewest errors, but not on a path without
-/// a source address. Otherwise the data, and an application that waits for the end, would wait forever.
+/// RFC 7829 §4.1: if all paths have failed, data is sent on the one with the fewest errors, but not on a path without a
+/// source address. Otherwise the data, and an application that waits for the end of the association, would wait
+/// forever.
 #[test]
 fn a_path_without_a_source_is_no_last_resort() {
     let config = configured(&[("pf_max_retrans", "0"), ("auth", "yes"), ("asconf", "yes")]);
-    // The second network is of IPv6.
+    // The second network uses IPv6.
     let mut pair = Pair::new(config.clone(), config, 2, 1);
     pair.b.listen(80).expect("free");
     let id = pair.a.associate(pair.now, Associate::to(address(Side::B, 0), 80)).expect("room");

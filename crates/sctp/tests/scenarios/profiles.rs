@@ -1,4 +1,4 @@
-//! Properties that a profile copies from its model and that no other test checks.
+//! Properties that a profile copies from its model, if no other test checks them.
 
 use crate::net::A;
 use crate::script::Script;
@@ -13,7 +13,7 @@ fn ns2() -> Script {
     script
 }
 
-/// ns-2.35, sctp/sctp.cc: a timeout never sets the threshold below 4 MTU.
+/// ns-2.35, sctp/sctp.cc: a timeout never sets the slow-start threshold below 4 MTU.
 #[test]
 fn the_least_threshold_of_ns2() {
     let mut script = ns2();
@@ -23,8 +23,8 @@ fn the_least_threshold_of_ns2() {
     assert_eq!((path.cwnd, path.ssthresh), (1_468, 4 * 1_468));
 }
 
-/// ns-2.35, sctp/sctp.cc: MAX_BURST only limits what a SACK of a repeated chunk releases. All data that fits into the
-/// window is sent at once.
+/// ns-2.35, sctp/sctp.cc: MAX_BURST only limits the data that the SACK of a repeated chunk releases. Otherwise all data
+/// that fits into the window is sent at once.
 #[test]
 fn ns2_has_no_burst_limit() {
     let mut script = ns2();

@@ -1,4 +1,4 @@
-//! Losses detected by time, and tail loss probes (RFC 8985).
+//! Loss detection by time, and tail loss probes (RFC 8985).
 
 use crate::net::{A, B, Narrow, address};
 use crate::script::Script;
@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
 
-/// RFC 8985 §7: the last chunk is lost: the probe replaces it, long before T3-rtx expires.
+/// RFC 8985 §7: the last chunk is lost. A tail loss probe sends it again, long before T3-rtx expires.
 #[test]
 fn the_probe_repairs_the_tail() {
     let mut script = Script::established(&TIMED);
@@ -26,7 +26,7 @@ fn the_probe_repairs_the_tail() {
     "#]]);
 }
 
-/// RFC 8985 §6.2: a chunk that was overtaken for a short time only is not lost.
+/// RFC 8985 §6.2: a chunk that arrives within the reordering window does not count as lost.
 #[test]
 fn reordering_within_the_window_is_tolerated() {
     let mut script = Script::established(&[("iw", "10"), ("delack", "0"), ("rack", "yes")]);
@@ -50,7 +50,7 @@ fn reordering_within_the_window_is_tolerated() {
     "#]]);
 }
 
-/// RFC 8985 §6.2: the loss of a retransmission is detected through packets that were sent after it.
+/// RFC 8985 §6.2: the loss of a retransmission is detected when packets that were sent after it arrive.
 #[test]
 fn a_lost_retransmission_is_retransmitted() {
     let mut script = Script::established(&TIMED);
@@ -94,8 +94,8 @@ fn a_lost_retransmission_is_retransmitted() {
     "#]]);
 }
 
-/// RFC 8985 §6.1: of chunks sent at the same instant, the higher TSN counts as later. An arrived chunk indicates the
-/// loss of lower TSNs only: TSN 2 and 4 are lost when 5 has arrived; the probe repairs 6.
+/// RFC 8985 §6.1: of chunks sent at the same instant, a higher TSN counts as later. A chunk that arrives shows the loss
+/// of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the probe sends TSN 6 again.
 #[test]
 fn sent_in_one_instant() {
     let mut script = Script::established(&TIMED);
@@ -122,8 +122,8 @@ fn sent_in_one_instant() {
     "#]]);
 }
 
-/// RFC 8985 §6.2: a chunk whose reordering timer was running has moved to another path, because it is too large for
-/// its own by now. The next chunk sent on the old path is not late from the start.
+/// RFC 8985 §6.2: a chunk whose reordering timer was running has become too large for its path, and has moved to
+/// another one. The timer must not make the next chunk on the old path count as late.
 #[test]
 fn a_time_that_nothing_waits_for() {
     let mut script = Script::established_on(&[100, 5], &TIMED);
@@ -151,7 +151,7 @@ fn a_time_that_nothing_waits_for() {
 }
 
 /// RFC 5681 §4.3: a second loss during the recovery from a timeout is a separate sign of congestion. Otherwise slow
-/// start would go on into a full queue.
+/// start would continue into a full queue.
 #[test]
 fn a_loss_during_the_recovery_from_a_timeout_reduces_the_window() {
     for times in [1, 2] {

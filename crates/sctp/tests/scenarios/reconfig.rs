@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
 
-/// An established association, after a message in each direction on streams 1 and 2.
+/// Sets up an association with a message in each direction on stream 1, and one from A on stream 2.
 fn used() -> Script {
     let mut script = Script::established(ON);
     script.send(A, 1, 8).send(A, 2, 8).send(B, 1, 8).run(1_000);
@@ -16,7 +16,7 @@ fn used() -> Script {
     script
 }
 
-/// Injects a RE-CONFIG from A, with A's next request number plus `skip`.
+/// Injects a RE-CONFIG from A. `param` gets A's next request number plus `skip`.
 fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigParam<'static>>) {
     let numbers = script.net.ladder.numbers();
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
@@ -24,7 +24,7 @@ fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigPar
     script.inject(A, tag, |buffer| ReConfig::write(buffer, &params)).run(1_000);
 }
 
-/// RFC 6525 §5.1.2, §5.2.2: messages sent before keep their SSNs; messages queued meanwhile wait.
+/// RFC 6525 §5.1.2, §5.2.2: messages that were sent before the reset keep their SSNs. Messages queued during it wait.
 #[test]
 fn outgoing_streams_are_reset() {
     let mut script = used();
@@ -45,7 +45,7 @@ fn outgoing_streams_are_reset() {
     "#]]);
 }
 
-/// RFC 6525 §4.1: an empty list means all streams.
+/// RFC 6525 §4.1: an empty list of streams means all streams.
 #[test]
 fn all_outgoing_streams_are_reset() {
     let mut script = used();
@@ -63,7 +63,7 @@ fn all_outgoing_streams_are_reset() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: the peer resets the requested streams, by a request of its own.
+/// RFC 6525 §5.2.3: the peer resets the requested streams by a request of its own.
 #[test]
 fn incoming_streams_are_reset() {
     let mut script = used();
@@ -80,7 +80,7 @@ fn incoming_streams_are_reset() {
     "#]]);
 }
 
-/// RFC 6525 §3.1 (3): both directions at once, in one chunk each.
+/// RFC 6525 §3.1 (3): streams are reset in both directions, with one chunk from each side.
 #[test]
 fn both_ways() {
     let mut script = used();
@@ -104,7 +104,7 @@ fn both_ways() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: a stream that has used no SSN needs no reset.
+/// RFC 6525 §5.2.3: a stream on which no SSN was used needs no reset.
 #[test]
 fn nothing_to_do() {
     let mut script = used();
@@ -117,7 +117,7 @@ fn nothing_to_do() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2 E2: the reset waits for the last TSN.
+/// RFC 6525 §5.2.2 E2: a reset waits until all data before it has arrived.
 #[test]
 fn deferred_until_everything_before_has_arrived() {
     let mut script = used();
@@ -160,7 +160,7 @@ fn a_lost_request() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.1: a repeated request gets the same answer, and is executed once.
+/// RFC 6525 §5.2.1: if a response is lost, the request is repeated. It gets the same answer, and is executed once.
 #[test]
 fn a_lost_response() {
     let mut script = used();
@@ -195,7 +195,7 @@ fn a_peer_that_does_not_answer() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: both sides send the same request at the same time.
+/// RFC 6525 §5.2.3: both sides send the same reset request at the same time.
 #[test]
 fn both_sides_at_once() {
     let mut script = used();
@@ -221,7 +221,7 @@ fn both_sides_at_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: the peer's request partly overlaps with a reset in progress.
+/// RFC 6525 §5.2.3: the peer's request concerns some of the streams for which a reset is in progress.
 #[test]
 fn overlapping_wishes() {
     let mut script = used();
@@ -248,7 +248,7 @@ fn overlapping_wishes() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.4, §5.2.4: resets TSNs and SSNs of both sides.
+/// RFC 6525 §5.1.4, §5.2.4: the TSNs and SSNs of both sides are reset.
 #[test]
 fn the_association_is_reset() {
     let mut script = used();
@@ -274,7 +274,7 @@ fn the_association_is_reset() {
         3.225  A ──► B   SACK          cum=2 rwnd=64k
         3.225  A ◄── B   SACK          cum=-2147483643 rwnd=64k
     "#]]);
-    // RFC 6525 §5.1.4: no second reset within 30 s.
+    // RFC 6525 §5.1.4: a second reset of the association within 30 s is refused.
     assert_eq!(script.reset_association(A), Err(ResetError::Busy));
     script.run(30_000);
     script.forget();
@@ -317,7 +317,7 @@ fn the_association_is_not_reset_over_data() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.7: the answer is lost, and the peer already sends with its new TSNs.
+/// RFC 6525 §5.1.7: the answer to a TSN reset is lost, and the peer already sends with its new TSNs.
 #[test]
 fn renumbered_and_the_answer_lost() {
     let mut script = used();
@@ -341,7 +341,7 @@ fn renumbered_and_the_answer_lost() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.5, §5.1.6: adds streams in both directions.
+/// RFC 6525 §5.1.5, §5.1.6: streams are added in both directions.
 #[test]
 fn more_streams() {
     let mut script = used();
@@ -368,7 +368,7 @@ fn more_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.5, §5.2.6: a request beyond the limit is denied.
+/// RFC 6525 §5.2.5, §5.2.6: a request for more streams than the limit is denied.
 #[test]
 fn too_many_streams() {
     let on = configured(ON);
@@ -393,7 +393,8 @@ fn too_many_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: no request is sent to a peer without support, and none is answered.
+/// RFC 6525 §5.1.1: no request is sent to a peer that does not support RE-CONFIG, and a request from it is not
+/// answered.
 #[test]
 fn not_negotiated() {
     let mut script = Script::with(configured(ON), configured(&[("streams", "4")]), &[25]);
@@ -406,7 +407,7 @@ fn not_negotiated() {
     "#]]);
 }
 
-/// Invalid requests of the application are refused before the peer's support is checked.
+/// The engine refuses invalid requests of the application before it checks the peer's support.
 #[test]
 fn wishes_that_cannot_be() {
     let mut script = used();
@@ -438,7 +439,7 @@ fn wishes_that_cannot_be() {
     "#]]);
 }
 
-/// RFC 6525 §4.4: wrong streams, wrong numbers, and parameters that must not be combined.
+/// RFC 6525 §4.4: requests with wrong streams, with wrong numbers, and with parameters that must not be combined.
 #[test]
 fn hostile_requests() {
     let mut script = used();
@@ -448,14 +449,14 @@ fn hostile_requests() {
         vec![ReConfigParam::ResetOutgoing { request, response: 0, last, streams }]
     });
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
-    // A replay is answered as before. Older numbers and numbers of the future are unknown.
+    // A repeated request gets the same answer. Requests with older or future numbers are answered with an error.
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
     inject(&mut script, 0, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 7, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 2, |request| vec![ReConfigParam::ResetTsn { request }; 2]);
     inject(&mut script, 2, |request| vec![ReConfigParam::AddOutgoing { request, streams: 65_532 }]);
     inject(&mut script, 3, |request| vec![ReConfigParam::AddOutgoing { request, streams: 0 }]);
-    // An answer to no request.
+    // This response belongs to no request.
     inject(&mut script, 3, |response| vec![ReConfigParam::Response { response, result: 1, next: None }]);
     script.check(expect![[r#"
          2.000  A ──► B   RE-CONFIG reset-out(#1 re=#1789646930 last=-887563335 sid=9)     injected
@@ -477,8 +478,8 @@ fn hostile_requests() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2 E2: the last TSN never arrives. Neither the next request nor data beyond it on these streams is
-/// accepted.
+/// RFC 6525 §5.2.2 E2: the last TSN before a reset never arrives. Neither the next request, nor data with later TSNs on
+/// these streams, is accepted.
 #[test]
 fn a_last_tsn_that_never_comes() {
     let mut script = used();
@@ -504,7 +505,7 @@ fn a_last_tsn_that_never_comes() {
     "#]]);
 }
 
-/// RFC 9260 §3.2: a chunk that does not have the form of its type ends the association.
+/// RFC 9260 §3.2: a chunk that is malformed for its type ends the association.
 #[test]
 fn malformed() {
     let mut script = used();
@@ -518,7 +519,7 @@ fn malformed() {
     "#]]);
 }
 
-/// Thousands of streams need several requests, one after the other.
+/// A reset of thousands of streams needs several requests, one after the other.
 #[test]
 fn a_long_list() {
     let mut script = Script::established(&[("reconfig", "yes"), ("streams", "65535")]);
@@ -546,7 +547,7 @@ fn a_long_list() {
     "#]]);
 }
 
-/// A flood of requests: each is answered, no state accumulates, and the association goes on.
+/// A peer sends a flood of requests. Each is answered, no state accumulates, and the association continues.
 #[test]
 fn a_flood_of_requests() {
     let mut script = used();

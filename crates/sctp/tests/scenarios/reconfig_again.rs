@@ -1,4 +1,4 @@
-//! Repeated resets of the same and of different streams (RFC 6525 §5.1.1, §5.1.2).
+//! Resets that follow each other, of the same stream and of different streams (RFC 6525 §5.1.1, §5.1.2).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -13,8 +13,8 @@ fn used(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 6525 §5.1.1: only one request is outstanding. Later ones follow with the next number. Each stream counts from
-/// 0 after its own reset; the others go on.
+/// RFC 6525 §5.1.1: only one request is outstanding. Later requests follow with the next number. Each stream counts
+/// from 0 after its own reset, and the other streams continue.
 #[test]
 fn one_after_another() {
     let mut script = used(&[]);
@@ -52,7 +52,7 @@ fn one_after_another() {
     "#]]);
 }
 
-/// Resets the same stream a hundred times, in both directions, on a network that loses every fourth packet. Each
+/// The same stream is reset a hundred times, in both directions, on a network that loses every fourth packet. Each
 /// message arrives once and in order, and no side waits forever.
 #[test]
 fn the_same_stream_again_and_again() {
@@ -88,8 +88,8 @@ fn the_same_stream_again_and_again() {
     }
 }
 
-/// RFC 6525 §5.1.1: a request is repeated unchanged, also when one of its two parts is answered and the other is in
-/// progress, because B's own messages wait for the window.
+/// RFC 6525 §5.1.1: a request with two parts is repeated unchanged, even if one part is answered and the other is in
+/// progress. The second part waits because B's own messages wait for the window.
 #[test]
 fn a_request_is_repeated_as_it_was() {
     let mut script = used(&[("rcvbuf", "3000B")]);
@@ -126,8 +126,8 @@ fn a_request_is_repeated_as_it_was() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: messages for a stream that the peer did not grant are dropped. Nothing waits for them when the
-/// stream is added later (RFC 6525 §6.3.4) and then reset.
+/// RFC 9260 §5.1.1: messages for a stream that the peer did not grant are dropped. When the stream is added later (RFC
+/// 6525 §6.3.4) and then reset, nothing waits for these messages.
 #[test]
 fn a_stream_that_was_not_granted_at_first() {
     let config = |streams| configured(&[("reconfig", "yes"), ("streams", streams)]);
@@ -169,8 +169,9 @@ fn a_stream_that_was_not_granted_at_first() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2: a FORWARD TSN that covers two resets lists the SSNs before each reset separately. B has reset
-/// stream 2 and would take 2:1 for a later message; its SACK, on the slow path, has not arrived yet.
+/// RFC 6525 §5.2.2: a FORWARD TSN that covers two resets lists the SSNs before each reset separately. B has already
+/// reset stream 2, but its SACK has not arrived yet, because it uses the slow path. B would take the entry 2:1 for a
+/// later message.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
     let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];
@@ -210,8 +211,8 @@ fn two_resets_and_what_was_given_up_before() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H1: each side has agreed to a reset that the other requested, and has a request of its own for the
-/// same streams that comes first. Neither waits for the other's request.
+/// RFC 6525 §5.2.7 H1: each side has agreed to a reset that the other side requested. Each side also has a request of
+/// its own for the same streams, which comes first. Neither side waits for the other's request.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);
@@ -265,8 +266,8 @@ fn promises_and_wishes_about_the_same_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.4 G1: resetting the TSNs moves them by 2^31. A late copy of an earlier FORWARD TSN is then equally
-/// far ahead. It skips nothing, and data with new TSNs arrives.
+/// RFC 6525 §5.2.4 G1: a TSN reset advances the TSNs by 2^31. A late copy of an earlier FORWARD TSN is then 2^31 ahead.
+/// It must not skip any TSN, and data with new TSNs arrives.
 #[test]
 fn a_late_forward_tsn_of_the_numbering_before() {
     let mut script = used(&[("partial_reliability", "yes"), ("iw", "10")]);

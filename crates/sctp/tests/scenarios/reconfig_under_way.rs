@@ -1,4 +1,4 @@
-//! Cases found by storms: a request in progress and data that waits for it must not exhaust each other's retries.
+//! Cases that storms found. A request in progress, and data that waits for it, must not exhaust each other's retries.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -16,8 +16,8 @@ fn with(a: &[(&str, &str)], b: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 6525 §5.2.4: while TSNs may have been reset, no DATA is accepted. A lost request is repeated when DATA
-/// arrives, because the peer's timer may be much shorter than ours (§5.1.1).
+/// RFC 6525 §5.2.4: while the TSNs may have been reset, no DATA is accepted. A request that was lost is repeated when
+/// DATA arrives, because the peer's timer may be much shorter than ours (§5.1.1).
 #[test]
 fn refused_data_asks_again() {
     let mut script = with(&[("rto_min", "10s")], &[("rto_min", "100ms"), ("assoc_max_retrans", "2")]);
@@ -38,8 +38,8 @@ fn refused_data_asks_again() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H2: "in progress" is an answer: occasional losses in between do not add up to an unreachable peer
-/// (RFC 9260 §8.1).
+/// RFC 6525 §5.2.7 H2: "in progress" counts as an answer. So occasional losses between such answers do not make the
+/// peer count as unreachable (RFC 9260 §8.1).
 #[test]
 fn in_progress_shows_that_the_peer_is_there() {
     let mut script = with(&[("rcvbuf", "3000B"), ("assoc_max_retrans", "2"), ("path_max_retrans", "2")], &[]);
@@ -58,8 +58,8 @@ fn in_progress_shows_that_the_peer_is_there() {
     assert!(script.net.ladder.take().contains("A: streams reset: Incoming [1]"));
 }
 
-/// RFC 9260 §6.1 A: data that was held back for a reset (RFC 6525 §5.1.2 A1) probes a window that has closed
-/// meanwhile, because the SACK that opens it may be lost.
+/// RFC 9260 §6.1 A: a reset has held data back (RFC 6525 §5.1.2 A1), and the window has closed meanwhile. The data then
+/// probes the window, because the SACK that opens it may be lost.
 #[test]
 fn kept_back_data_probes_a_closed_window() {
     let mut script = with(&[], &[("rcvbuf", "3000B")]);
@@ -81,7 +81,7 @@ fn kept_back_data_probes_a_closed_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an unverified address gets no DATA with its HEARTBEAT, even if it is the only one left (RFC 5061
+/// RFC 9260 §5.4: an unverified address gets no DATA with its HEARTBEAT, even if no other address is left (RFC 5061
 /// §5.3 F14).
 #[test]
 fn nothing_rides_to_what_is_not_verified() {
@@ -118,8 +118,8 @@ fn nothing_rides_to_what_is_not_verified() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1, RFC 9260 §8.1: a request and the data bundled with it are one lost packet, not two. T3-rtx counts
-/// the error; the timer of the request only repeats the request.
+/// RFC 6525 §5.1.1, RFC 9260 §8.1: a packet with a request and data is lost. This counts as one error, not as two.
+/// T3-rtx counts the error, and the timer of the request only repeats the request.
 #[test]
 fn a_request_lost_with_data_counts_once() {
     let mut script = with(&[("assoc_max_retrans", "4"), ("path_max_retrans", "4")], &[]);
@@ -140,8 +140,8 @@ fn a_request_lost_with_data_counts_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that is held back for a reset expires like any unsent message. The
-/// message queued after it becomes the first of the reset stream.
+/// RFC 6525 §5.1.2 A1, RFC 3758 §3.5 A1: a message that a reset holds back expires like any unsent message. The message
+/// queued after it becomes the first message of the stream after the reset.
 #[test]
 fn what_is_kept_back_may_expire_before_the_stream_begins_anew() {
     let on = [("partial_reliability", "yes")];

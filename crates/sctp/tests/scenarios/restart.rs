@@ -1,4 +1,4 @@
-//! COOKIE ECHO for an existing association (RFC 9260 §5.2.4, table 12).
+//! COOKIE ECHO chunks for an association that exists (RFC 9260 §5.2.4, table 12).
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::Endpoint;
 use expect_test::expect;
 
-/// A's host reboots: a new endpoint at the same address.
+/// Reboots A's host: a new endpoint without state has the same address.
 fn reboot(script: &mut Script) {
     let engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));
     script.net.end(A).engine = engine;
@@ -16,7 +16,7 @@ fn reboot(script: &mut Script) {
     script.net.note("        A reboots");
 }
 
-/// RFC 9260 §5.2.4 A: the peer has restarted; both tags are new.
+/// RFC 9260 §5.2.4 A: the peer has restarted, and both tags in its cookie are new.
 #[test]
 fn case_a_the_peer_restarted() {
     let mut script = Script::new(&[]);
@@ -41,9 +41,9 @@ fn case_a_the_peer_restarted() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A, where the application wants separate sessions: the old association ends as if by an ABORT, and
-/// the restarted one is new. Data bundled with the COOKIE ECHO belongs to the new one; unread data of the old one is
-/// dropped.
+/// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants separate sessions. The old association ends as
+/// if by an ABORT, and the restarted one is new. Data bundled with the COOKIE ECHO belongs to the new one. Unread data
+/// of the old one is dropped.
 #[test]
 fn case_a_the_peer_restarted_and_is_accepted_anew() {
     let mut script = Script::new(&[]);
@@ -72,7 +72,7 @@ fn case_a_the_peer_restarted_and_is_accepted_anew() {
     assert!(matches!(script.net.end(B).ids[..], [before, now] if before != now));
 }
 
-/// The same with data of B's in flight: it is lost with the old association.
+/// RFC 9260 §5.2.4 A: the peer has restarted while B has data in flight. That data is lost with the old association.
 #[test]
 fn case_a_with_data_outstanding() {
     let mut script = Script::new(&[]);
@@ -100,7 +100,7 @@ fn case_a_with_data_outstanding() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 B: both sides sent an INIT; the COOKIE ECHOs cross.
+/// RFC 9260 §5.2.4 B: both sides have sent an INIT, and the COOKIE ECHOs cross.
 #[test]
 fn case_b_crossing_cookies() {
     let mut script = Script::new(&[]);
@@ -128,8 +128,8 @@ fn case_b_crossing_cookies() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 C: B has sent an INIT of its own after it had answered A's, and the association is established.
-/// Then the COOKIE ECHO with B's first tag arrives.
+/// RFC 9260 §5.2.4 C: B answers A's INIT, and then sends an INIT of its own, which sets up the association. The COOKIE
+/// ECHO with B's first tag arrives only then.
 #[test]
 fn case_c_a_late_cookie() {
     let mut script = Script::new(&[]);
@@ -157,7 +157,8 @@ fn case_c_a_late_cookie() {
     "#]]);
 }
 
-/// The cookie of an attempt that its peer has given up arrives at another association.
+/// A peer has given up an attempt and set up another association. The cookie of the first attempt arrives late, at the
+/// new association.
 #[test]
 fn a_cookie_of_a_former_attempt() {
     let mut script = Script::new(&[]);
@@ -188,8 +189,8 @@ fn a_cookie_of_a_former_attempt() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.5 leaves this open: a COOKIE ECHO that is delayed until its association has ended does not set it up
-/// again.
+/// RFC 9260 §5.1.5 leaves this open: a COOKIE ECHO arrives after its association has ended. It does not set the
+/// association up again.
 #[test]
 fn a_used_up_cookie() {
     let mut script = Script::new(&[]);
@@ -214,7 +215,7 @@ fn a_used_up_cookie() {
     assert_eq!(script.app(B).messages, 1);
 }
 
-/// RFC 9260 §5.2.4 D: a COOKIE ECHO arrives twice.
+/// RFC 9260 §5.2.4 D: the same COOKIE ECHO arrives twice.
 #[test]
 fn case_d_the_cookie_came_twice() {
     let mut script = Script::new(&[]);
@@ -231,8 +232,8 @@ fn case_d_the_cookie_came_twice() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.2: an INIT for a live association is answered with its tie-tags in the cookie. Nothing changes until
-/// the cookie comes back.
+/// RFC 9260 §5.2.2: an INIT for an association that exists is answered, with the association's tie-tags in the cookie.
+/// The association does not change until the cookie comes back.
 #[test]
 fn an_init_alone_changes_nothing() {
     let mut script = Script::new(&[]);
@@ -251,7 +252,7 @@ fn an_init_alone_changes_nothing() {
         init.emit(buffer);
     });
     script.run(1_000);
-    // The ladder counts TSNs from the injected INIT now, so the test inspects the association itself.
+    // The ladder diagram now counts TSNs from the injected INIT, so the test inspects the association instead.
     script.net.drawing = false;
     script.send(A, 0, 10).send(B, 0, 10).run(1_000);
     script.check(expect![[r#"
@@ -260,8 +261,8 @@ fn an_init_alone_changes_nothing() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them: they can be read
-/// after the restart, before later ones. Unfinished messages, and those that wait for missing ones, are dropped.
+/// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them. They can be read
+/// after the restart, before later messages. Incomplete messages, and messages that wait for missing ones, are dropped.
 #[test]
 fn what_has_arrived_is_read_after_a_restart() {
     for interleaving in ["no", "yes"] {
@@ -270,7 +271,7 @@ fn what_has_arrived_is_read_after_a_restart() {
         script.run(1_000);
         script.app(B).reading_pause = Duration::from_secs(60);
         script.send(A, 0, 100).send(A, 0, 2_000).send(A, 4, 300).run(300);
-        // The first message of stream 5 and the end of the message on stream 6 are lost.
+        // The first message of stream 5, and the end of the message on stream 6, are lost.
         script.lose_times(A, "sid=5 ssn=0", 99).lose_times(A, "sid=5 mid=0", 99).send(A, 5, 10).run(1);
         script.send(A, 5, 20).send(A, 6, 1_000).run(100);
         script.net.end(A).engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));

@@ -19,7 +19,7 @@ fn state(script: &Script, side: Side) -> Option<AssociationState> {
     script.net.ends[side as usize].engine.info(script.id(side)).map(|info| info.state)
 }
 
-/// The cause by which an ASCONF ACK reports an unknown request.
+/// The error cause with which an ASCONF ACK reports an unknown request.
 const NOT_KNOWN: &[u8] = &[0, 8, 0, 4];
 
 /// A withdraws its second address from the association.
@@ -55,8 +55,8 @@ fn an_abort_to_an_address_that_goes() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: so is an ABORT that arrives after the answer, at an address that other associations of this host
-/// use.
+/// RFC 5061 §5.3.1: an ABORT is also ignored if it arrives after the deletion was answered, at an address that other
+/// associations of this host use.
 #[test]
 fn an_abort_to_an_address_that_has_gone() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -72,8 +72,8 @@ fn an_abort_to_an_address_that_has_gone() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. It is ignored
-/// while the address is added again and for a while after. A much later ABORT counts.
+/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. So it is ignored
+/// while the address is added again, and for a while afterwards. A much later ABORT ends the association.
 #[test]
 fn an_abort_to_an_address_that_is_back() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -83,7 +83,7 @@ fn an_abort_to_an_address_that_is_back() {
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
     let (own, peers) = (script.tag(A), script.tag(B));
-    // Before the answer, and up to half a minute after it.
+    // These ABORTs arrive before the addition is answered, and up to half a minute after that.
     for wait in [0, 200, 29_000] {
         script.run(wait);
         abort(&mut script, 2, own, false);
@@ -97,7 +97,7 @@ fn an_abort_to_an_address_that_is_back() {
     script.forget();
 }
 
-/// RFC 5061 §5.3 F13: packets from a deleted address are out of the blue.
+/// RFC 5061 §5.3 F13: packets from a deleted address do not belong to the association.
 #[test]
 fn packets_from_an_address_that_has_gone() {
     let mut known = Known::with(2);
@@ -116,7 +116,7 @@ fn packets_from_an_address_that_has_gone() {
 }
 
 /// RFC 5061 §5.3 F11: after a failed addition or deletion, all later ones of the same ASCONF fail. §4.2.1, §4.2.2: a
-/// multicast address is not a host's address.
+/// multicast address is not the address of a host.
 #[test]
 fn all_that_follows_fails() {
     let group = IpAddr::from([224, 0, 0, 9]);
@@ -135,7 +135,7 @@ fn all_that_follows_fails() {
         assert_eq!(drawn.matches("no-room-for-address").count(), 2, "{drawn}");
         known.lives(2);
     }
-    // Earlier requests are executed, and a primary may be set nevertheless.
+    // Requests before the failed one are executed. A primary may be set even after it.
     let mut known = Known::with(2);
     known.ask(
         1,
@@ -153,8 +153,8 @@ fn all_that_follows_fails() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F3b: Set Primary is not requested again from a peer that does not know it. F3a: the same holds for
-/// adding and deleting addresses.
+/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, it is not requested from that peer again. F3a: the same
+/// holds for adding and deleting addresses.
 #[test]
 fn what_the_peer_does_not_know_is_not_asked_again() {
     let mut known = Known::with(2);
@@ -173,7 +173,7 @@ fn what_the_peer_does_not_know_is_not_asked_again() {
     let now = known.script.net.now;
     let asked = known.script.net.end(A).engine.set_peer_primary(now, id, at(1));
     assert_eq!(asked, Err(AddressError::NotDynamic));
-    // Addresses can still be added and deleted.
+    // Set Primary is unknown to the peer, but addresses can still be added and deleted.
     withhold(&mut known.script);
     known.script.run(30);
     known.answer(1, &[Param::RequestFailed { id: 2, causes: NOT_KNOWN }]);
@@ -187,8 +187,8 @@ fn what_the_peer_does_not_know_is_not_asked_again() {
     assert_eq!(known.script.net.ladder.take(), "");
 }
 
-/// RFC 5061 §5.3 F11: a deletion that failed because of an earlier request is requested again. One that failed by
-/// itself is not.
+/// RFC 5061 §5.3 F11: a deletion that failed because of an earlier request is requested again. A deletion that failed
+/// for another reason is not.
 #[test]
 fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
     for behind in [true, false] {
@@ -206,7 +206,7 @@ fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
         known.answer(0, &[]);
         known.script.run(30);
         known.script.forget();
-        // RFC 5061 §4.3.5: this side is not authorized to ask for it.
+        // RFC 5061 §4.3.5: the peer answers that this side is not authorized for the request.
         let failed = |id| Param::RequestFailed { id, causes: &[0, 0xa3, 0, 4] };
         let first = if behind { failed(2) } else { Param::RequestDone(2) };
         known.answer(1, &[first, failed(3)]);
@@ -216,7 +216,7 @@ fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
     }
 }
 
-/// RFC 5061 §5.1 A9, §5.1.1: a peer that reports the chunk as unknown gets no more ASCONF; T4 does not run.
+/// RFC 5061 §5.1 A9, §5.1.1: a peer that reports ASCONF as an unknown chunk gets no more ASCONFs, and T4 does not run.
 #[test]
 fn a_peer_that_does_not_know_the_chunk() {
     let mut known = Known::with(2);
@@ -230,7 +230,7 @@ fn a_peer_that_does_not_know_the_chunk() {
         chunk.close();
     });
     script.run(100).forget();
-    // RFC 9260 §11.2.6: the application is notified as well.
+    // RFC 9260 §11.2.6: the application is notified of the unknown chunk, too.
     let told = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
     assert!(script.net.ends[0].events.iter().any(told));
     let (id, now) = (script.id(A), script.net.now);
@@ -241,7 +241,8 @@ fn a_peer_that_does_not_know_the_chunk() {
     assert_eq!(state(script, A), Some(AssociationState::Established));
 }
 
-/// RFC 5061 §5.3 F0: the answer to an ASCONF that was never sent ends the association; an old answer is ignored.
+/// RFC 5061 §5.3 F0: an answer to an ASCONF that was never sent ends the association. An answer to an earlier ASCONF is
+/// ignored.
 #[test]
 fn an_answer_to_nothing() {
     let mut known = Known::with(2);
@@ -270,7 +271,7 @@ fn nothing_is_asked_or_answered_at_the_end() {
     assert!(!drawn.contains("ASCONF ACK") && !drawn.contains("gives"), "{drawn}");
 }
 
-/// RFC 5061 §4.2: a request in an INIT is ignored.
+/// RFC 5061 §4.2: an address request in an INIT is ignored.
 #[test]
 fn requests_in_an_init() {
     let mut script = Script::multi_homed(&[25, 25], ON);

@@ -11,7 +11,7 @@ fn path(script: &Script, n: usize) -> PathInfo {
     script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[n]
 }
 
-/// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the errors of its path and of the association.
+/// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the error counts of its path and of the association.
 /// Association.Max.Retrans is 2, and two of every three HEARTBEATs are lost.
 #[test]
 fn a_heartbeat_ack_clears_the_errors() {
@@ -32,8 +32,8 @@ fn a_heartbeat_ack_clears_the_errors() {
     script.forget();
 }
 
-/// RFC 9260 §8.1: unanswered HEARTBEATs on other paths than the one in use do not end the association. Two of three
-/// paths are silent, and two errors in a row would exceed the limit.
+/// RFC 9260 §8.1: unanswered HEARTBEATs on paths that are not in use do not end the association. Two of the three paths
+/// do not answer, and two errors in a row would exceed the limit.
 #[test]
 fn heartbeats_lost_elsewhere_do_not_count() {
     let changes =
@@ -46,7 +46,7 @@ fn heartbeats_lost_elsewhere_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: nor do HEARTBEATs that were sent to verify an address.
+/// RFC 9260 §5.4: unanswered HEARTBEATs that verify an address do not end the association either.
 #[test]
 fn probes_of_unverified_addresses_do_not_count() {
     let mut script =
@@ -58,7 +58,7 @@ fn probes_of_unverified_addresses_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §8.3: a failed path is still probed, but its errors no longer count.
+/// RFC 9260 §8.3: a failed path is still probed, but its errors no longer count for the association.
 #[test]
 fn a_path_that_is_down_counts_no_more() {
     let mut script = Script::established_on(
@@ -86,8 +86,8 @@ fn a_heartbeat_measures_the_round_trip() {
     script.forget();
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the receiver's own tag counts only without the T bit, one with the peer's tag
-/// only with it.
+/// RFC 9260 §8.5.1 B: an ABORT with the receiver's own tag counts only without the T bit. An ABORT with the peer's tag
+/// counts only with the T bit.
 #[test]
 fn an_abort_with_the_wrong_t_bit_ends_nothing() {
     let mut script = Script::warm(&[]);
@@ -105,7 +105,8 @@ fn an_abort_with_the_wrong_t_bit_ends_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §8.5.1 C: the same holds for a SHUTDOWN COMPLETE in SHUTDOWN-ACK-SENT.
+/// RFC 9260 §8.5.1 C: a SHUTDOWN COMPLETE with the receiver's own tag counts only without the T bit, and one with the
+/// peer's tag only with it. The state is SHUTDOWN-ACK-SENT.
 #[test]
 fn a_shutdown_complete_with_the_wrong_t_bit_ends_nothing() {
     let mut script = Script::established(&[]);
@@ -126,8 +127,8 @@ fn a_shutdown_complete_with_the_wrong_t_bit_ends_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §8.4: rule 5 precedes 6 and 7, and rule 2 precedes all: a SHUTDOWN ACK out of the blue is answered
-/// whatever other chunks the packet has, except an ABORT.
+/// RFC 9260 §8.4: rule 5 precedes rules 6 and 7, and rule 2 precedes all others. So a SHUTDOWN ACK that belongs to no
+/// association is answered, no matter which other chunks its packet has. Only an ABORT in the packet prevents this.
 #[test]
 fn a_shutdown_ack_is_answered_whatever_stands_beside_it() {
     let mut script = Script::new(&[]);
@@ -148,7 +149,7 @@ fn a_shutdown_ack_is_answered_whatever_stands_beside_it() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 A: only an INIT has tag 0: other packets with tag 0 are not even answered by an ABORT.
+/// RFC 9260 §8.5.1 A: only an INIT has tag 0. Other packets with tag 0 are not answered, not even by an ABORT.
 #[test]
 fn nothing_but_an_init_has_tag_zero() {
     let mut script = Script::new(&[]);
@@ -160,7 +161,7 @@ fn nothing_but_an_init_has_tag_zero() {
     assert!(!script.net.ladder.take().contains("A ◄── B"));
 }
 
-/// RFC 9260 §8.2: one of two alternates replaces the failed primary.
+/// RFC 9260 §8.2: the primary path fails, and one of the two alternate paths replaces it.
 #[test]
 fn one_alternate_takes_over() {
     let mut script = Script::established_on(&[25, 25, 25], &[("path_max_retrans", "0")]);

@@ -8,7 +8,8 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
 
-/// A sends requests; B grants only those that `granted` names. A message was sent in each direction on stream 1.
+/// Sets up an association in which B grants only the requests in `granted`. A message was sent in each direction on
+/// stream 1.
 fn asking(granted: &'static str) -> Script {
     let limited = configured(&[ON, &[("reconfig_requests", granted)]].concat());
     let mut script = Script::with(configured(ON), limited, &[25]);
@@ -74,7 +75,7 @@ fn each_kind_is_granted_for_itself() {
     }
 }
 
-/// RFC 6525 §5.2.2 E1, §5.2.6: a request that this side has solicited from the peer is not denied.
+/// RFC 6525 §5.2.2 E1, §5.2.6: if this side asked the peer for a request, the peer's request is not denied.
 #[test]
 fn what_was_asked_for_is_granted() {
     let mut script = asking("none");
@@ -99,8 +100,8 @@ fn what_was_asked_for_is_granted() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H2: after "In progress" the request is repeated, and that counts as no error. §5.1.1: a missing
-/// answer does.
+/// RFC 6525 §5.2.7 H2: after "In progress" the request is repeated, which does not count as an error. §5.1.1: a missing
+/// answer counts as an error.
 #[test]
 fn patience_is_no_error() {
     let mut script =
@@ -121,8 +122,8 @@ fn patience_is_no_error() {
     script.forget();
 }
 
-/// RFC 6525 §5.1.2 A1, §5.2.7 H3: while a request is outstanding, no new message is sent on its stream. If it is
-/// denied, the SSNs continue.
+/// RFC 6525 §5.1.2 A1, §5.2.7 H3: while a reset request is outstanding, no new message is sent on its stream. If the
+/// request is denied, the SSNs continue.
 #[test]
 fn a_denied_stream_goes_on() {
     let mut script = asking("change");

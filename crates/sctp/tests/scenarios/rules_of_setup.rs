@@ -26,7 +26,7 @@ fn ask(script: &mut Script, port: u16, write: impl FnOnce(&mut tlv::ChunkWriter<
     script.run(30);
 }
 
-/// Returns the packets in flight to a side.
+/// Returns the packets that are in flight to a side.
 fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
     let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
     script
@@ -38,7 +38,7 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the INIT ACK in flight to A, and its State Cookie. A, which sent no INIT, does not receive it.
+/// Returns the INIT ACK that is in flight to A, with its State Cookie. A does not receive it, because A sent no INIT.
 fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
     let packet = under_way(script, A).pop().expect("an answer");
     script.net.flying.clear();
@@ -58,9 +58,9 @@ struct InitFields {
     inbound: u16,
 }
 
-/// RFC 9260 §5.1: INIT and COOKIE ECHO are sent to the next address when their timers expire, with the RTO of each
-/// address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO, which is not verified, so it is bundled
-/// with a HEARTBEAT.
+/// RFC 9260 §5.1: when their timers expire, INIT and COOKIE ECHO are sent to the next address, with the RTO of each
+/// address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO. That address is not verified, so a HEARTBEAT
+/// is bundled.
 #[test]
 fn init_and_cookie_echo_try_every_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -81,8 +81,8 @@ fn init_and_cookie_echo_try_every_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: addresses of a family that this side does not have are silently ignored. A family that is not
-/// listed as supported counts as supported if the INIT arrived over it.
+/// RFC 9260 §5.1.2: addresses of a family that this side does not have are silently ignored. If an INIT arrived over a
+/// family, the peer supports this family even if the INIT does not list it.
 #[test]
 fn addresses_of_a_family_that_is_not_ours() {
     let mut script = Script::new(&[]);
@@ -103,8 +103,7 @@ fn addresses_of_a_family_that_is_not_ours() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only if it comes from an address to which its
-/// own was sent.
+/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only from an address to which it sent its own.
 #[test]
 fn an_init_from_a_stranger_while_asking() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -125,7 +124,7 @@ fn an_init_from_a_stranger_while_asking() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: an INIT is answered, and T1-init runs on unchanged.
+/// RFC 9260 §5.2.1: an endpoint in COOKIE-WAIT answers an INIT, and T1-init continues to run.
 #[test]
 fn t1_init_goes_on() {
     let mut script = Script::new(&[]);
@@ -146,8 +145,8 @@ fn t1_init_goes_on() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: in COOKIE-ECHOED an INIT with an additional address is refused, and the address is named. Nothing
-/// else changes.
+/// RFC 9260 §5.2.1: in COOKIE-ECHOED, an INIT with an additional address is refused, and the refusal names the address.
+/// The association does not change.
 #[test]
 fn a_new_address_while_the_cookie_is_out() {
     let mut script = Script::new(&[]);
@@ -182,7 +181,7 @@ fn a_new_address_while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of its own, the existing number of streams,
+/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of this side, the existing number of streams,
 /// and a cookie. The existing association does not change.
 #[test]
 fn the_answer_to_a_restart() {
@@ -193,14 +192,14 @@ fn the_answer_to_a_restart() {
     let (header, ack, cookie) = answer(&mut script);
     assert_eq!(header.tag, 0x0102_0304);
     assert!(ack.tag != before && ack.tag != 0 && !cookie.is_empty());
-    // The association has ten streams; the INIT accepts four.
+    // The association has ten streams, and the INIT accepts four.
     assert_eq!((ack.outbound, ack.inbound), (4, 10));
     assert_eq!(script.net.ends[1].engine.info(script.id(B)), info);
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 step 3: a cookie whose tags differ from the association's can be stale: it is answered by ERROR,
-/// and the other chunks of its packet are discarded.
+/// RFC 9260 §5.2.4 step 3: a cookie whose tags differ from the association's may be stale. It is then answered by
+/// ERROR, and the other chunks of its packet are discarded.
 #[test]
 fn a_stale_cookie_of_a_restart() {
     let mut script = Script::established(&[]);
@@ -224,7 +223,7 @@ fn a_stale_cookie_of_a_restart() {
     script.forget();
 }
 
-/// RFC 9260 §5.1.5 step 3: a cookie is valid only between the ports for which it was made, including the local port.
+/// RFC 9260 §5.1.5 step 3: a cookie is valid only for the ports for which it was made, including the local port.
 #[test]
 fn a_cookie_for_another_port() {
     let mut script = Script::new(&[]);
@@ -237,7 +236,7 @@ fn a_cookie_for_another_port() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: the cookie of a restart arrives in SHUTDOWN-ACK-SENT: no association is set up.
+/// RFC 9260 §5.2.4 A: the cookie of a restart arrives in SHUTDOWN-ACK-SENT. No association is set up.
 #[test]
 fn a_restart_while_shutdown_ack_is_out() {
     let mut script = Script::established(&[]);
@@ -255,8 +254,8 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 B: the association is established when the cookie of the peer's own INIT arrives. It stays
-/// established, and from then on the peer's tag is that of the cookie.
+/// RFC 9260 §5.2.4 B: the association is set up when the cookie of the peer's own INIT arrives, and stays established.
+/// From then on, the peer's tag is that in the cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);
@@ -284,7 +283,7 @@ fn a_collision_that_is_told_of_late() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.6: outside COOKIE-ECHOED a stale cookie ERROR has no effect, and no event is reported.
+/// RFC 9260 §5.2.6: outside COOKIE-ECHOED, an ERROR about a stale cookie has no effect, and no event is reported.
 #[test]
 fn a_stale_cookie_when_none_is_out() {
     let mut script = Script::established(&[]);
@@ -301,8 +300,8 @@ fn a_stale_cookie_when_none_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.6: however stale the cookie was, the requested increase of the lifetime is at most the round trip
-/// plus one second.
+/// RFC 9260 §5.2.6: the requested increase of the cookie's lifetime is at most the round-trip time plus one second, no
+/// matter how stale the cookie was.
 #[test]
 fn a_second_longer_at_most() {
     let mut script = Script::new(&[]);
@@ -323,7 +322,7 @@ fn a_second_longer_at_most() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 step 3: if both tags are the association's, the cookie is valid, whatever its age.
+/// RFC 9260 §5.2.4 step 3: a cookie whose tags are both the association's is valid, no matter how old it is.
 #[test]
 fn a_cookie_of_what_is_there_is_never_stale() {
     let mut script = Script::new(&[]);
@@ -359,7 +358,8 @@ fn a_restart_resets_the_congestion_window() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: a SHUTDOWN ACK arrives from an unverified address: no chunk is sent there, not even the answer.
+/// RFC 9260 §5.4: a SHUTDOWN ACK arrives from an unverified address. No chunk is sent to that address, not even the
+/// answer.
 #[test]
 fn a_shutdown_complete_goes_to_no_unverified_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -426,7 +426,8 @@ fn nothing_is_set_up_with_a_group() {
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §8.4 1: nor is a COOKIE ECHO after an AUTH (RFC 4895 §6.3), even with a valid signature.
+/// RFC 9260 §8.4 1: a COOKIE ECHO behind an AUTH (RFC 4895 §6.3) is not answered either if an address is a multicast
+/// address, even if its signature is valid.
 #[test]
 fn nothing_is_set_up_with_a_group_that_signs() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));

@@ -14,7 +14,7 @@ fn lifetime(stream: u16, ms: u64) -> Message {
     Message { stream, reliability, ..Message::default() }
 }
 
-/// Sends an ERROR with this cause from B to A.
+/// Sends an ERROR with `cause` from B to A.
 fn error(script: &mut Script, cause: &Cause<'_>) {
     let tag = script.tag(A);
     script.inject(B, tag, |b| {
@@ -25,8 +25,8 @@ fn error(script: &mut Script, cause: &Cause<'_>) {
     script.run(100);
 }
 
-/// RFC 3758 §3.3.3: a peer that reports the parameter or the chunk as unknown does not support it after all. No
-/// FORWARD TSN is sent there, and data that was sent is retransmitted until it arrives.
+/// RFC 3758 §3.3.3: a peer reports the parameter or the chunk as unknown, so it does not support FORWARD TSN after all.
+/// It gets no FORWARD TSN, and data that was sent is retransmitted until it arrives.
 #[test]
 fn a_peer_that_takes_its_word_back() {
     for cause in
@@ -45,7 +45,7 @@ fn a_peer_that_takes_its_word_back() {
             3.325  A ◄── B   SACK          cum=2 rwnd=64k
         "#]]);
     }
-    // Any other parameter or chunk changes nothing.
+    // An ERROR about any other parameter or chunk changes nothing.
     for cause in [Cause::UnrecognizedParams(&[0xc0, 6, 0, 4]), Cause::UnrecognizedChunk(&[0xc3, 0, 0, 4])] {
         let mut script = Script::warm(ON);
         error(&mut script, &cause);
@@ -55,8 +55,8 @@ fn a_peer_that_takes_its_word_back() {
     }
 }
 
-/// RFC 3758 §3.3.3: if a message has already been abandoned, the association cannot go on: the peer would wait for it
-/// forever.
+/// RFC 3758 §3.3.3: a peer reports FORWARD TSN as unknown after a message has been abandoned. The association must end,
+/// because the peer would wait for the message forever.
 #[test]
 fn what_was_given_up_cannot_be_skipped() {
     let mut script = Script::warm(ON);
@@ -71,8 +71,8 @@ fn what_was_given_up_cannot_be_skipped() {
     script.forget();
 }
 
-/// RFC 3758 §3.6: an outdated FORWARD TSN skips nothing and is answered by a SACK at once. A new one is acknowledged
-/// like DATA: with the second packet, or delayed.
+/// RFC 3758 §3.6: an outdated FORWARD TSN skips nothing, and is answered by a SACK at once. A new one is acknowledged
+/// like DATA: with the second packet, or after a delay.
 #[test]
 fn a_forward_tsn_is_acknowledged_as_data_is() {
     let mut script = Script::warm(ON);
@@ -80,17 +80,17 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     let forward = |script: &mut Script, n: u32| {
         script.inject(A, tag, |b| ForwardTsn::write(b, Tsn(first.wrapping_add(n)), []));
     };
-    // A has sent none of these, and must not receive their acknowledgements.
+    // A itself has sent none of these FORWARD TSNs, so it must not receive their SACKs.
     script.lose_times(B, "SACK", 99);
-    // Outdated: below the cumulative TSN, and equal to it.
+    // These FORWARD TSNs are outdated: one is below the cumulative TSN, and one equals it.
     forward(&mut script, u32::MAX);
     script.run(300);
     forward(&mut script, 0);
     script.run(300);
-    // One new one: delayed.
+    // One new FORWARD TSN is acknowledged after a delay.
     forward(&mut script, 1);
     script.run(300);
-    // Two new ones: at once.
+    // Two new FORWARD TSNs are acknowledged at once.
     forward(&mut script, 2);
     forward(&mut script, 3);
     script.run(300);
@@ -107,7 +107,8 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     "#]]);
 }
 
-/// RFC 3758 §3.6: TSNs after the skipped ones are included as soon as there is no gap before them.
+/// RFC 3758 §3.6: the cumulative TSN advances past the skipped TSNs, and past later TSNs that have arrived without a
+/// gap.
 #[test]
 fn the_cumulative_tsn_moves_on_by_itself() {
     let mut script = Script::warm(ON);

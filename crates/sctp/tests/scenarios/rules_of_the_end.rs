@@ -20,13 +20,13 @@ fn closed(script: &Script, side: Side) -> Option<CloseReason> {
     })
 }
 
-/// Sends a packet with `side`'s own tag to it, although the other side may have no association.
+/// Sends `side` a packet with its own tag. The other side need not have an association.
 fn to(script: &mut Script, side: Side, write: impl FnOnce(&mut Vec<u8>)) {
     let (tag, (source, target)) = (script.tag(side), script.ports(side));
     script.inject_between(side.other(), target, source, tag, write).run(60);
 }
 
-/// RFC 9260 §8.4: an association is between two ports. A packet with its tag but other ports belongs to no
+/// RFC 9260 §8.4: an association exists between two ports. A packet with its tag, but with other ports, belongs to no
 /// association.
 #[test]
 fn another_port_is_another_association() {
@@ -49,7 +49,7 @@ fn another_port_is_another_association() {
     }
 }
 
-/// RFC 9260 §9.1, §11.1.4, §11.2.5: the application's reason is sent with the ABORT and reported to the other
+/// RFC 9260 §9.1, §11.1.4, §11.2.5: the application's reason is sent with the ABORT, and is reported to the other
 /// application.
 #[test]
 fn the_reason_of_an_abort_is_told() {
@@ -64,7 +64,7 @@ fn the_reason_of_an_abort_is_told() {
     });
     assert_eq!(told.as_deref(), Some(&b"enough"[..]));
     script.forget();
-    // A long reason is cut to fit into a packet.
+    // A long reason is shortened so that it fits into a packet.
     let mut script = Script::established(&[]);
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.abort_because(now, id, &[b'x'; 9_000]);
@@ -77,7 +77,7 @@ fn the_reason_of_an_abort_is_told() {
     script.forget();
 }
 
-/// RFC 9260 §9.2: a retransmitted SHUTDOWN acknowledges the data that has arrived meanwhile.
+/// RFC 9260 §9.2: a retransmitted SHUTDOWN acknowledges the data that has arrived since the first one.
 #[test]
 fn a_repeated_shutdown_says_what_has_come() {
     let mut script = Script::established(&[]);
@@ -98,7 +98,7 @@ fn a_repeated_shutdown_says_what_has_come() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED the application's request to shut down has no effect, and a SHUTDOWN is
+/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED, a shutdown request of the application has no effect. A SHUTDOWN of the peer is
 /// answered.
 #[test]
 fn a_wish_to_shut_down_comes_too_late() {
@@ -107,7 +107,7 @@ fn a_wish_to_shut_down_comes_too_late() {
     assert_eq!(state(&script, B), Some(AssociationState::ShutdownReceived));
     script.shutdown(B).run(10);
     assert_eq!(state(&script, B), Some(AssociationState::ShutdownReceived));
-    // A's SHUTDOWN is repeated before its data is acknowledged; it contains nothing new.
+    // A repeats its SHUTDOWN before B's data is acknowledged. The repeated SHUTDOWN acknowledges nothing new.
     script.run(5_000);
     script.check(expect![[r#"
         1.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
@@ -162,10 +162,11 @@ fn a_shutdown_ack_is_not_repeated_for_ever() {
     assert_eq!(drawn.lines().filter(|line| line.contains("SHUTDOWN ACK")).count(), 3, "{drawn}");
 }
 
-/// RFC 9260 §9.2: SHUTDOWN COMPLETE is ignored except in SHUTDOWN-ACK-SENT.
+/// RFC 9260 §9.2: a SHUTDOWN COMPLETE is ignored except in SHUTDOWN-ACK-SENT.
 #[test]
 fn a_shutdown_complete_in_any_other_state() {
-    // COOKIE-WAIT and COOKIE-ECHOED; ESTABLISHED; SHUTDOWN-PENDING, -SENT and -RECEIVED.
+    // The six states are COOKIE-WAIT, COOKIE-ECHOED, ESTABLISHED, SHUTDOWN-PENDING, SHUTDOWN-SENT and
+    // SHUTDOWN-RECEIVED.
     for n in 0..6 {
         let mut script = if n < 2 { Script::new(&[]) } else { Script::established(&[]) };
         let side = if n == 5 { B } else { A };
@@ -184,8 +185,8 @@ fn a_shutdown_complete_in_any_other_state() {
     }
 }
 
-/// RFC 9260 §9.2: a SHUTDOWN before the association is established is not answered. A SHUTDOWN ACK is answered by a
-/// SHUTDOWN COMPLETE with the tag of the SHUTDOWN ACK, and the handshake goes on.
+/// RFC 9260 §9.2: before the association is established, a SHUTDOWN is not answered. A SHUTDOWN ACK is answered by a
+/// SHUTDOWN COMPLETE with the tag of the SHUTDOWN ACK, and the handshake continues.
 #[test]
 fn shutdowns_before_it_is_up() {
     for (lost, ms) in [("INIT", 10), ("COOKIE ECHO", 60)] {
@@ -206,7 +207,8 @@ fn shutdowns_before_it_is_up() {
     }
 }
 
-/// The network reports `kind` about a packet from A to B with these ports and this tag; `rest` follows its header.
+/// Delivers to A an ICMP message of this kind. It quotes a packet from A to B with these ports and this tag. `rest`
+/// follows the quoted header.
 fn report(script: &mut Script, kind: IcmpKind, ports: (u16, u16), tag: u32, rest: &[u8]) {
     let mut quoted = Vec::new();
     packet::begin(&mut quoted, ports.0, ports.1, tag);
@@ -216,8 +218,8 @@ fn report(script: &mut Script, kind: IcmpKind, ports: (u16, u16), tag: u32, rest
     script.run(1);
 }
 
-/// RFC 9260 §10 ICMP5, ICMP6, ICMP8: only the quotation of one of our packets counts: the ports, and the peer's tag,
-/// or in an INIT our own tag.
+/// RFC 9260 §10 ICMP5, ICMP6, ICMP8: an ICMP message counts only if it quotes a packet that this side sent. The ports
+/// must match, and the tag must be the peer's or, in an INIT, this side's own tag.
 #[test]
 fn reports_that_are_not_believed() {
     let protocol = IcmpKind::Unreachable(2);
@@ -236,13 +238,13 @@ fn reports_that_are_not_believed() {
         report(&mut script, protocol, ports, tag, &rest);
         assert_eq!(closed(&script, A), None, "{ports:?} {tag:08x} {rest:?}");
     }
-    // A quotation shorter than a header has no tag.
+    // A quotation that is shorter than a header has no tag.
     let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
     script.net.icmp(A, &Icmp { kind: protocol, source, target }, &[0; 7]);
     report(&mut script, protocol, ports, to_b, &[]);
     assert_eq!(closed(&script, A), Some(CloseReason::NotListening));
     script.forget();
-    // The state is COOKIE-WAIT.
+    // The association is in COOKIE-WAIT.
     let mut script = Script::new(&[]);
     script.lose(A, "INIT").associate().run(10);
     let (tag, ports) = (script.tag(A), script.ports(A));
@@ -255,7 +257,7 @@ fn reports_that_are_not_believed() {
     script.forget();
 }
 
-/// RFC 9260 §10 ICMP7: Packet Too Big reduces the path MTU if the quotation carries the right tag.
+/// RFC 9260 §10 ICMP7: Packet Too Big reduces the path MTU if the quotation has the right tag.
 #[test]
 fn a_packet_too_big_makes_packets_smaller() {
     let mut script = Script::with(configured(&[]), configured(&[]), &[25]);

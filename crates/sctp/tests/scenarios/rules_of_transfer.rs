@@ -9,7 +9,7 @@ use anabranch_wire::sctp::*;
 use expect_test::expect;
 use std::net::SocketAddr;
 
-/// Returns the `n`th TSN of a side, counted from 1 as in ladders.
+/// Returns the `n`th TSN of a side, counted from 1 as in ladder diagrams.
 fn tsn(script: &Script, side: Side, n: u32) -> Tsn {
     Tsn(script.net.ladder.numbers().first(side).expect("a TSN").wrapping_add(n).wrapping_sub(1))
 }
@@ -40,8 +40,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, one more packet may be sent, and only
-/// one. §7.2.1: the threshold is initially high.
+/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, one more packet may be sent, but only
+/// one. §7.2.1: the slow-start threshold is initially high.
 #[test]
 fn one_packet_beyond_the_window() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -62,7 +62,7 @@ fn one_packet_beyond_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 D: Max.Burst (4) packets are sent at once, whatever the size of the window, which does not change.
+/// RFC 9260 §6.1 D: Max.Burst (4) packets are sent at once, even if the window is larger. The window does not change.
 #[test]
 fn no_more_than_a_burst_at_once() {
     let mut script = Script::established(&[("iw", "20")]);
@@ -79,7 +79,7 @@ fn as_many_gap_blocks_as_fit() {
     let to_b = script.tag(B);
     for packet in 0..12 {
         let chunks: Vec<Tsn> = (0..60).map(|n| tsn(&script, A, 2 + 2 * (60 * packet + n))).collect();
-        // Their messages wait for the first SSN.
+        // These messages have SSN 1 and wait for the message with SSN 0.
         script.inject(A, to_b, |b| {
             for tsn in chunks {
                 Data { tsn, ssn: Ssn(1), begin: true, payload: b"x", ..Data::default() }.emit(b);
@@ -94,14 +94,14 @@ fn as_many_gap_blocks_as_fit() {
     let Some(Ok(Chunk::Sack(sack))) = chunks.next() else { panic!("a SACK") };
     assert!(chunks.next().is_none(), "one SACK");
     let told: Vec<_> = sack.gaps().collect();
-    // 1500 bytes minus the headers of IP, SCTP and SACK.
+    // A packet has 1500 bytes. The headers of IP, SCTP and SACK are subtracted.
     assert_eq!((last.len(), told.len()), (1_480, (1_480 - 12 - 16) / 4));
     assert!(told.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)), "the lowest: {told:?}");
     script.net.flying.clear();
     script.forget();
 }
 
-/// RFC 9260 §6.2, §9.2: a SHUTDOWN has no gap blocks, so it is bundled with a SACK.
+/// RFC 9260 §6.2, §9.2: a SHUTDOWN cannot report gap blocks, so it is bundled with a SACK.
 #[test]
 fn gaps_while_shutting_down_need_a_sack() {
     let mut script = Script::warm(&[]);
@@ -116,8 +116,8 @@ fn gaps_while_shutting_down_need_a_sack() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: a TSN that a gap block had acknowledged and the next SACK does not is outstanding again,
-/// has one miss, and a timer (§6.3.2 R4).
+/// RFC 9260 §6.2.1 D iii: a gap block has acknowledged a TSN, and the next SACK does not. The TSN is outstanding again,
+/// has one miss indication, and has a timer (§6.3.2 R4).
 #[test]
 fn what_is_taken_back_is_missing_again() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -142,8 +142,8 @@ fn what_is_taken_back_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: the revocation counts as one miss: TSN 2 needs two more, and so does TSN 1, which was
-/// missing once.
+/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2 needs two more, and so does
+/// TSN 1, which has one.
 #[test]
 fn what_is_taken_back_has_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -162,8 +162,8 @@ fn what_is_taken_back_has_one_miss() {
     script.forget();
 }
 
-/// RFC 9260 §6.3.2 R4: T3-rtx of the TSN's destination address is started again, although all data sent there was
-/// acknowledged. No timer expires before it.
+/// RFC 9260 §6.3.2 R4: the acknowledgement of a TSN is revoked. T3-rtx of the TSN's destination address is started
+/// again, although all data sent there had been acknowledged. No other timer expires before it.
 #[test]
 fn what_is_taken_back_has_a_timer() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -190,7 +190,7 @@ fn what_is_taken_back_has_a_timer() {
     "#]]);
 }
 
-/// RFC 9260 §6.4: a fast retransmit is sent to the destination of the original.
+/// RFC 9260 §6.4: a fast retransmission is sent to the destination address of the original.
 #[test]
 fn a_fast_retransmit_stays_on_its_path() {
     let mut script = Script::established_on(&[25, 25], &[("iw", "10"), ("max_burst", "0")]);
@@ -209,7 +209,7 @@ fn the_ssn_of_an_unordered_message_means_nothing() {
     let mut script = Script::warm(&[]);
     script.send_message(A, Message { unordered: true, ..Message::default() }, 100).run(1);
     for flight in script.net.flying.values_mut() {
-        // The offset follows common header, chunk header, TSN and stream.
+        // The SSN comes after the common header, the chunk header, the TSN and the stream identifier.
         flight.bytes[22..24].copy_from_slice(&777_u16.to_be_bytes());
         packet::finish(&mut flight.bytes, 0);
     }
@@ -233,8 +233,9 @@ fn all_of_an_unordered_message_is_unordered() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: a SACK counts as a miss for TSNs below the highest one that it newly acknowledges, not for those
-/// below an older gap block. TSNs 1 and 4 are missing in three SACKs, but only TSN 1 has three misses.
+/// RFC 9260 §7.2.4: a SACK counts as a miss indication for the TSNs below the highest one that it newly acknowledges.
+/// It does not count for those below an older gap block. TSNs 1 and 4 are missing in three SACKs, but only TSN 1 has
+/// three misses.
 #[test]
 fn misses_count_below_what_is_newly_acknowledged() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -262,8 +263,8 @@ fn misses_count_below_what_is_newly_acknowledged() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: the SACK that reports the third miss also acknowledges data: the window grows first, then it is
-/// halved.
+/// RFC 9260 §7.2.4: the SACK with the third miss indication also acknowledges data. The window grows first, and then it
+/// is halved.
 #[test]
 fn the_window_grows_before_it_is_halved() {
     let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
@@ -284,11 +285,11 @@ fn the_window_grows_before_it_is_halved() {
     sack(&mut script, 2, &[block(2, 4)]);
     let after = path(&script, 0);
     assert_eq!((after.stats.fast_recoveries, after.cwnd), (1, (before.cwnd + 1_468) / 2));
-    // More than that is in flight, and still one packet is sent: §7.2.4, step 3.
+    // More data than the window allows is in flight. One packet is sent nevertheless, by §7.2.4, step 3.
     assert!(after.flight > after.cwnd, "{after:?}");
     let drawn = script.net.ladder.text();
     assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
-    // §7.2.1: the window does not grow in fast recovery either, although it is fully used.
+    // §7.2.1: the window does not grow in fast recovery either, although it is fully utilized.
     let full = path(&script, 0);
     assert!(full.flight > full.cwnd, "{full:?}");
     sack(&mut script, 2, &[block(2, 5)]);
@@ -296,7 +297,7 @@ fn the_window_grows_before_it_is_halved() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: in fast recovery another loss is repaired without another reduction of the window.
+/// RFC 9260 §7.2.4: another loss during fast recovery is retransmitted, but does not reduce the window again.
 #[test]
 fn one_reduction_a_recovery() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -320,8 +321,8 @@ fn one_reduction_a_recovery() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4 step 5: a chunk that was fast retransmitted once waits for T3-rtx, however many misses it has.
-/// (Chunks sent after it indicate its loss, chunks sent before do not.)
+/// RFC 9260 §7.2.4 step 5: a chunk that was fast retransmitted once waits for T3-rtx, no matter how many miss
+/// indications it has. (Only chunks sent after the retransmission indicate its loss.)
 #[test]
 fn no_second_fast_retransmit() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -342,8 +343,8 @@ fn no_second_fast_retransmit() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: a chunk that T3-rtx retransmitted has a miss only from chunks that were sent after it. Neither chunks sent
-/// before it nor those that left at the same time, in its packet, count.
+/// RFC 9260 §7.2.4: T3-rtx retransmits a chunk. Only chunks sent after that count as miss indications. Chunks sent
+/// before it, and those that were sent at the same time in the same packet, do not count.
 #[test]
 fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -351,7 +352,7 @@ fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     for _ in 0..4 {
         script.send(A, 0, 100);
     }
-    // T3-rtx expires at 2.000: TSNs 1 to 4 are retransmitted in one packet.
+    // T3-rtx expires at 2.000, and TSNs 1 to 4 are retransmitted in one packet.
     script.run(1_100);
     let sent = |script: &Script, tsn: u32| script.net.ladder.text().matches(&format!("tsn={tsn} ")).count();
     assert_eq!([1, 2, 3, 4].map(|tsn| sent(&script, tsn)), [2; 4], "{}", script.net.ladder.text());
@@ -368,8 +369,8 @@ fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     script.forget();
 }
 
-/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx, started at 1.000, is restarted at 1.485 when the earliest outstanding chunk
-/// is retransmitted, although others are in flight.
+/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx was started at 1.000. It is restarted at 1.485, when the earliest outstanding
+/// chunk is retransmitted, although other chunks are in flight.
 #[test]
 fn the_earliest_restarts_the_timer() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -398,8 +399,8 @@ fn the_earliest_restarts_the_timer() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 C: chunks that T3-rtx marks for retransmission do not occupy the peer's buffer: their size is
-/// added to rwnd.
+/// RFC 9260 §6.2.1 C: chunks that T3-rtx marks for retransmission do not count as data in the peer's buffer. Their size
+/// is added to rwnd.
 #[test]
 fn what_is_marked_gives_its_room_back() {
     let mut script = Script::established(&[]);
@@ -408,15 +409,15 @@ fn what_is_marked_gives_its_room_back() {
     let all = room(&script);
     script.lose_times(A, "DATA", 4).send(A, 0, 1_400).send(A, 0, 1_400).run(10);
     assert_eq!(room(&script), all - 2 * 1_400);
-    // One of the two is in flight again.
+    // One of the two chunks is in flight again.
     script.run(1_000);
     assert_eq!(room(&script), all - 1_400);
     script.net.rules.clear();
     script.run(5_000).forget();
 }
 
-/// RFC 9260 §6.1 A: the peer accepts each probe and keeps its window closed. The first probe is sent after one RTO,
-/// later ones at growing intervals, up to RTO.Max.
+/// RFC 9260 §6.1 A: the peer accepts each window probe, but keeps its window closed. The first probe is sent after one
+/// RTO, and later ones at growing intervals, up to RTO.Max.
 #[test]
 fn probes_that_are_taken_grow_rarer() {
     let mut script = Script::established(&[("rto_max", "8s"), ("mss", "100B")]);
@@ -445,14 +446,14 @@ fn probes_that_are_taken_grow_rarer() {
     assert_eq!(waits, [2, 4, 8, 8], "{drawn}");
 }
 
-/// RFC 9260 §6.2.1 D i: a SACK that is older than one already received is ignored: neither its window nor its gap
+/// RFC 9260 §6.2.1 D i: a SACK that is older than one already received is ignored. Neither its window nor its gap
 /// blocks count.
 #[test]
 fn an_old_sack_tells_nothing() {
     let mut script = Script::established(&[]);
     script.lose_times(A, "DATA", 3).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(10);
     sack(&mut script, 1, &[]);
-    // D ii: the advertised window minus outstanding data.
+    // D ii: rwnd is the advertised window minus the outstanding data.
     let info = |script: &Script| {
         let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
         (info.peer_rwnd, info.outstanding, info.paths[0].flight)
@@ -466,8 +467,8 @@ fn an_old_sack_tells_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §6.2.1 D ii: rwnd is the a_rwnd of the SACK minus outstanding data, and 0 if more is outstanding. Data
-/// acknowledged by a gap block is not outstanding.
+/// RFC 9260 §6.2.1 D ii: rwnd is the a_rwnd of the SACK minus the outstanding data, or 0 if more data is outstanding.
+/// Data that a gap block acknowledges is not outstanding.
 #[test]
 fn rwnd_is_a_rwnd_less_what_is_outstanding() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -484,7 +485,7 @@ fn rwnd_is_a_rwnd_less_what_is_outstanding() {
         script.inject(B, vtag, |b| sack.emit(b)).run(30);
         rwnd(&script)
     };
-    // TSNs 2 to 5 are outstanding, then 2, 3 and 5.
+    // First TSNs 2 to 5 are outstanding, and then TSNs 2, 3 and 5.
     assert_eq!(told(60_000, &[]), 60_000 - 4 * 1_000);
     assert_eq!(told(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
     assert_eq!(told(3_000, &[block(3, 3)]), 0);
@@ -505,8 +506,8 @@ fn each_path_has_its_own_window() {
     script.forget();
 }
 
-/// RFC 9260 §7.3: an ICMP message about one path changes only that path's MTU, but messages are cut for the smallest
-/// one.
+/// RFC 9260 §7.3: an ICMP message about a path changes only the MTU of that path. Messages are divided into chunks for
+/// the smallest MTU of all paths.
 #[test]
 fn chunks_are_cut_for_the_narrowest_path() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -525,7 +526,8 @@ fn chunks_are_cut_for_the_narrowest_path() {
     script.run(1_000).forget();
 }
 
-/// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. If it were processed it would violate a rule.
+/// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. This SACK would be a protocol violation if it were
+/// processed.
 #[test]
 fn a_sack_in_shutdown_sent_says_nothing() {
     let mut script = Script::warm(&[]);
@@ -536,7 +538,7 @@ fn a_sack_in_shutdown_sent_says_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §6.2: SACK.Delay is at most 500 ms.
+/// RFC 9260 §6.2: the SACK delay must not exceed 500 ms.
 #[test]
 fn no_longer_delay_than_half_a_second() {
     let mut config = Config::default();

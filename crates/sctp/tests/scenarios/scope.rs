@@ -1,5 +1,5 @@
-//! Addresses whose meaning depends on the host: 127.0.0.1 is not announced to other hosts, and ignored in their
-//! lists.
+//! Addresses that have a meaning only within a host. 127.0.0.1 is not announced to other hosts, and is ignored if
+//! another host lists it.
 
 use crate::net::{A, B};
 use crate::script::Script;

@@ -1,4 +1,4 @@
-//! The builder with which scenarios are written, on top of the network.
+//! The builder for scenarios. It controls the network and both endpoints.
 
 use crate::net::app::App;
 use crate::net::rules::{Action, Rule};
@@ -16,16 +16,17 @@ pub struct Script {
     sent: u64,
 }
 
-/// Both sides follow RFC 9260, without HEARTBEATs and with a receive buffer that keeps ladders short.
+/// The knobs of both sides: the profile of RFC 9260 without HEARTBEATs, and with a receive buffer that keeps diagrams
+/// short.
 pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
 
 impl Script {
-    /// One network of 25 ms, with equal configurations on both sides.
+    /// Creates a scenario with one network of 25 ms, and with equal configurations on both sides.
     pub fn new(changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), &[25])
     }
 
-    /// Networks with these delays in milliseconds, and equal configurations.
+    /// Creates a scenario with a network for each of these delays in milliseconds, and with equal configurations.
     pub fn multi_homed(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), delays)
     }
@@ -35,14 +36,14 @@ impl Script {
         Self { net: Net::new(1, [a, b], &delays), sent: 0 }
     }
 
-    /// Only the network of this number, with 25 ms.
+    /// Creates a scenario with only the network numbered `n`, which has a delay of 25 ms.
     pub fn in_network(n: usize, changes: &[(&str, &str)]) -> Self {
         let delays = [Duration::from_millis(25)];
         let configs = [configured(changes), configured(changes)];
         Self { net: Net::numbered_from(n, 1, configs, &delays), sent: 0 }
     }
 
-    /// An established, idle association; the ladder of its set-up is discarded.
+    /// Creates a scenario with an established, idle association. The ladder diagram of the handshake is discarded.
     pub fn established(changes: &[(&str, &str)]) -> Self {
         let mut script = Self::new(changes);
         script.associate().run(1_000);
@@ -50,8 +51,8 @@ impl Script {
         script
     }
 
-    /// The same after a message in each direction: the first DATA of an association is acknowledged at once (RFC 9260
-    /// §5.1), later DATA by the usual rules. TSNs continue at 2.
+    /// Like [`established`](Self::established), but with a message in each direction. The first DATA of an association
+    /// is acknowledged at once (RFC 9260 §5.1), and later DATA by the usual rules. The next TSN of each side is 2.
     pub fn warm(changes: &[(&str, &str)]) -> Self {
         let mut script = Self::established(changes);
         script.send(A, 0, 8).send(B, 0, 8).run(1_000);
@@ -59,7 +60,7 @@ impl Script {
         script
     }
 
-    /// An established association over networks with these delays.
+    /// Creates a scenario with an established association over networks with these delays.
     pub fn established_on(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         let mut script = Self::multi_homed(delays, changes);
         script.associate().run(4_000);
@@ -67,13 +68,13 @@ impl Script {
         script
     }
 
-    /// A opens an association to B, of which it knows the first address.
+    /// Makes A open an association to B. A knows only the first address of B.
     pub fn associate(&mut self) -> &mut Self {
         self.net.associate(A, 1);
         self
     }
 
-    /// Discards what was drawn so far.
+    /// Discards the lines of the ladder diagram so far.
     pub fn forget(&mut self) {
         self.net.ladder.take();
     }
@@ -83,7 +84,7 @@ impl Script {
         self
     }
 
-    /// Loses the next packet of `from` whose line has this text.
+    /// Loses the next packet of `from` whose line in the diagram contains `pattern`.
     pub fn lose(&mut self, from: Side, pattern: &str) -> &mut Self {
         self.rule(from, pattern, 0, 1, Action::Lose)
     }
@@ -116,14 +117,14 @@ impl Script {
         self.rule(from, pattern, 0, 1, Action::Mark)
     }
 
-    /// Runs for `ms`.
+    /// Runs for `ms` milliseconds.
     pub fn run(&mut self, ms: u64) -> &mut Self {
         let until = self.net.now + Duration::from_millis(ms);
         self.net.run_until(until, &mut *net::rules_fate(), None);
         self
     }
 
-    /// Runs until an instant.
+    /// Runs until `ms` milliseconds after the start.
     pub fn run_to(&mut self, ms: u64) -> &mut Self {
         self.net.run_until(Instant::from_millis(ms), &mut *net::rules_fate(), None);
         self
@@ -179,7 +180,7 @@ impl Script {
         self.net.end(side).engine.add_streams(now, id, outgoing, incoming)
     }
 
-    /// Network `n` loses every packet from now on.
+    /// Makes network `n` lose every packet from now on.
     pub fn kill(&mut self, n: usize) -> &mut Self {
         self.net.dead.push(n);
         self.net.note(&format!("        network {n} fails"));
@@ -192,8 +193,8 @@ impl Script {
         self
     }
 
-    /// Injects a packet from `from`'s first address: the chunks that `write` appends, with the association's ports
-    /// and this tag.
+    /// Injects a packet from the first address of `from`. It has the chunks that `write` appends, the association's
+    /// ports, and this tag.
     pub fn inject(&mut self, from: Side, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         let (source, target) = self.ports(from);
         self.inject_between(from, source, target, tag, write)
@@ -215,14 +216,14 @@ impl Script {
         self
     }
 
-    /// Local and peer port of a side's latest association.
+    /// Returns the local port and the peer's port of a side's latest association.
     pub fn ports(&self, side: Side) -> (u16, u16) {
         let end = &self.net.ends[side as usize];
         let info = end.engine.info(self.id(side)).expect("the association is there");
         (info.local_port, info.peer_port)
     }
 
-    /// Returns the packet of `from` that is in flight and begins with a chunk of this type.
+    /// Returns the packet of `from` that is in flight and begins with a chunk of type `kind`.
     pub fn under_way(&self, from: Side, kind: u8) -> Vec<u8> {
         let sent = |flight: &&net::Flight| {
             let ip = flight.source.ip();
@@ -231,12 +232,12 @@ impl Script {
         self.net.flying.values().find(sent).expect("such a packet").bytes.clone()
     }
 
-    /// The tag that packets to `side` carry.
+    /// Returns the tag in packets to `side`.
     pub fn tag(&self, side: Side) -> u32 {
         self.net.ladder.numbers().latest_tag(side).expect("a tag")
     }
 
-    /// Compares the ladder; every message that was sent must have been received.
+    /// Compares the ladder diagram with the expected one. Also checks that every message that was sent was received.
     #[track_caller]
     pub fn check(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));
@@ -246,7 +247,7 @@ impl Script {
         }
     }
 
-    /// Compares the ladder; messages may have been lost with an association.
+    /// Compares the ladder diagram with the expected one. Messages may have been lost with an association.
     #[track_caller]
     pub fn check_drawn(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));
@@ -257,14 +258,14 @@ impl Script {
     }
 }
 
-/// RFC 9260 with [`QUIET`] and these changes.
+/// Returns the configuration of RFC 9260 with the knobs of [`QUIET`] and of `changes`.
 pub fn configured(changes: &[(&str, &str)]) -> Config {
     let mut all = QUIET.to_vec();
     all.extend_from_slice(changes);
     net::config("rfc9260", &all)
 }
 
-/// Removes the common indentation of all lines, because golden texts are stored without it.
+/// Removes the indentation that all lines have in common, because expected diagrams are stored without it.
 pub fn flush_left(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let common = text.lines().map(indent).min().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The send buffer as an application sees it: accepted and refused messages, the events when there is room, and the
-//! limit on outstanding data.
+//! The send buffer as an application sees it. Messages are accepted or refused, events report free space, and the
+//! outstanding data is limited.
 
 use crate::net::{A, B, PORT};
 use crate::script::Script;
@@ -11,7 +11,7 @@ fn low_told(script: &mut Script) -> usize {
     events.iter().filter(|event| matches!(event, Event::BufferedAmountLow { .. })).count()
 }
 
-/// Only whole pieces are accepted, as many as fit. If there are more, the application is notified when there is room
+/// Only whole pieces are accepted, as many as fit. If some do not fit, the application is notified when there is room
 /// again.
 #[test]
 fn pieces_are_taken_whole() {
@@ -48,8 +48,8 @@ fn a_threshold_is_told_when_the_amount_falls_to_it() {
     assert_eq!(low_told(&mut script), 0);
 }
 
-/// RFC 9260 §5.2.4 A: a restart empties the send buffer. An application whose message was refused is notified of the
-/// room, and thresholds stay.
+/// RFC 9260 §5.2.4 A: a restart of the peer empties the send buffer. If a message was refused before, the application
+/// is notified that there is room. Thresholds of the buffered amount are kept.
 #[test]
 fn who_was_turned_away_is_told_after_a_restart() {
     let mut script = Script::new(&[("sndbuf", "3000B")]);
@@ -100,14 +100,14 @@ fn priorities_outlive_a_restart() {
     assert!(place("sid=2 ssn=0") < place("sid=1 ssn=0"), "{drawn}");
 }
 
-/// TSNs can be compared as long as fewer than half of all are outstanding (RFC 9260 §1.6). The limit here is 32,000
-/// chunks, and all of them arrive.
+/// TSNs can be compared only while fewer than half of all are outstanding (RFC 9260 §1.6). The limit here is 32,000
+/// chunks. All of them arrive.
 #[test]
 fn a_bounded_number_of_chunks_is_outstanding() {
     let mut script =
         Script::established(&[("iw", "100"), ("max_burst", "0"), ("sndbuf", "4MiB"), ("rcvbuf", "64MiB")]);
     script.net.drawing = false;
-    // The congestion window grows, without the idle time after which it shrinks (RFC 9260 §7.2.1).
+    // Grows the congestion window, without idle periods that would shrink it (RFC 9260 §7.2.1).
     for _ in 0..3_000 {
         script.send(A, 0, 1_000);
     }

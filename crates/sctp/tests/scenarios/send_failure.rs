@@ -1,4 +1,4 @@
-//! Packets that the host itself failed to send: they leave by another path at once, or as soon as the routes change.
+//! Packets that the host itself failed to send. They are sent on another path at once, or as soon as the routes change.
 
 use crate::net::{self, A, B};
 use crate::script::Script;
@@ -8,7 +8,7 @@ use anabranch_wire::sctp::packet;
 use expect_test::expect;
 
 impl Script {
-    /// A's host reports that it failed to send a packet from its address in network `from` to B's in network `to`.
+    /// Makes A's host report that it failed to send a packet from A's address in network `from` to B's in network `to`.
     fn unsent(&mut self, from: usize, to: usize) -> &mut Self {
         let (source, target) = self.ports(A);
         let tag = self.net.ladder.numbers().latest_tag(B).expect("a tag");
@@ -21,7 +21,7 @@ impl Script {
         self
     }
 
-    /// The routes of A's host have changed.
+    /// Makes A's host report that its routes have changed.
     fn rerouted(&mut self) -> &mut Self {
         let now: Instant = self.net.now;
         self.net.end(A).engine.handle_routes(now);
@@ -29,15 +29,15 @@ impl Script {
     }
 }
 
-/// RFC 7829 §3 (4), (5): as after a timeout, but at once and without an error: data is sent on another path, and a
-/// HEARTBEAT probes the failed one.
+/// RFC 7829 §3 (4), (5): the host refuses to send a packet. This has the effect of a timeout, but at once and without
+/// an error: data is sent on another path, and a HEARTBEAT probes the failed one.
 #[test]
 fn data_goes_by_another_path() {
     let mut script = Script::established_on(&[25, 35], &[("pf_max_retrans", "0"), ("hb_interval", "1000s")]);
     script.send(A, 0, 8).run(1_000);
     script.forget();
     script.kill(1).send(A, 0, 100).run(100);
-    // The report repeats for every refused packet.
+    // The host reports every packet that it refuses.
     script.unsent(1, 1).unsent(1, 1).heal(1).run(2_000);
     script.check(expect![[r#"
         5.000          network 1 fails
@@ -56,7 +56,7 @@ fn data_goes_by_another_path() {
     assert_eq!((paths[0].errors, paths[0].stats.t3_expirations), (0, 0));
 }
 
-/// With a single path the data has to wait, but only until the host's routes change.
+/// With a single path, data that the host refused waits until the host's routes change.
 #[test]
 fn data_goes_when_routes_have_changed() {
     let mut script = Script::established(&[]);
@@ -72,7 +72,7 @@ fn data_goes_when_routes_have_changed() {
     "#]]);
 }
 
-/// If no packet was refused, new routes have no effect: lost packets are left to T3-rtx.
+/// If the host refused no packet, a change of its routes has no effect. Lost packets are retransmitted by T3-rtx.
 #[test]
 fn routes_that_change_for_others() {
     let mut script = Script::established(&[]);
@@ -87,7 +87,8 @@ fn routes_that_change_for_others() {
     "#]]);
 }
 
-/// RFC 5061 §5.1 A4: the new address exists before its route. The ASCONF does not wait until T4 expires.
+/// RFC 5061 §5.1 A4: a new address exists before the host has a route for it. The ASCONF is sent when the route exists,
+/// without waiting for T4 to expire.
 #[test]
 fn an_asconf_goes_when_routes_have_changed() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes"), ("hb_interval", "1000s")];

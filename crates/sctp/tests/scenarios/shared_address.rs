@@ -1,4 +1,4 @@
-//! Two SCTP stacks without UDP on one loopback address: each receives the packets of both, including its own.
+//! Two SCTP stacks without UDP share a loopback address. Each stack receives the packets that both of them send.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::packets;
@@ -6,7 +6,7 @@ use anabranch_sctp::{Config, Endpoint};
 use anabranch_wire::sctp::*;
 use std::net::SocketAddr;
 
-/// Returns the number of packets with which an endpoint without listeners answers this one.
+/// Returns the number of packets with which an endpoint without listeners answers a packet with `chunk`.
 fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -> usize {
     let (source, target): (SocketAddr, SocketAddr) =
         (source.parse().expect("an address"), target.parse().expect("an address"));
@@ -20,7 +20,8 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     packets(&mut endpoint, now).len()
 }
 
-/// RFC 9260 §8.4: a packet out of the blue is answered, but not on behalf of another stack on the same host.
+/// RFC 9260 §8.4: a packet that belongs to no association is answered, unless another stack on the same host may own
+/// it.
 #[test]
 fn nobody_answers_for_another_on_the_same_address() {
     let init = |bytes: &mut Vec<u8>| {
@@ -32,11 +33,12 @@ fn nobody_answers_for_another_on_the_same_address() {
     for (source, target, wanted) in [
         ("[::1]:0", "[::1]:0", 0),
         ("127.0.0.1:0", "127.0.0.1:0", 0),
-        // With UDP a port belongs to one program.
+        // With UDP, a port belongs to a single program, so the packet is answered.
         ("[::1]:40000", "[::1]:9899", 1),
         ("127.0.0.2:0", "127.0.0.1:0", 1),
         ("[fd00::2]:0", "[fd00::1]:0", 1),
-        // Outside loopback, a packet from our own address does not come from another stack on this host.
+        // Outside loopback, a packet from our own address does not come from another stack on this host, so it is
+        // answered.
         ("[fd00::1]:0", "[fd00::1]:0", 1),
     ] {
         assert_eq!(answers(source, target, 0, init), wanted, "INIT from {source} to {target}");

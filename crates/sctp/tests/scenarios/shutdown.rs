@@ -4,7 +4,7 @@ use crate::net::{A, B};
 use crate::script::Script;
 use expect_test::expect;
 
-/// RFC 9260 §9.2: SHUTDOWN, SHUTDOWN ACK, SHUTDOWN COMPLETE.
+/// RFC 9260 §9.2: a shutdown consists of SHUTDOWN, SHUTDOWN ACK and SHUTDOWN COMPLETE.
 #[test]
 fn three_packets() {
     let mut script = Script::established(&[]);
@@ -19,7 +19,7 @@ fn three_packets() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: messages queued before it are delivered first, on both sides.
+/// RFC 9260 §9.2: messages queued before the shutdown are delivered first, on both sides.
 #[test]
 fn data_first() {
     let mut script = Script::established(&[]);
@@ -44,7 +44,7 @@ fn data_first() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the receiver of a SHUTDOWN finishes sending; each SHUTDOWN acknowledges.
+/// RFC 9260 §9.2: the receiver of a SHUTDOWN finishes sending. Each SHUTDOWN acknowledges the data that has arrived.
 #[test]
 fn the_other_side_finishes_sending() {
     let mut script = Script::established(&[]);
@@ -77,7 +77,7 @@ fn the_other_side_finishes_sending() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: T2-shutdown repeats the SHUTDOWN.
+/// RFC 9260 §9.2: T2-shutdown repeats a lost SHUTDOWN.
 #[test]
 fn lost_shutdown() {
     let mut script = Script::established(&[]);
@@ -93,7 +93,8 @@ fn lost_shutdown() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the peer's HEARTBEATs, which are no longer answered (§8.3), do not delay the retransmission.
+/// RFC 9260 §9.2: a SHUTDOWN is lost. The peer's HEARTBEATs, which are no longer answered (§8.3), do not delay its
+/// retransmission.
 #[test]
 fn lost_shutdown_among_heartbeats() {
     let mut script =
@@ -111,7 +112,8 @@ fn lost_shutdown_among_heartbeats() {
     "#]]);
 }
 
-/// The same with HEARTBEATs that follow an AUTH (RFC 4895).
+/// A SHUTDOWN is lost. The peer's HEARTBEATs follow an AUTH chunk (RFC 4895), and do not delay its retransmission
+/// either.
 #[test]
 fn lost_shutdown_among_authenticated_heartbeats() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("auth_chunks", "heartbeat")];
@@ -130,7 +132,7 @@ fn lost_shutdown_among_authenticated_heartbeats() {
     "#]]);
 }
 
-/// RFC 9260 §6.4: the answer is sent to the source of the SHUTDOWN.
+/// RFC 9260 §6.4: the SHUTDOWN ACK is sent to the source of the SHUTDOWN.
 #[test]
 fn answered_where_it_came_from() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -146,7 +148,7 @@ fn answered_where_it_came_from() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: T2-shutdown runs at both sides.
+/// RFC 9260 §9.2: a SHUTDOWN ACK is lost. T2-shutdown runs on both sides.
 #[test]
 fn lost_shutdown_ack() {
     let mut script = Script::established(&[]);
@@ -163,8 +165,8 @@ fn lost_shutdown_ack() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 5: A has no association any more; the repeated SHUTDOWN ACK is out of the blue, and answered as
-/// such.
+/// RFC 9260 §8.4 5: a SHUTDOWN COMPLETE is lost. The repeated SHUTDOWN ACK arrives when A no longer has an association,
+/// and is answered nevertheless.
 #[test]
 fn lost_shutdown_complete() {
     let mut script = Script::established(&[]);
@@ -181,7 +183,7 @@ fn lost_shutdown_complete() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: SHUTDOWN in SHUTDOWN-SENT: both sides shut down at once.
+/// RFC 9260 §9.2: both sides shut down at the same time. A SHUTDOWN arrives in SHUTDOWN-SENT.
 #[test]
 fn both_at_once() {
     let mut script = Script::established(&[]);
@@ -198,7 +200,7 @@ fn both_at_once() {
     "#]]);
 }
 
-/// The same with data of both in flight.
+/// RFC 9260 §9.2: both sides shut down at the same time, while data of both is in flight.
 #[test]
 fn both_at_once_with_data() {
     let mut script = Script::established(&[]);
@@ -225,7 +227,7 @@ fn both_at_once_with_data() {
     "#]]);
 }
 
-/// The last data is lost: SHUTDOWN waits for its retransmission.
+/// The last data is lost. The SHUTDOWN is sent only after its retransmission.
 #[test]
 fn lost_data_before_the_end() {
     let mut script = Script::established(&[]);
@@ -266,7 +268,7 @@ fn before_it_is_established() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the same in COOKIE-ECHOED: B may have data to send.
+/// RFC 9260 §9.2: the application shuts down in COOKIE-ECHOED. B may still have data to send.
 #[test]
 fn while_the_cookie_is_out() {
     let mut script = Script::new(&[]);
@@ -293,7 +295,7 @@ fn while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the peer does not answer: the RTO is 1, 2, 4 s, then the peer is considered unreachable.
+/// RFC 9260 §9.2: the peer does not answer. The RTO is 1, 2 and then 4 s, and then the peer counts as unreachable.
 #[test]
 fn no_answer() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
@@ -314,7 +316,7 @@ fn no_answer() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: T5-shutdown-guard ends a shutdown that takes too long: B answers everything but never finishes.
+/// RFC 9260 §9.2: T5-shutdown-guard ends a shutdown that takes too long. B answers all packets but never finishes.
 #[test]
 fn guard() {
     let mut script = Script::established(&[("rto_max", "2s")]);
@@ -328,7 +330,7 @@ fn guard() {
     .assert_eq(&crate::script::flush_left(&closed.join("\n")));
 }
 
-/// RFC 9260 §5.2.4: a new association is requested while the old one is being closed: the COOKIE ECHO is answered by
+/// RFC 9260 §5.2.4: a new association is requested while the old one is being shut down. The COOKIE ECHO is answered by
 /// SHUTDOWN ACK and ERROR.
 #[test]
 fn restart_while_shutting_down() {
@@ -336,7 +338,7 @@ fn restart_while_shutting_down() {
     script.net.associate_from(A, 1, Some(5_000), crate::net::PORT);
     script.run(1_000);
     script.forget();
-    // B has sent SHUTDOWN ACK, A has lost all its state.
+    // B has sent a SHUTDOWN ACK, and A has lost all its state.
     script.lose_times(B, "SHUTDOWN ACK", 1).shutdown(A).run(30);
     let engine = anabranch_sctp::Endpoint::new(
         crate::script::configured(&[]),
@@ -368,7 +370,7 @@ fn restart_while_shutting_down() {
     "#]]);
 }
 
-/// RFC 9260 §9.1: ABORT, with the application's cause.
+/// RFC 9260 §9.1: an ABORT is sent with the application's error cause.
 #[test]
 fn abort() {
     let mut script = Script::established(&[]);
@@ -380,7 +382,7 @@ fn abort() {
     "#]]);
 }
 
-/// RFC 9260 §9.1: ABORT discards queued data.
+/// RFC 9260 §9.1: an ABORT discards all queued data.
 #[test]
 fn abort_with_data_waiting() {
     let mut script = Script::established(&[]);
@@ -393,7 +395,7 @@ fn abort_with_data_waiting() {
     "#]]);
 }
 
-/// RFC 9260 §8.4: the next data reveals a lost ABORT.
+/// RFC 9260 §8.4: an ABORT is lost. The next data of the peer is answered by another ABORT.
 #[test]
 fn lost_abort() {
     let mut script = Script::established(&[]);

@@ -1,10 +1,12 @@
-//! When a silent peer is given up (RFC 9260 §8.1): after a number of errors in a row, or not before a minimum time.
+//! The time after which a peer that does not answer is given up (RFC 9260 §8.1). It depends on a number of errors in a
+//! row, and optionally on a minimum time.
 
 use crate::net::A;
 use crate::script::Script;
 use anabranch_sctp::{CloseReason, Event};
 
-/// Four paths, which are all cut at 3 s for 30 s; a message is sent then. Returns the result 40 s after the cut.
+/// Cuts all four paths for 30 s, and sends a message at the start of the cut. Returns the time and reason of the
+/// association's end, if it ended within 40 s, and whether the message arrived.
 fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
     let mut script = Script::established_on(&[10, 10, 10, 10], changes);
     script.run_to(3_000);
@@ -32,8 +34,8 @@ fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
     (closed, ladder.contains("B: received sid=0 len=100"))
 }
 
-/// RFC 9260 §8.1: Association.Max.Retrans counts retransmissions to all addresses. With a small RTO.Min, more paths
-/// mean a shorter silence that ends the association.
+/// RFC 9260 §8.1: Association.Max.Retrans counts the retransmissions to all addresses. With a small RTO.Min and many
+/// paths, a short silence ends the association.
 #[test]
 fn errors_on_many_paths_are_soon_enough() {
     let (closed, came) = cut(&[("rto_min", "200ms"), ("rto_initial", "200ms")]);
@@ -42,14 +44,14 @@ fn errors_on_many_paths_are_soon_enough() {
     assert!(after < 10_000, "{after} ms");
 }
 
-/// With an additional minimum time, the association and its paths survive.
+/// With the additional minimum time, the association and its paths survive the cut.
 #[test]
 fn a_silence_may_last() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "60s")];
     assert_eq!(cut(&changes), (None, true));
 }
 
-/// The silence is limited: after that time the next error ends the association.
+/// The minimum time is limited. After it has passed, the next error ends the association.
 #[test]
 fn a_silence_has_an_end() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "20s")];

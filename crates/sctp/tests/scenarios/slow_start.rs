@@ -1,11 +1,12 @@
-//! Conditions other than loss that end slow start.
+//! Conditions other than loss that end slow start, or prevent the window from growing.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Returns cwnd and ssthresh after 400 kB over a link of one packet per millisecond and 50 ms round trip.
+/// Transfers 400 kB over a link that carries a packet per millisecond and has a round trip of 50 ms. Returns cwnd and
+/// ssthresh.
 fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
     let link = [("iw", "10"), ("max_burst", "0"), ("rcvbuf", "1MiB"), ("sndbuf", "1MiB"), ("delack", "0")];
     let mut script = Script::established(&[&link, changes].concat());
@@ -26,8 +27,8 @@ fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
     (path.cwnd, path.ssthresh)
 }
 
-/// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. With `hystart_min_rtt`
-/// it applies only to paths whose minimum round trip is not below that value; the RFC's rule has no such limit.
+/// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. `hystart_min_rtt` excludes
+/// paths whose minimum round trip is below that value. The RFC's rule has no such limit.
 #[test]
 fn hystart_of_linux_leaves_shorter_paths_alone() {
     let linux =
@@ -36,7 +37,7 @@ fn hystart_of_linux_leaves_shorter_paths_alone() {
     assert_eq!([linux("0ms"), linux("50ms"), linux("51ms")], [ended, ended, (280_388, u64::MAX)]);
 }
 
-/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances, not through gap blocks alone.
+/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances. Gap blocks alone do not make it grow.
 #[test]
 fn gap_blocks_alone_do_not_open_the_window() {
     let mut script =

@@ -1,4 +1,4 @@
-//! Messages that are not delivered because their association ends: each is reported once (RFC 9260 §11.2.2).
+//! Messages that are not delivered because their association ends. Each is reported once (RFC 9260 §11.2.2).
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -6,7 +6,8 @@ use anabranch_base::Rng;
 use anabranch_sctp::{Endpoint, Message};
 use expect_test::expect;
 
-/// One message is acknowledged, one is completely sent, one partly, and the last is unsent.
+/// Sets up an association with four messages. One is acknowledged, one is sent completely, one is sent partly, and one
+/// is unsent.
 fn loaded() -> Script {
     let mut script = Script::warm(&[("iw", "3"), ("max_burst", "0")]);
     script.send(A, 2, 50).run(1_000);
@@ -80,7 +81,7 @@ fn by_a_handshake_that_comes_to_nothing() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: a stream that the peer does not grant.
+/// RFC 9260 §5.1.1: messages for streams that the peer does not grant are reported.
 #[test]
 fn by_a_peer_with_fewer_streams() {
     let mut script = Script::with(configured(&[("streams", "9")]), configured(&[("streams", "3")]), &[25]);
@@ -98,7 +99,7 @@ fn by_a_peer_with_fewer_streams() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: messages that the peer had not acknowledged before it restarted.
+/// RFC 9260 §5.2.4 A: messages that the peer had not acknowledged before it restarted are reported.
 #[test]
 fn by_a_restart_of_the_peer() {
     let mut script = Script::new(&[("iw", "3"), ("max_burst", "0")]);
@@ -124,7 +125,7 @@ fn by_a_restart_of_the_peer() {
     "#]]);
 }
 
-/// An abandoned message is reported as abandoned, and not again as undelivered.
+/// An abandoned message is reported as abandoned. It is not reported again as undelivered.
 #[test]
 fn not_what_was_given_up_before() {
     let mut script = Script::warm(&[("partial_reliability", "yes")]);

@@ -6,8 +6,8 @@ use anabranch_wire::sctp::tlv::ChunkWriter;
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-/// RFC 9260 §3.2: 00 stop, 01 stop and report, 10 skip, 11 skip and report. The HEARTBEAT that follows shows whether
-/// the rest of the packet was processed.
+/// RFC 9260 §3.2: the two highest bits of the type say how to handle an unknown chunk: 00 stop, 01 stop and report, 10
+/// skip, 11 skip and report. The HEARTBEAT that follows shows whether the rest of the packet was processed.
 #[test]
 fn chunks() {
     let mut script = Script::established(&[]);
@@ -32,7 +32,7 @@ fn chunks() {
     "#]]);
 }
 
-/// RFC 9260 §3.2.2: parameters of an INIT are reported in the INIT ACK.
+/// RFC 9260 §3.2.2: unknown parameters of an INIT are reported in the INIT ACK.
 #[test]
 fn parameters_of_an_init() {
     let mut script = Script::new(&[]);
@@ -65,7 +65,7 @@ fn parameters_of_an_init() {
     "#]]);
 }
 
-/// RFC 9260 §3.3.2.1.4: a host name is refused.
+/// RFC 9260 §3.3.2.1.4: an INIT with a host name is refused.
 #[test]
 fn a_host_name() {
     let mut script = Script::new(&[]);
@@ -82,7 +82,7 @@ fn a_host_name() {
     "#]]);
 }
 
-/// RFC 9260 §3.3.10.2: an INIT ACK without a cookie.
+/// RFC 9260 §3.3.10.2: an INIT ACK without a cookie is answered by ABORT.
 #[test]
 fn an_init_ack_without_a_cookie() {
     let mut script = Script::new(&[]);
@@ -121,7 +121,7 @@ fn parameters_of_an_init_ack() {
     "#]]);
 }
 
-/// A chunk whose length exceeds the packet: the chunks before it are processed.
+/// A chunk is longer than the rest of its packet. The chunks before it are processed.
 #[test]
 fn a_length_that_lies() {
     let mut script = Script::established(&[]);

@@ -7,7 +7,7 @@ use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::sctp::{Init, packet};
 use expect_test::expect;
 
-/// B's host reports to A that it does not support SCTP, about a packet that A has sent.
+/// Delivers to A an ICMP message that B's host does not support SCTP. It quotes a packet that A has sent.
 fn protocol_unreachable(script: &mut Script) {
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let (source, target) = script.ports(A);
@@ -25,7 +25,7 @@ fn closed(script: &mut Script) -> Option<CloseReason> {
     })
 }
 
-/// By the letter of the RFC it has the effect of an ABORT, at once.
+/// By the letter of the RFC, Protocol Unreachable has the effect of an ABORT, at once.
 #[test]
 fn believed() {
     let mut script = Script::established(&[]);
@@ -33,15 +33,15 @@ fn believed() {
     assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
 }
 
-/// A host whose raw socket is full for a moment sends it during a transfer: the only effect is that the packet is
-/// lost.
+/// A host whose raw socket is full for a moment sends Protocol Unreachable during a transfer. The only effect is that
+/// the packet is lost.
 #[test]
 fn doubted_while_the_peer_answers() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);
     script.lose(A, "DATA").send(A, 0, 100).run(10);
     protocol_unreachable(&mut script);
     script.run(1_500);
-    // The first timeout alone does not confirm it, because its retransmission is answered.
+    // The first timeout alone does not confirm the ICMP message, because the retransmission is answered.
     script.check(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
         2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
@@ -51,7 +51,8 @@ fn doubted_while_the_peer_answers() {
     assert_eq!(closed(&mut script), None);
 }
 
-/// A host that no longer supports SCTP also sends it for the retransmission of the second timeout.
+/// A host that no longer supports SCTP sends Protocol Unreachable again, for the retransmission after the second
+/// timeout.
 #[test]
 fn borne_out_by_silence() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);
@@ -65,8 +66,8 @@ fn borne_out_by_silence() {
     assert_eq!(closed(&mut script), Some(CloseReason::NotListening));
 }
 
-/// RFC 9260 §10: the effect of each code of both ICMP versions on an established association, and on one being set
-/// up.
+/// RFC 9260 §10: each code of both ICMP versions has the right effect, on an established association and during the
+/// handshake.
 #[test]
 fn every_code() {
     for (network, v6) in [(1, false), (net::V6, true)] {

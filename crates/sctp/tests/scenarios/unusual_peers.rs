@@ -1,4 +1,4 @@
-//! Corner cases of the RFC: chunks and packets that a peer like ours would never send, or not in that order.
+//! Corner cases of the RFC: chunks and packets that a peer like this stack would never send, or not in that order.
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -14,7 +14,7 @@ fn tag(script: &Script, side: Side) -> u32 {
     script.net.ladder.numbers().latest_tag(side).expect("a tag")
 }
 
-/// Returns the `n`th TSN of a side, counted from 1 as in ladders.
+/// Returns the `n`th TSN of a side, counted from 1 as in ladder diagrams.
 fn tsn(script: &Script, side: Side, n: u32) -> Tsn {
     Tsn(script.net.ladder.numbers().first(side).expect("a TSN")).plus(n - 1)
 }
@@ -27,13 +27,13 @@ fn sack(script: &mut Script, cumulative: u32, gaps: &[GapBlock]) {
     script.inject(B, vtag, |b| sack.emit(b)).run(30);
 }
 
-/// Returns the chunks of packets in flight to a side.
+/// Returns the chunks of the packets that are in flight to a side.
 fn under_way(script: &Script, to: Side) -> Vec<&[u8]> {
     let there = |target: std::net::SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
     script.net.flying.values().filter(|flight| there(flight.target)).map(|flight| &flight.bytes[..]).collect()
 }
 
-/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, and revokes none: TSN 3 is not retransmitted.
+/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, and revokes none. So TSN 3 is not retransmitted.
 #[test]
 fn a_shutdown_takes_no_gap_block_back() {
     let mut script = Script::established(&[]);
@@ -54,8 +54,8 @@ fn a_shutdown_takes_no_gap_block_back() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iv, §7.2.4: the SACK that ends one recovery is the third miss of a TSN beyond it. The next
-/// recovery begins, and the window is halved again.
+/// RFC 9260 §6.2.1 D iv, §7.2.4: the SACK that ends a recovery is also the third miss indication of a TSN beyond it.
+/// The next recovery begins, and the window is halved again.
 #[test]
 fn one_sack_ends_a_recovery_and_begins_the_next() {
     let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
@@ -74,7 +74,7 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
         (stats.fast_recoveries, info.paths[0].cwnd / 1_468)
     };
     assert_eq!(info(&script), (1, 7));
-    // All TSNs up to the exit point, 17, have arrived except TSN 1. Of those sent then, 18 is lost.
+    // All TSNs up to the end of the recovery, 17, have arrived except TSN 1. Of those sent afterwards, TSN 18 is lost.
     sack(&mut script, 0, &[first(17)]);
     for end in 19..=20 {
         sack(&mut script, 0, &[first(17), GapBlock { start: 19, end }]);
@@ -84,7 +84,7 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
     assert_eq!(info(&script).0, 2);
 }
 
-/// RFC 9260 §6.1: TSN 1 moves to the second address at 5.000. That does not restart the timer that runs there for TSN
+/// RFC 9260 §6.1: TSN 1 moves to the second address at 5.000. This does not restart the timer that runs there for TSN
 /// 2, which expires at 5.500.
 #[test]
 fn a_chunk_that_moves_restarts_no_timer() {
@@ -104,8 +104,8 @@ fn a_chunk_that_moves_restarts_no_timer() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C4: every round trip is measured; C5: except for data that may have waited for a retransmission.
-/// TSN 8 is sent between TSN 6 and its retransmission.
+/// RFC 9260 §6.3.1 C4: every round trip is measured. C5: data that may have waited for a retransmission is an
+/// exception. TSN 8 is sent between TSN 6 and its retransmission.
 #[test]
 fn round_trips_are_measured() {
     let mut script = Script::warm(&[("hb_interval", "0")]);
@@ -147,8 +147,8 @@ fn round_trips_are_measured() {
     assert_eq!(srtt(&script), 75, "not by TSN 8");
 }
 
-/// RFC 9260 §6.9: a chunk that has a TSN is not cut again when the path MTU shrinks. It is sent on a path with a
-/// sufficient MTU.
+/// RFC 9260 §6.9: a chunk that has a TSN is not divided again when the path MTU shrinks. It is sent on a path with a
+/// larger MTU.
 #[test]
 fn a_chunk_too_large_for_its_path_goes_elsewhere() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -173,7 +173,7 @@ fn a_chunk_too_large_for_its_path_goes_elsewhere() {
     "#]]);
 }
 
-/// RFC 9260 §9.1: a packet with an ABORT in it is not answered, whatever else is wrong with it.
+/// RFC 9260 §9.1: a packet that contains an ABORT is not answered, even if its other chunks violate the protocol.
 #[test]
 fn an_abort_behind_a_violation() {
     let mut script = Script::established(&[]);
@@ -194,7 +194,8 @@ fn init_ack(tag: u32, window: u32) -> InitAck<'static> {
     InitAck(Init { tag, window, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() })
 }
 
-/// RFC 9260 §3.3.3: an Initiate Tag of 0 ends the set-up; the ABORT reflects our own tag.
+/// RFC 9260 §3.3.3: an INIT ACK with an Initiate Tag of 0 ends the handshake. The ABORT has this side's own tag and the
+/// T bit.
 #[test]
 fn an_init_ack_with_tag_zero() {
     let mut script = Script::new(&[]);
@@ -209,7 +210,8 @@ fn an_init_ack_with_tag_zero() {
     "#]]);
 }
 
-/// RFC 9260 §3.3.3: a window below 1500 is answered by an ABORT and has no other effect: the INIT is retransmitted.
+/// RFC 9260 §3.3.3: an INIT ACK with a window below 1500 is answered by an ABORT. It has no other effect, and the INIT
+/// is retransmitted.
 #[test]
 fn an_init_ack_with_a_small_window() {
     let mut script = Script::new(&[]);
@@ -229,8 +231,8 @@ fn an_init_ack_with_a_small_window() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2 rule 4: an INIT ACK comes from another address than the INIT's destination, but lists that one.
-/// §5.4: the COOKIE ECHO goes to the address that is known to be the peer's.
+/// RFC 9260 §5.1.2 rule 4: an INIT ACK comes from another address than the destination of the INIT, but lists that
+/// address. §5.4: the COOKIE ECHO is sent to the address that is known to be the peer's.
 #[test]
 fn an_init_ack_from_another_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -255,7 +257,7 @@ fn an_init_ack_from_another_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: B does not list its second address: nothing is sent there, although the application gave it to A.
+/// RFC 9260 §5.1.2: the application gave A an address of B that B does not list. Nothing is sent there.
 #[test]
 fn an_address_that_is_not_listed() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -300,7 +302,7 @@ fn no_error_to_an_unverified_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: of several unverified addresses HB.Max.Burst (1) is probed per RTO, in turn.
+/// RFC 9260 §5.4: if several addresses are unverified, HB.Max.Burst (1) of them is probed per RTO, in turn.
 #[test]
 fn unverified_addresses_take_turns() {
     let mut script = Script::multi_homed(&[25, 25, 25], &[]);
@@ -319,7 +321,8 @@ fn unverified_addresses_take_turns() {
     .assert_eq(&crate::script::flush_left(&probes.join("\n")));
 }
 
-/// RFC 9260 §9.2: any packet from B shows that it is alive: T2-shutdown, started at 1.000, is restarted at 1.925.
+/// RFC 9260 §9.2: any packet from B shows that B is reachable. T2-shutdown, which was started at 1.000, is restarted at
+/// 1.925.
 #[test]
 fn whatever_comes_restarts_t2() {
     let mut script = Script::established(&[]);
@@ -338,8 +341,8 @@ fn whatever_comes_restarts_t2() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: it also clears the count: two unanswered SHUTDOWNs in a row would end the association, and three
-/// are lost.
+/// RFC 9260 §9.2: any packet from B clears the count of unanswered SHUTDOWNs. Two in a row would end the association,
+/// and three are lost here.
 #[test]
 fn whatever_comes_clears_the_count_of_shutdowns() {
     let mut script = Script::established(&[("assoc_max_retrans", "1")]);
@@ -364,7 +367,7 @@ fn whatever_comes_clears_the_count_of_shutdowns() {
     "#]]);
 }
 
-/// RFC 9260 §8.3: bytes after the Heartbeat Information are returned with it.
+/// RFC 9260 §8.3: bytes after the Heartbeat Information are returned in the HEARTBEAT ACK.
 #[test]
 fn all_of_a_heartbeat_is_returned() {
     let mut script = Script::established(&[]);
@@ -377,7 +380,7 @@ fn all_of_a_heartbeat_is_returned() {
     assert_eq!(view.chunks().next(), Some(Ok(Chunk::HeartbeatAck(expected))));
 }
 
-/// RFC 9260 §3.3.5: a HEARTBEAT without Heartbeat Information, as pion sends it, is not answered and does not end the
+/// RFC 9260 §3.3.5: a HEARTBEAT without Heartbeat Information, as pion sends it, is not answered. It does not end the
 /// association.
 #[test]
 fn a_heartbeat_that_asks_for_nothing() {
@@ -393,7 +396,7 @@ fn a_heartbeat_that_asks_for_nothing() {
     "#]]);
 }
 
-/// RFC 9260 §6.10: a chunk that fills its packet is quoted as far as it fits into the packet of the answer.
+/// RFC 9260 §6.10: an unknown chunk fills its packet. The answer quotes the part of the chunk that fits.
 #[test]
 fn a_quote_that_is_too_long() {
     let mut script = Script::established(&[]);

@@ -9,17 +9,17 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Data, packet};
 use expect_test::expect;
 
-/// As in the profile `modern`: the first timeout triggers a HEARTBEAT.
+/// As in the profile `modern`, the first timeout triggers a HEARTBEAT.
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
-/// A path delivers HEARTBEATs but no data: HEARTBEAT ACKs excuse three timeouts. Then RTO and error count grow, the
-/// path fails, and the association ends.
+/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts. Then the RTO
+/// and the error count grow, the path fails, and the association ends.
 #[test]
 fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     let mut script = Script::established(SUSPECTING);
     script.lose_times(A, "DATA", 1_000);
-    // A packet of this size has no room for the HEARTBEATs.
+    // A packet of this size has no room for HEARTBEATs, so they are sent in packets of their own.
     script.send(A, 0, 1_452).run(400_000);
     script.check_drawn(expect![[r#"
          1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
@@ -65,7 +65,7 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     assert!(end.events.iter().any(closed));
 }
 
-/// Random losses: each retransmission is acknowledged in the end, and HEARTBEAT ACKs clear errors as before.
+/// Packets are lost at random. Each retransmission is acknowledged in the end, so HEARTBEAT ACKs clear the errors.
 #[test]
 fn data_that_is_acknowledged_clears_the_path() {
     let mut script = Script::established(SUSPECTING);
@@ -76,7 +76,7 @@ fn data_that_is_acknowledged_clears_the_path() {
     assert!(script.app(B).is_served(&Default::default()));
 }
 
-/// Runs for `ms` while network 1 loses packets of A that begin with DATA.
+/// Runs for `ms` milliseconds, while network 1 loses the packets of A that begin with DATA.
 fn run_without_data(script: &mut Script, ms: u64) {
     let until = script.net.now + Duration::from_millis(ms);
     let mut fate = |_: Instant, from: Side, flight: &Flight| {
@@ -88,8 +88,8 @@ fn run_without_data(script: &mut Script, ms: u64) {
     script.net.run_until(until, &mut fate, None);
 }
 
-/// One of two paths delivers no data: it fails although it answers HEARTBEATs, and one timeout per heartbeat interval
-/// tries it again. Once it delivers, data returns to it.
+/// One of two paths delivers no data. It fails although it answers HEARTBEATs. Once per heartbeat interval, data is
+/// sent on it again. When it delivers data again, the transfer returns to it.
 #[test]
 fn of_two_paths_the_one_that_loses_data_fails() {
     let mut script = Script::established_on(&[10, 20], SUSPECTING);
@@ -113,8 +113,8 @@ fn of_two_paths_the_one_that_loses_data_fails() {
     assert!(drawn.lines().rev().take(8).any(|line| line.contains("A.1") && line.contains("DATA")), "{drawn}");
 }
 
-/// The same if only large packets are lost, and the path MTU search starts when they are. A chunk that is lost there
-/// is sent on the other path, so none is lost twice. HEARTBEAT ACKs still indicate that the size is the cause.
+/// One of two paths loses large packets only, and the path MTU search starts when they are lost. A lost chunk is sent
+/// on the other path, so no chunk is lost twice. HEARTBEAT ACKs still show that the size is the cause.
 #[test]
 fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();
@@ -130,15 +130,15 @@ fn of_two_paths_one_has_a_black_hole() {
     assert!(script.app(B).is_served(&Default::default()));
 }
 
-/// The settings of a real network, over a lower layer that adds 37 bytes to each packet.
+/// Returns the configuration for real networks, over a lower layer that adds 37 bytes to each packet.
 fn over_layer(changes: &[(&str, &str)]) -> Config {
     let mut config = configured(changes);
     config.prefer("pmtud", "blackhole", "real networks").expect("a knob");
     config.over_layer(37)
 }
 
-/// RFC 8261 §4: over a lower layer the first data of a path fits into 1200 bytes of IPv4 or 1280 of IPv6, including
-/// the layer's bytes. Both ends search upwards, to the MTU of the interface.
+/// RFC 8261 §4: over a lower layer, the first data on a path fits into 1200 bytes of IPv4 or 1280 of IPv6, including
+/// the layer's bytes. Both sides then search for larger sizes, up to the MTU of the interface.
 #[test]
 fn over_a_layer_the_first_packets_are_small() {
     for (n, base, interface) in
@@ -158,7 +158,7 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// A setting of the user takes precedence. A network that loses no ICMP message, as in races, needs no search.
+/// A knob that the user sets takes precedence. A network that loses no ICMP message, as in races, needs no search.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

@@ -1,4 +1,4 @@
-//! The receiver's window: small, closed, opened (RFC 9260 §6.1, §6.2).
+//! The receiver's window when it is small, when it is closed, and when it opens (RFC 9260 §6.1, §6.2).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -9,7 +9,7 @@ use anabranch_sctp::{AssociationState, Event, Message};
 use anabranch_wire::sctp::{Data, Tsn};
 use expect_test::expect;
 
-/// RFC 9260 §6.1 A: a closed window is probed by one DATA chunk, and opens again.
+/// RFC 9260 §6.1 A: one DATA chunk probes a closed window. Then the window opens again.
 #[test]
 fn zero_window_probe() {
     let mut script = Script::established(&[("rcvbuf", "4000B")]);
@@ -37,7 +37,7 @@ fn zero_window_probe() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a trace distinguishes a probe from data within the window.
+/// RFC 9260 §6.1 A: the trace marks a window probe, and so distinguishes it from data within the window.
 #[test]
 fn a_probe_is_traced_as_such() {
     let mut script = Script::established(&[("rcvbuf", "2000B")]);
@@ -55,7 +55,7 @@ fn a_probe_is_traced_as_such() {
     assert_eq!(causes, [SendCause::New, SendCause::New, SendCause::Probe]);
 }
 
-/// RFC 9260 §6.2: reading opens the window; an update is sent when the window has grown enough.
+/// RFC 9260 §6.2: reading opens the window. A window update is sent when the window has grown enough.
 #[test]
 fn window_update() {
     let mut script = Script::established(&[("rcvbuf", "6000B")]);
@@ -79,7 +79,7 @@ fn window_update() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: data beyond a small window is held back.
+/// RFC 9260 §6.1 A: data that does not fit into a small window is held back.
 #[test]
 fn never_more_than_the_window() {
     let mut script = Script::established(&[("rcvbuf", "3000B")]);
@@ -104,8 +104,8 @@ fn never_more_than_the_window() {
 }
 
 /// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. Only the send
-/// buffer is kept for it. §9.2: a shutdown waits for outstanding data; an application that does not want to wait
-/// aborts.
+/// buffer takes memory for it. §9.2: a shutdown waits for outstanding data. An application that does not want to wait
+/// can abort.
 #[test]
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
@@ -125,7 +125,7 @@ fn a_window_that_never_opens() {
         assert!(info.buffered <= 20_000, "{} bytes wait", info.buffered);
     }
     assert_eq!(sent, 24);
-    // One day: a probe and its SACK per minute, plus the packets before.
+    // In one day, a probe and its SACK are sent every minute, plus the packets before.
     let stats = script.net.end(A).engine.stats(id).expect("it lives");
     assert!((1_440..1_500).contains(&stats.packets_sent), "{stats:?}");
     script.shutdown(A).run(3_600_000);
@@ -138,18 +138,18 @@ fn a_window_that_never_opens() {
     }
 }
 
-/// RFC 9260 §6.2: after advertising a window of 0 no new data is accepted, even if there is a little room. Data that
-/// fills a gap is.
+/// RFC 9260 §6.2: after the receiver has advertised a window of 0, it accepts no new data, even if it has a little
+/// room. It accepts data that fills a gap.
 #[test]
 fn a_window_of_zero_is_meant() {
     let mut script = Script::warm(&[("rcvbuf", "4000B")]);
     script.app(B).reading_pause = Duration::from_secs(60);
     let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
-    // A did not send these chunks.
+    // A itself did not send these chunks, so their SACKs are lost.
     script.lose_times(B, "SACK", 9);
     for (n, length) in [(3, 1_452), (4, 1_452), (5, 1_096), (6, 50), (2, 40)] {
         if n == 6 {
-            // The room is too small for a SACK to advertise it.
+            // Reading frees some room, but too little for a SACK to advertise it.
             let (id, now) = (script.id(B), script.net.now);
             let read = script.net.end(B).engine.recv(now, id, 5, &mut [0; 2_000]);
             assert!(matches!(read, Ok(Some(received)) if received.bytes == 1_096));
@@ -176,8 +176,8 @@ fn a_window_of_zero_is_meant() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a peer that reads slowly acknowledges probes one by one while its window stays closed. They are
-/// distinguished from data in an open window, until it opens.
+/// RFC 9260 §6.1 A: a peer that reads slowly acknowledges window probes one by one, while its window stays closed. They
+/// are counted separately from data, until the window opens.
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
@@ -200,7 +200,8 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
         }
     };
     assert_eq!(sent(&mut script), (4_000, 0));
-    // There is room for a segment, but not enough for an update: a probe is accepted, and the window stays closed.
+    // There is room for a segment, but not enough for a window update. So a probe is accepted, and the window stays
+    // closed.
     read(&mut script, 2);
     for probes in 1..=3 {
         read(&mut script, 1);
@@ -212,8 +213,9 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     assert_eq!(sent(&mut script), (0, 0), "the window has opened");
 }
 
-/// The window stays closed also while there is nothing to send: probes are still counted, and the interval between
-/// them doubles (RFC 9260 §6.1 A). A server that writes a piece when the previous one was sent sends each as a probe.
+/// The window also stays closed while there is nothing to send. Probes are still counted, and the interval between them
+/// doubles (RFC 9260 §6.1 A). A server that writes a piece whenever the previous one was sent sends each piece as a
+/// probe.
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
@@ -227,7 +229,7 @@ fn probes_are_counted_on_when_the_queue_was_empty() {
         let (id, now) = (script.id(B), script.net.now);
         assert!(script.net.end(B).engine.recv(now, id, 0, &mut [0; 2_000]).is_ok_and(|read| read.is_some()));
     };
-    // There is room for a segment, but not enough for an update.
+    // There is room for a segment, but not enough for a window update.
     read(&mut script);
     read(&mut script);
     for (probes, within) in [(1, 1_000), (2, 2_000), (3, 4_000)] {

@@ -10,7 +10,7 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("zero_checksum", "yes"), ("reconfig", "yes")];
 
-/// Which packets had a checksum, by their first chunk.
+/// An observer that records for each packet its sender, its first chunk, and whether it had a checksum.
 #[derive(Default)]
 struct Sums(Vec<(Side, &'static str, bool)>);
 
@@ -43,7 +43,8 @@ fn exchange(mut script: Script) -> (Vec<(Side, &'static str, bool)>, Script) {
     (sums.0, script)
 }
 
-/// RFC 9653 §5.1, §5.2: both sides announce it: from the COOKIE ACK on, no checksums are computed.
+/// RFC 9653 §5.1, §5.2: both sides announce that they accept packets without a checksum. No checksums are computed from
+/// the COOKIE ACK on.
 #[test]
 fn no_checksum_where_both_do_without() {
     let (sums, mut script) = exchange(Script::new(ON));
@@ -75,7 +76,8 @@ fn no_checksum_where_both_do_without() {
     "#]]);
 }
 
-/// RFC 9653 §5.2 (1), §5.3: a peer that did not announce it gets a checksum, and ignores the parameter.
+/// RFC 9653 §5.2 (1), §5.3: a peer that did not announce the extension gets packets with a checksum, and ignores the
+/// parameter.
 #[test]
 fn a_peer_that_does_not_know_it() {
     for (a, b) in [(ON, &[][..]), (&[][..], ON)] {
@@ -86,7 +88,7 @@ fn a_peer_that_does_not_know_it() {
     }
 }
 
-/// RFC 9653 §5.3: the packets without a checksum that are discarded and counted.
+/// RFC 9653 §5.3: certain packets without a checksum are discarded and counted.
 #[test]
 fn packets_that_need_a_checksum() {
     for on in [true, false] {
@@ -117,13 +119,14 @@ fn packets_that_need_a_checksum() {
             end.engine.handle_packet(now, packet);
             end.engine.totals().unreadable - before.unreadable
         };
-        // An INIT, a COOKIE ECHO, and a wrong checksum that is not zero.
+        // An INIT, a COOKIE ECHO, and a packet with a wrong checksum that is not zero are discarded.
         assert_eq!(hand(9, 0, [0; 4], &|b| init.emit(b)), 1);
         assert_eq!(hand(source, tag, [0; 4], &|b| b.extend_from_slice(&[10, 0, 0, 4])), 1);
         assert_eq!(hand(source, tag, [0, 0, 0, 1], &|b| data.emit(b)), 1);
-        // A packet of no association: an endpoint that has lost an association answers nevertheless.
+        // This packet belongs to no association. If the extension is enabled, it is not discarded, because an endpoint
+        // that has lost an association must answer.
         assert_eq!(hand(source, tag ^ 1, [0; 4], &|b| CookieAck.emit(b)), u64::from(!on));
-        // DATA of the association: accepted if the extension was negotiated.
+        // DATA of the association is accepted if the extension was negotiated.
         assert_eq!(hand(source, tag, [0; 4], &|b| data.emit(b)), u64::from(!on));
         let id = script.id(B);
         let stats = script.net.end(B).engine.stats(id).expect("it is up");

@@ -1,4 +1,4 @@
-//! Invariants that hold at every packet and at every instant, checked from outside.
+//! Checks invariants that hold for every packet and at every instant, by observing packets and states.
 //!
 //! - TSNs are dense (except for those of abandoned messages) and never change their content.
 //! - A SACK never revokes its cumulative TSN, never acknowledges TSNs that were not sent, and its gap blocks are
@@ -15,41 +15,41 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Chunk, Data, GapBlock, IData, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
 
-/// The state of one sender.
+/// The state of one side as a sender and as a receiver of data.
 #[derive(Default)]
 struct Sender {
-    /// Highest TSN sent, once there is one.
+    /// The highest TSN that was sent, if any.
     highest: Option<Tsn>,
     /// The size of the DATA or I-DATA header, in bytes.
     header: usize,
-    /// The message in progress, by stream: unordered, identifier, fragment.
+    /// For each stream, the message of which more fragments must follow: unordered, identifier, next fragment.
     open: BTreeMap<u16, (bool, u32, u32)>,
     /// The number of TSNs that were never sent.
     never_sent: u64,
-    /// Highest TSN that it has requested to skip.
+    /// The highest TSN that the side has asked its peer to skip.
     skipped: Option<Tsn>,
-    /// All TSNs above the first and up to the second were abandoned, according to its last FORWARD TSN.
+    /// All TSNs above the first and up to the second were abandoned, according to the last FORWARD TSN of this side.
     skipping: Option<(Tsn, Tsn)>,
-    /// Its congestion windows before a SACK that acknowledges only abandoned TSNs.
+    /// The congestion windows of this side before a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,
-    /// Content of every TSN: length and hash.
+    /// The content of every TSN that was sent, as a length and a hash.
     content: BTreeMap<u32, (usize, u64)>,
-    /// Cumulative TSN and window of the last SACK that it has received.
+    /// The cumulative TSN and the window of the last SACK that this side has received.
     acknowledged: Option<(Tsn, u64)>,
-    /// The window of INIT or INIT ACK, until a SACK advertises another.
+    /// The window in the peer's INIT or INIT ACK, until a SACK advertises another.
     window: u64,
-    /// It has received a SHUTDOWN.
+    /// Whether this side has received a SHUTDOWN, which advertises no window.
     window_unknown: bool,
-    /// Highest cumulative TSN it has sent in a SACK.
+    /// The highest cumulative TSN that this side has sent in a SACK.
     promised: Option<Tsn>,
-    /// The last request to reset TSNs that it has accepted.
+    /// The last TSN reset request that this side has accepted.
     agreed: Option<u32>,
 }
 
 impl Sender {
-    /// Returns the bytes of the chunks beyond the last cumulative TSN, including headers and padding.
+    /// Returns the number of bytes of the chunks beyond the last cumulative TSN, including headers and padding.
     fn unacknowledged(&self) -> u64 {
-        // Acknowledged TSNs are skipped without inspection: in the order of serial numbers they are the last.
+        // Acknowledged TSNs come last in the order of serial numbers, so the iteration ends before them.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -61,48 +61,49 @@ impl Sender {
     }
 }
 
-/// Whether I-DATA was negotiated, as far as `side` knows.
+/// Returns whether I-DATA was negotiated, as far as `side` knows.
 fn interleaves(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     end.ids.last().and_then(|&id| end.engine.info(id)).is_some_and(|info| info.extensions.interleaving)
 }
 
-/// Whether NR-SACK was negotiated.
+/// Returns whether NR-SACK was negotiated, as far as `side` knows.
 fn acknowledges_for_good(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     end.ids.last().and_then(|&id| end.engine.info(id)).is_some_and(|info| info.extensions.nr_sack)
 }
 
-/// Checks one association.
+/// A checker of the latest association between two endpoints.
 pub struct Checker {
     sides: [Sender; 2],
-    /// The number of associations of each side; the latest is checked.
+    /// The number of associations that each side has had. The latest is checked.
     lives: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Addresses change: a SACK from an address that is no longer the peer's is ignored, which cannot be observed
-    /// here.
+    /// Whether addresses change. An endpoint then ignores a SACK from an address that the peer has deleted, which
+    /// cannot be observed here.
     pub moving: bool,
-    /// Sides with proportional rate reduction: in a recovery they may exceed the window (RFC 6937).
+    /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
-    /// Sides with BBR: data sent after a pause can end ProbeRTT, which restores the previous window
+    /// The sides that use BBR. Data sent after a pause can end ProbeRTT, which restores the previous window
     /// (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
-    /// Sides with tail loss probes: one packet may exceed the window (RFC 8985 §7.3).
+    /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// The number of tail loss probes of each side so far, and the packet number of the last. They are sent whatever
-    /// the window, also after it was halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the packet number of the last one. Probes are sent
+    /// even if the window was halved below the flight size.
     probes: [(u64, u64); 2],
-    /// An NR-SACK was sent that reports more than its cumulative TSN: the peer has freed messages that wait for
-    /// others.
+    /// Whether an NR-SACK was sent that reports more than its cumulative TSN. The peer has then freed messages that
+    /// wait for other messages.
     pub forgotten: bool,
 }
 
-/// The state of a path on which its congestion window depends besides acknowledgements, and the window. A loss
-/// counts, because it sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be more than before.
+/// The properties of a path, other than acknowledgements, on which its congestion window depends, and the window. The
+/// number of losses is included, because a loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be
+/// more than before.
 type Window = ((PathState, u32, u64), u64);
 
-/// Returns the congestion windows of an association.
+/// Returns the congestion windows of all paths of an association.
 fn windows(net: &Net, side: Side, id: anabranch_sctp::AssociationId) -> Option<Vec<Window>> {
     let info = net.ends[side as usize].engine.info(id)?;
     let losses = stats_of(net, side).fast_recoveries;
@@ -171,7 +172,7 @@ impl Checker {
         }
     }
 
-    /// RFC 6525 §5.2.4: the peer continues with the TSN given here.
+    /// RFC 6525 §5.2.4: records that the TSNs were reset. The peer of `from` continues with the TSN `next`.
     fn renumbered(&mut self, from: Side, request: u32, next: Tsn) {
         let mine = &mut self.sides[from as usize];
         if mine.agreed.replace(request) == Some(request) {
@@ -190,7 +191,7 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         let content = (payload.len(), hash(u64::from(stream), payload));
         let expected = mine.highest.map(Tsn::next);
-        // RFC 3758: the TSN that stands for the rest of an abandoned message is never sent.
+        // RFC 3758: a TSN that stands for the unsent rest of an abandoned message is never sent.
         let passed = expected.filter(|expected| tsn.after(*expected)).map_or(0, |e| tsn.distance_from(e));
         if passed > 0 {
             mine.never_sent += u64::from(passed);
@@ -212,7 +213,8 @@ impl Checker {
         }
     }
 
-    /// RFC 8260 §2.2.2: messages of a stream are sent one after the other, with fragments numbered from 0.
+    /// RFC 8260 §2.2.2: checks that the messages of a stream are sent one after the other, with fragments numbered from
+    /// 0.
     fn fragment_sent(&mut self, net: &Net, from: Side, data: &IData<'_>) {
         assert!(interleaves(net, from), "{from:?}: I-DATA where it was not agreed on");
         let mine = &mut self.sides[from as usize];
@@ -221,7 +223,7 @@ impl Checker {
             return;
         }
         let this = (data.unordered, data.mid, data.fsn);
-        // The message in progress may have been abandoned (RFC 3758); then another one begins.
+        // If the message in progress was abandoned (RFC 3758), another message begins.
         let given_up = stats_of(net, from).abandoned_sent > 0;
         let due = mine.open.remove(&data.stream).filter(|_| !(given_up && data.begin));
         assert!(due.unwrap_or(this) == this, "{from:?}: {data} while fragment {due:?} was due");
@@ -231,7 +233,8 @@ impl Checker {
         }
     }
 
-    /// RFC 3758 §3.5: only if both sides support it, only for abandoned TSNs, and each stream once.
+    /// RFC 3758 §3.5: checks a FORWARD TSN. It is sent only if both sides support it, only for abandoned TSNs, and it
+    /// names each stream once.
     fn forward_sent(&mut self, net: &Net, from: Side, point: Tsn, mids: bool, mut names: Vec<(u16, bool)>) {
         let end = &net.ends[from as usize];
         let Some(&id) = end.ids.last() else { return };
@@ -263,24 +266,24 @@ impl Checker {
         );
     }
 
-    /// Checks which chunks are bundled, and their destination.
+    /// Checks which chunks a packet bundles, and its destination.
     fn bundled_well(&self, net: &Net, from: Side, flight: &Flight, packet: &PacketView<'_>) {
         let chunks: Vec<Chunk<'_>> = packet.chunks().flatten().collect();
         let has = |wanted: fn(&Chunk<'_>) -> bool| chunks.iter().any(wanted);
-        // RFC 9260 §5.1: INIT and INIT ACK are alone; COOKIE ECHO and COOKIE ACK come first.
+        // RFC 9260 §5.1: INIT and INIT ACK must be alone in a packet. COOKIE ECHO and COOKIE ACK must come first.
         let lonely = has(|c| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_)));
         assert!(!lonely || chunks.len() == 1, "{from:?}: {} is not alone", chunks[0]);
         assert_eq!(has(|c| matches!(c, Chunk::Init(_))), packet.header.tag == 0, "{from:?}: tag 0 is INIT's");
-        // RFC 4895 §6.3: or second, if the first is an AUTH.
+        // RFC 4895 §6.3: a COOKIE chunk may be second if the first chunk is an AUTH.
         let ahead = 1 + usize::from(matches!(chunks[0], Chunk::Auth(_)));
         let late = chunks.iter().skip(ahead).any(|c| matches!(c, Chunk::CookieEcho(_) | Chunk::CookieAck(_)));
         assert!(!late, "{from:?}: a COOKIE chunk comes first");
-        // RFC 9260 §3.3.7, §6.2: no DATA with an ABORT, and at most one SACK.
+        // RFC 9260 §3.3.7, §6.2: a packet with an ABORT has no DATA, and a packet has at most one SACK.
         let data = has(|c| matches!(c, Chunk::Data(_) | Chunk::IData(_)));
         assert!(!data || !has(|c| matches!(c, Chunk::Abort(_))), "{from:?}: DATA beside an ABORT");
         let sacks = chunks.iter().filter(|c| matches!(c, Chunk::Sack(_) | Chunk::NrSack(_)));
         assert!(sacks.count() <= 1, "{from:?}: two SACKs");
-        // RFC 9260 §5.4: an unverified address gets only HEARTBEATs and answers.
+        // RFC 9260 §5.4: only HEARTBEATs and answers are sent to an unverified address.
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let unverified = info
@@ -303,13 +306,13 @@ impl Checker {
         }
     }
 
-    /// RFC 9260 §6.1: checks rule A (the peer's window) and rule B (the path's).
+    /// RFC 9260 §6.1: checks rule A (the peer's window) and rule B (the window of the path) for new data.
     fn new_data_fits(&mut self, net: &Net, from: Side, flight: &Flight, tsn: Tsn) {
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let mine = &self.sides[from as usize];
-        // RFC 9260 §6.2.1 C: chunks marked for retransmission are not counted in the window, so the rule can be
-        // checked from outside only while none was marked.
+        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. Marks cannot be observed
+        // here, so the rule is checked only while no chunk was ever marked.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let marked = stats.fast_recoveries
             + stats.t3_expirations
@@ -323,7 +326,7 @@ impl Checker {
                 .filter_map(|n| mine.content.get(&cumulative.plus(n).0))
                 .map(|&(length, _)| length as u64)
                 .sum();
-            // One packet may be outstanding whatever the window.
+            // One packet may be outstanding even if the window is closed.
             let packet = flight.bytes.len() as u64;
             assert!(
                 beyond <= window.max(mine.window) + packet,
@@ -381,14 +384,14 @@ impl Watch for Checker {
                         }
                         _ => continue,
                     };
-                    // RFC 9260 §6.10: TSNs ascend.
+                    // RFC 9260 §6.10: TSNs in a packet ascend.
                     if let Some(before) = data_seen.replace(tsn) {
                         assert!(tsn.after(before), "{from:?}: {tsn} behind {before}");
                     }
                     assert!(!payload.is_empty(), "{from:?}: DATA without data");
                     self.data_sent(net, from, flight, tsn, stream, payload);
                 }
-                // RFC 9260 §6.10: control chunks come first.
+                // RFC 9260 §6.10: control chunks come before DATA.
                 other if data_seen.is_some() => panic!("{from:?}: {other} behind DATA"),
                 Chunk::Sack(sack) => {
                     assert!(
@@ -438,9 +441,10 @@ impl Watch for Checker {
             };
             let chunk = if let Chunk::NrSack(nr) = chunk { Chunk::Sack(nr.sack) } else { chunk };
             let (cumulative, window) = match chunk {
-                // A SACK of the previous association: its cookie was stale, and this side has sent another INIT.
+                // The SACK belongs to the previous association, whose cookie was stale. This side has sent another INIT
+                // since.
                 Chunk::Sack(_) if asking => continue,
-                // TSNs reported by gap blocks are not outstanding, and not part of the window.
+                // TSNs that gap blocks report are not outstanding, so they do not count against the window.
                 Chunk::Sack(sack) => {
                     let mine = &self.sides[to as usize];
                     let reported: usize = gaps
@@ -452,7 +456,8 @@ impl Watch for Checker {
                     (sack.cumulative, u64::from(sack.window) + reported as u64)
                 }
                 Chunk::Shutdown(_) => {
-                    // It acknowledges without advertising a window: from here on only the engine knows the window.
+                    // A SHUTDOWN acknowledges data but advertises no window. From now on only the engine knows the
+                    // window.
                     self.sides[to as usize].window_unknown = true;
                     continue;
                 }
@@ -467,7 +472,7 @@ impl Watch for Checker {
                 _ => continue,
             };
             let mine = &mut self.sides[to as usize];
-            // RFC 3758 §3.5 A2: an abandoned TSN does not increase the window, whatever acknowledges it.
+            // RFC 3758 §3.5 A2: the acknowledgement of an abandoned TSN must not increase the congestion window.
             if let (Some((from, point)), Some((before, _)), Chunk::Sack(sack)) =
                 (mine.skipping, mine.acknowledged, chunk)
             {
@@ -479,12 +484,13 @@ impl Watch for Checker {
                 }
             }
             let mine = &mut self.sides[to as usize];
-            // A SACK with TSNs from before a reset (RFC 6525 §5.2.4).
+            // The SACK has TSNs from before a TSN reset (RFC 6525 §5.2.4).
             if mine.highest.is_some_and(|highest| highest.0.wrapping_sub(cumulative.0) > 1 << 24) {
                 continue;
             }
             mine.acknowledged = match mine.acknowledged {
-                // Of several with one cumulative TSN the largest window counts: they may arrive in any order.
+                // Of several SACKs with the same cumulative TSN, the largest window counts, because they may arrive in
+                // any order.
                 Some((before, most)) if before == cumulative => Some((before, most.max(window))),
                 Some((before, most)) if before.after(cumulative) => Some((before, most)),
                 _ => {
@@ -493,7 +499,8 @@ impl Watch for Checker {
                 }
             };
             if let Some((cumulative, _)) = mine.acknowledged {
-                // Kept for a while, because T3-rtx may have retransmitted them before.
+                // The content is kept for a while after its acknowledgement, because T3-rtx may have retransmitted the
+                // TSN before.
                 if mine.content.len() > 4_000 {
                     mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
                 }
@@ -511,10 +518,10 @@ impl Watch for Checker {
             if let Some(before) = self.sides[side as usize].windows.take() {
                 let losses = stats_of(net, side).fast_recoveries;
                 for ((of, before), path) in before.into_iter().zip(&info.paths) {
-                    // An ECN echo or the answer to a tail loss probe may do so, too.
+                    // An ECN echo, or the answer to a tail loss probe, may also set the window to 4 packets.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
-                    // In ProbeRTT the window is at most 4 packets.
+                    // In ProbeRTT, BBR's window is at most 4 packets, and grows afterwards.
                     let grew = grew && !(self.bbr[side as usize] && before <= least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
                 }

@@ -1,4 +1,4 @@
-//! The knobs of an endpoint that a seed chooses.
+//! Chooses the knobs of an endpoint by a seed.
 
 use anabranch_base::{Ratio, Rng};
 use anabranch_sctp::{Config, SchedulerKind};
@@ -7,12 +7,12 @@ pub(crate) fn percent(n: u64) -> Ratio {
     Ratio::new(n, 1_000).expect("below one")
 }
 
-/// Returns one of `choices`.
+/// Returns one of `choices` at random.
 pub(crate) fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.below(choices.len() as u64) as usize]
 }
 
-/// Returns whether this kind of fault is on in this storm.
+/// Decides whether this storm has a certain kind of fault.
 pub(crate) fn on(rng: &mut Rng) -> bool {
     rng.below(2) == 0
 }
@@ -58,7 +58,7 @@ pub(crate) fn configuration(rng: &mut Rng) -> Config {
         set("auth_hmac", pick(rng, &["sha1", "sha256"]));
         set("auth_chunks", pick(rng, &["none", "data", "data+sack+heartbeat", "abort+cookie_echo", "all"]));
     }
-    // Without heartbeats a side that has nothing to send never detects that the other is gone.
+    // Without heartbeats, a side that has nothing to send would never detect that the other side is gone.
     set("hb_interval", pick(rng, &["1s", "30s"]));
     set("path_max_retrans", pick(rng, &["0", "2", "5"]));
     set("assoc_max_retrans", pick(rng, &["10", "20"]));

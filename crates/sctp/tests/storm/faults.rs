@@ -1,4 +1,4 @@
-//! The faults of packets, networks and hosts in a storm.
+//! The faults in a storm: of packets, of networks, and of hosts.
 
 use crate::choices::{on, pick};
 use crate::net::{self, A, Flight, Narrow, Net};
@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Instant, Ratio, Rng};
 use anabranch_sctp::{AssociationState, Config, Endpoint};
 
-/// The behaviour of the network, drawn from the seed.
+/// The faults of the network, which the seed chooses.
 pub(crate) struct Faults {
     pub(crate) rng: Rng,
     pub(crate) loss: Ratio,
@@ -17,9 +17,9 @@ pub(crate) struct Faults {
     pub(crate) reorder_by: Duration,
     pub(crate) mark: Ratio,
     pub(crate) jitter: Duration,
-    /// Intervals in which a network (0: all) loses every packet.
+    /// The intervals in which a network loses every packet. Network 0 stands for all networks.
     pub(crate) outages: Vec<(Instant, Instant, usize)>,
-    /// From this time on every packet arrives, so that the rest can finish.
+    /// The time from which on every packet arrives, so that the storm can end.
     pub(crate) calm: Instant,
 }
 
@@ -70,8 +70,8 @@ pub(crate) struct Narrowing {
 }
 
 impl Narrowing {
-    /// Chooses how MTUs are discovered, and whether a network's MTU drops. The network sends ICMP unless both sides
-    /// probe.
+    /// Chooses how both sides discover MTUs, and whether the MTU of a network drops. The network sends ICMP messages
+    /// unless both sides probe.
     pub(crate) fn of(mut rng: Rng, configs: &mut [Config; 2], networks: usize) -> Option<Self> {
         let mut silent = true;
         for config in configs {
@@ -87,7 +87,7 @@ impl Narrowing {
     }
 }
 
-/// Whether and when A's host reboots. It then connects again from the same port.
+/// A reboot of A's host, which may happen once. A then connects again from the same port.
 pub(crate) struct Reboot {
     pub(crate) rng: Rng,
     pub(crate) at: Option<Instant>,
@@ -95,7 +95,7 @@ pub(crate) struct Reboot {
 }
 
 impl Reboot {
-    /// Chooses the reboot, and switches on all extensions in every fourth storm.
+    /// Chooses the time of the reboot, if any. Enables all extensions in every fourth storm.
     pub(crate) fn of(mut rng: Rng, configs: &mut [Config; 2]) -> Self {
         let everything = rng.below(4) == 0;
         for config in configs {
@@ -117,7 +117,7 @@ impl Reboot {
         Self { rng, at, done: false }
     }
 
-    /// Reboots the host if it is due.
+    /// Reboots A's host if the time of the reboot has come.
     pub(crate) fn happen(&mut self, net: &mut Net, config: &Config, networks: usize, work: &mut Work) {
         if self.at.take_if(|at| *at <= net.now).is_none() {
             return;
@@ -131,7 +131,7 @@ impl Reboot {
         let addresses = (1..=networks).map(|n| net::address(A, n)).collect();
         net.reboot(A, Endpoint::new(config.clone(), addresses, self.rng.fork("reboot")));
         net.associate_from(A, 1, Some(info.local_port), net::PORT);
-        // The messages that it had sent are lost; it continues with the rest.
+        // The messages that A had sent are lost. A continues with those that it has not sent.
         work.asked = false;
     }
 }

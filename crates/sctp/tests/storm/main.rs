@@ -1,13 +1,13 @@
-//! Storms: two multi-homed endpoints on a bad network, thousands of times.
+//! Storms: two multi-homed endpoints on a faulty network, thousands of times.
 //!
-//! Every seed chooses a network, two configurations and a workload: whole kinds of fault are switched off, others
-//! exaggerated (swarm testing). The [`checker`] checks every packet and every state. A failing seed prints the
-//! command that replays it:
+//! Every seed chooses a network, two configurations and a workload. Whole kinds of fault are switched off, and others
+//! are exaggerated (swarm testing). The [`checker`] checks every packet and every state. If a seed fails, the test
+//! prints the command that replays it:
 //!
 //! `SEED=17 cargo test -p anabranch-sctp --test storm -- --nocapture`
 //!
-//! `SEEDS=5000` runs that many instead of the default, starting at `FROM=1`, and names all that fail. All rules are
-//! those of RFC 9260.
+//! `SEEDS=5000` runs that number of seeds instead of the default. `FROM=1` sets the first seed. All seeds that fail are
+//! listed. All rules are those of RFC 9260.
 
 #[path = "../net/mod.rs"]
 mod net;
@@ -20,7 +20,7 @@ mod work;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Seeds that once failed, with the cause:
+/// Seeds that failed in the past, with the cause of each failure:
 ///
 /// - 86: SHUTDOWNs shrank the peer's window.
 /// - 180: a late copy of a COOKIE ECHO set an ended association up again.
@@ -76,7 +76,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
-/// Runs one seed, and prints how to replay it when it fails.
+/// Runs one seed. If it fails, prints the command that replays it.
 fn run(seed: u64) -> Option<swarm::Outcome> {
     let outcome = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, false))).ok();
     if outcome.is_none() {
@@ -85,7 +85,7 @@ fn run(seed: u64) -> Option<swarm::Outcome> {
     outcome
 }
 
-/// Every byte arrives once, in order and intact, and every association ends.
+/// In every storm, each byte arrives once, in order and intact, and every association ends.
 #[test]
 fn storm() {
     if let Some(seed) = number("SEED") {
@@ -105,7 +105,7 @@ fn storm() {
     }
     println!("{seeds} seeds: {sum:?}");
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
-    // The storm lets some data through, and loses some.
+    // The faults must not be so severe that no data arrives, nor so mild that none is lost.
     assert!(sum.complete * 10 >= seeds * 7, "too few associations ended gracefully: {sum:?}");
     assert!(sum.missing > 0 && sum.given_up > sum.missing && sum.failed > 0, "{sum:?}");
     assert!(sum.retransmitted > 0 && sum.messages > 0 && sum.reconfigured > 0, "{sum:?}");

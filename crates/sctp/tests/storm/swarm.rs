@@ -1,4 +1,4 @@
-//! One storm: the choices of a seed, and the run to its end.
+//! Carries out one storm: makes the choices of its seed, and runs it to its end.
 
 use crate::checker::Checker;
 use crate::choices::{SCHEDULERS, configuration, on, percent, pick};
@@ -13,23 +13,23 @@ use anabranch_wire::ladder::Side;
 /// The result of one storm, or the sum of several.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Associations that both sides saw end gracefully.
+    /// The number of associations that both sides saw end gracefully.
     pub complete: u64,
-    /// Associations that an abort, an outage or the guard timer ended.
+    /// The number of associations that an abort, an outage or the guard timer ended.
     pub broken: u64,
     pub messages: u64,
     pub bytes: u64,
     pub packets: u64,
     pub retransmitted: u64,
-    /// Resets of streams and TSNs, and added streams, as reported to the sides.
+    /// The number of stream and TSN resets, and of additions of streams, that were reported to the sides.
     pub reconfigured: u64,
-    /// Messages that were abandoned, sent or not.
+    /// The number of messages that were abandoned, before or after they were sent.
     pub given_up: u64,
-    /// Abandoned messages that are missing at the peer.
+    /// The number of abandoned messages that the peer did not receive.
     pub missing: u64,
-    /// Messages reported to their senders as failed.
+    /// The number of messages that were reported to their senders as failed.
     pub failed: u64,
-    /// A hash over every packet and its time.
+    /// A hash over all packets and their times.
     pub digest: u64,
 }
 
@@ -49,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// Runs the storm of `seed`; panics when an invariant is broken.
+/// Runs the storm of `seed`. Panics if an invariant is violated.
 pub fn run(seed: u64, drawing: bool) -> Outcome {
     let root = Rng::new(seed).fork("storm");
     let mut rng = root.fork("choices");
@@ -111,7 +111,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         rng: root.fork("faults"),
     };
     if unprotected {
-        // RFC 9653 §4: the lower layer detects errors, so there are none.
+        // RFC 9653 §4: the lower layer detects damaged packets, so none arrive.
         faults.corrupt = Ratio::ZERO;
     }
     let mut outage = false;
@@ -119,10 +119,10 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         for _ in 0..=rng.below(3) {
             let from = Instant::from_millis(rng.below(20_000));
             let length = Duration::from_millis(pick(&mut rng, &[100, 2_000, 10_000, 1_000_000]));
-            // An outage of all networks may end the association, whatever it does.
+            // An outage of all networks may end the association, even if the endpoints behave well.
             let which = rng.below(networks as u64 + 1) as usize;
             outage |= length > Duration::from_secs(1);
-            // A network may fail permanently, as long as another is left.
+            // A network may fail permanently if another one still works.
             let length = if which == 0 || networks == 1 || which == 1 {
                 length.min(Duration::from_secs(10))
             } else {
@@ -165,7 +165,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut checker = Checker::new(networks);
     let limit = Instant::from_millis(3_600_000);
     let mut number = 0;
-    // Addresses change if both sides support it.
+    // Addresses change only if both sides support it.
     let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
     checker.moving = moves.is_some();
     (checker.proportional, checker.bbr, checker.probing) = (proportional, bbr, probing);
@@ -195,7 +195,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
-        // The checker follows one life of two endpoints. After a reboot it does not know the state before.
+        // The checker follows the endpoints from their start. After a reboot it does not know the state, so it is not
+        // used.
         let watch: Option<&mut dyn Watch> = if reboot.done { None } else { Some(&mut checker) };
         net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), watch);
         if [A, B].iter().all(|&side| is_over(&net, side)) {
@@ -209,8 +210,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             panic!("still not over after an hour: {states:#?}");
         }
     }
-    // Packets in flight arrive at ended associations, without any effect. (An endpoint wakes at deadlines that were
-    // postponed or cancelled, at PMTU_RAISE_TIMER the latest.)
+    // Packets in flight arrive after the associations have ended, and have no effect. (An endpoint still wakes at
+    // deadlines that were postponed or cancelled. The latest possible one is PMTU_RAISE_TIMER.)
     net.run_until(
         net.now + Duration::from_secs(700),
         &mut |now, _, flight| faults.fate(now, flight),
@@ -219,7 +220,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     conclude(&mut net, &checker, abort || outage || heavy || reboot.done, reboot.done)
 }
 
-/// Whether this side's association has ended, or was never set up (B, if A has given up).
+/// Returns whether this side's association has ended. Also returns true for B if A has given up before B had an
+/// association.
 fn is_over(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     match end.ids.last() {
@@ -267,23 +269,23 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
         let totals = end.engine.totals().sum;
         outcome.given_up += totals.abandoned_sent + totals.abandoned_unsent;
         outcome.retransmitted += totals.retransmitted_fast + totals.retransmitted_timeout;
-        // No state is left: no timer runs for an ended association.
+        // An ended association leaves no state, so no timer runs.
         assert_eq!(end.engine.poll_timeout(), None, "{side:?}: a timer still runs");
     }
-    // RFC 9260 §9.2: T5-shutdown-guard, five times RTO.Max, whatever the reason for the delay.
+    // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // B gave up A while A still waited for a COOKIE ACK, and a second association was set up: undelivered messages of
-    // the first are lost with it.
+    // B gave up A while A still waited for a COOKIE ACK, and a second association was set up. Undelivered messages of
+    // the first association are lost with it.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
-    // It was closed before it was established, with nothing to deliver.
+    // The association was closed before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6), and
-    // may count more errors than the limit before the next COOKIE ECHO.
+    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6). It may
+    // count more errors than the limit before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
-    // A packet overtaken by the SHUTDOWN arrives out of the blue. The ABORT that answers it may overtake the SHUTDOWN
-    // COMPLETE (RFC 9260 §8.4). Everything was delivered nevertheless.
+    // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may
+    // overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). All messages were delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;
@@ -298,13 +300,14 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     } else {
         outcome.broken = 1;
         assert!(excused, "ended by {reasons:?} on a network that was not that bad");
-        // RFC 9260 §11.2.2: each message is delivered, abandoned or failed. A failed one may have arrived.
+        // RFC 9260 §11.2.2: each message is delivered, abandoned, or reported as failed. A message reported as failed
+        // may have arrived.
         for side in [A, B] {
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            // A side that has acknowledged a message for good, cannot deliver it yet, and ends, loses it without a
-            // report.
+            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the side then ends, the
+            // message is lost without a report.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let told = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !told(number)).collect();

@@ -1,4 +1,5 @@
-//! The actions of a storm's applications: send, cancel, reset streams, change addresses, end.
+//! The actions of the applications in a storm. They send, cancel, reset streams, change addresses, and end
+//! associations.
 
 use crate::choices::{SCHEDULERS, on, pick};
 use crate::net::{self, A, B, Net};
@@ -7,21 +8,22 @@ use anabranch_base::{Instant, Rng};
 use anabranch_sctp::{AssociationState, Direction, Message, Reliability, SendError};
 use anabranch_wire::ladder::Side;
 
-/// The messages of one side, and how it ends.
+/// The messages that one side sends, and its other actions.
 pub(crate) struct Work {
     pub(crate) messages: Vec<(Message, usize)>,
-    /// Messages sent so far.
+    /// The number of messages that were sent so far.
     pub(crate) sent: usize,
-    /// The time between messages.
+    /// The time between two messages.
     pub(crate) pause: Duration,
     pub(crate) next: Instant,
     pub(crate) shutdown: bool,
     pub(crate) abort_at: Option<Instant>,
-    /// It occasionally changes the order of its streams, drawn from this generator.
+    /// If present, the side changes the scheduler or the priorities of its streams at random times, with these random
+    /// numbers.
     pub(crate) turns: Option<Rng>,
-    /// When it requests a reset of streams, or more streams.
+    /// The times at which the side requests a reset of streams, or additional streams.
     pub(crate) wishes: Vec<Instant>,
-    /// It occasionally cancels its messages on a stream, drawn from this generator.
+    /// If present, the side cancels its messages on a stream at random times, with these random numbers.
     pub(crate) cancels: Option<Rng>,
     pub(crate) asked: bool,
 }
@@ -52,7 +54,7 @@ pub(crate) fn plan(rng: &mut Rng, side: Side) -> Work {
                 reliability,
                 ..Message::default()
             };
-            // An unordered message, or one that may be missing, carries its number.
+            // An unordered message, or one that may be abandoned, must be long enough to carry its number.
             let least = if unordered || limited { 8 } else { 1 };
             (message, (1 + rng.below(largest) as usize).max(least))
         })
@@ -71,12 +73,13 @@ pub(crate) fn plan(rng: &mut Rng, side: Side) -> Work {
     }
 }
 
-/// One side loses or regains an address other than its first.
+/// Makes one side lose or regain an address other than its first one.
 pub(crate) fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
     if net.now >= Instant::from_millis(60_000) || rng.below(4) != 0 {
         return;
     }
-    // Not during the handshake: an INIT from an address that no INIT listed is refused.
+    // Addresses do not change during the handshake: an INIT from an address that no earlier INIT listed would be
+    // refused.
     let up = |end: &net::End| {
         let info = end.ids.last().and_then(|&id| end.engine.info(id));
         info.is_some_and(|info| info.state == AssociationState::Established)
@@ -94,7 +97,7 @@ pub(crate) fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
     }
 }
 
-/// The application of one side acts as far as it can at this instant.
+/// Makes the application of one side carry out all actions that are due and possible now.
 pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut u64) {
     let now = net.now;
     let work = &mut work[side as usize];
@@ -129,13 +132,13 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
         let stream = rng.below(25) as u16 % info.outbound_streams;
         end.engine.cancel(now, id, stream);
         if on(rng) {
-            // As an application does that wants to use the stream again.
+            // An application that wants to use the stream again also resets it.
             let _ = end.engine.reset_streams(now, id, Direction::Both, &[stream]);
         }
     }
     while work.sent < work.messages.len() && work.next <= now {
         let (mut message, length) = work.messages[work.sent];
-        // Until the association is established, only stream 0 certainly exists.
+        // Until the association is established, only stream 0 is certain to exist.
         let early = matches!(info.state, AssociationState::CookieWait | AssociationState::CookieEchoed);
         message.stream %= if early { 1 } else { info.outbound_streams };
         let mut account = std::mem::take(&mut peer.app);
@@ -164,8 +167,8 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
     }
 }
 
-/// The application of one side requests a reset of streams, or more streams (RFC 6525). Whatever the result, every
-/// message arrives in the order of its stream.
+/// Makes the application of one side request a reset of streams, or additional streams (RFC 6525). The result does not
+/// matter: every message must arrive in the order of its stream.
 pub(crate) fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
     let now = net.now;
     while work.wishes.first().is_some_and(|&at| at <= now) {
@@ -174,7 +177,7 @@ pub(crate) fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
         let Some(&id) = end.ids.last() else { continue };
         let direction = pick(rng, &[Direction::Outgoing, Direction::Incoming, Direction::Both]);
         let streams: Vec<u16> = (0..rng.below(4)).map(|_| rng.below(20) as u16).collect();
-        // A request that is impossible now is refused, without other effects.
+        // The engine refuses a request that is impossible now, and the refusal has no other effect.
         let _ = match rng.below(8) {
             0 => end.engine.reset_association(now, id),
             1 => end.engine.add_streams(now, id, rng.below(3) as u16, rng.below(3) as u16),

@@ -1,4 +1,4 @@
-//! Helpers that the scenarios share.
+//! Helpers that several tests share.
 
 #![allow(dead_code, unused_imports, reason = "every test binary uses its own part")]
 
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 pub use anabranch_tcp::testing::Side::{Left, Right};
 
-/// No options, no Nagle algorithm, no delayed acknowledgements: ladders that are easy to read.
+/// Returns a configuration without TCP options, Nagle algorithm and delayed acknowledgements. Ladder diagrams with it
+/// are easy to read.
 pub fn plain() -> Config {
     with(&[
         ("cc", "reno"),
@@ -42,21 +43,22 @@ pub fn plain() -> Config {
     ])
 }
 
-/// Runs a script on a new pair and compares the ladder it drew.
+/// Runs a script on a new pair of endpoints, and compares the ladder diagram with the expected one.
 pub fn check(name: &str, config: &Config, script: impl FnOnce(&mut Pair), expect: Expect) -> Pair {
     let mut pair = Pair::new(config);
     check_on(name, &mut pair, script, expect);
     pair
 }
 
-/// As [`check`], on an existing pair.
+/// Like [`check`], but on an existing pair.
 pub fn check_on(name: &str, pair: &mut Pair, script: impl FnOnce(&mut Pair), expect: Expect) {
     script(pair);
     let ladder = pair.ladder();
     expect.assert_eq(&format!("scenario: {name}\n{ladder}"));
 }
 
-/// Sends twenty segments, of which ten leave at once and those in `lost` are lost; `kind` is the loss recovery.
+/// Sends twenty segments, of which ten are sent at once. The segments in `lost` are lost. `kind` is the recovery
+/// algorithm.
 pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
     let sack = if kind == "sack" { "yes" } else { "no" };
     let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", sack), ("recovery", kind)]));
@@ -69,7 +71,7 @@ pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
     assert_eq!(pair.received[1], pattern(20_000));
 }
 
-/// Returns a pair with an open connection; the handshake is not drawn.
+/// Returns a pair with an open connection. The ladder diagram of the handshake is discarded.
 pub fn opened(config: &Config) -> Pair {
     let mut pair = Pair::new(config);
     pair.open();
@@ -77,7 +79,7 @@ pub fn opened(config: &Config) -> Pair {
     pair
 }
 
-/// Returns the instant `millis` after the start.
+/// Returns the instant `millis` milliseconds after the start.
 pub fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
@@ -89,21 +91,21 @@ pub fn close(pair: &mut Pair) {
     pair.run_to_end(at(3_600_000));
 }
 
-/// The modern profile with these changes.
+/// Returns the profile `modern` with these knobs changed.
 pub fn with(changes: &[(&str, &str)]) -> Config {
     let mut config = Config::default();
     change(&mut config, changes);
     config
 }
 
-/// Changes knobs.
+/// Sets the knobs in `changes`.
 pub fn change(config: &mut Config, changes: &[(&str, &str)]) {
     for (key, value) in changes {
         config.set(key, value).expect("a knob");
     }
 }
 
-/// The configuration of `plain` with these changes.
+/// Returns the configuration of [`plain`] with these knobs changed.
 pub fn plain_with(changes: &[(&str, &str)]) -> Config {
     let mut config = plain();
     change(&mut config, changes);

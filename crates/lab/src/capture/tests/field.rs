@@ -1,14 +1,14 @@
-//! Captures as hosts in real networks make them: checksums left to the network card, packets captured twice, and one
-//! direction of an association at a time.
+//! Tests with captures as hosts in real networks make them. Checksums are left to the network card, packets are
+//! captured twice, and each direction of an association uses its own addresses.
 
 use super::*;
 use crate::capture::results::{Conversation, Direction};
 
-/// How the checksum of a packet is changed.
+/// The checksum that a test packet gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sum {
     Right,
-    /// The sum of the pseudo-header.
+    /// The sum of the pseudo-header only, as a host leaves it for the network card to complete.
     Partial,
     Zero,
     Wrong,
@@ -63,7 +63,7 @@ fn data_whose_checksum_is_left_to_the_card_is_counted() {
     for sum in [Sum::Partial, Sum::Zero, Sum::Wrong] {
         let mut tape = Tape::ethernet();
         shake(&mut tape, sum);
-        // Joined on the way up, and cut by the card on the way down: longer than any packet on the link.
+        // The host hands 9,000 bytes to its network card at once, and the card splits them into packets of normal size.
         segment(&mut tape, 60_000, A, (header(101, 901, Flags::ACK), &[7; 9_000]), sum);
         segment(&mut tape, 60_010, A, (header(9_101, 901, Flags::ACK), &[7; 500]), sum);
         segment(&mut tape, 90_000, B, (header(901, 9_101, Flags::ACK), b""), Sum::Right);
@@ -88,7 +88,7 @@ fn data_whose_checksum_is_left_to_the_card_is_counted() {
     }
 }
 
-/// The same data is sent again before the peer acknowledges it, so the first packet was damaged.
+/// Data with a wrong checksum is sent again before the peer acknowledges it, so the first packet was damaged.
 #[test]
 fn damaged_data_is_damaged_until_the_peer_says_otherwise() {
     let mut tape = Tape::ethernet();
@@ -96,7 +96,7 @@ fn damaged_data_is_damaged_until_the_peer_says_otherwise() {
     segment(&mut tape, 60_000, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Right);
     let begin = tape.bytes.len();
     segment(&mut tape, 61_000, A, (header(201, 901, Flags::ACK), &[7; 100]), Sum::Right);
-    // The payload is damaged, not the checksum.
+    // This changes the payload, so the digests of the two transmissions differ.
     tape.bytes[begin + 100] ^= 1;
     segment(&mut tape, 62_000, A, (header(301, 901, Flags::ACK), &[7; 100]), Sum::Right);
     segment(&mut tape, 90_000, B, (header(901, 201, Flags::ACK), b""), Sum::Right);
@@ -105,14 +105,15 @@ fn damaged_data_is_damaged_until_the_peer_says_otherwise() {
     let found = up(&tape);
     assert_eq!((found.damaged, found.checksums_left, found.bytes, found.data), (1, 0, 300, 3));
     assert_eq!((found.retransmitted.timeout, found.retransmitted.inferred), (1, 1), "{found:?}");
-    // Nothing else decides until the end of the capture. It is damage, since other data had right checksums.
+    // The capture ends before anything shows whether this packet arrived. It counts as damaged, because earlier data of
+    // the same side had right checksums.
     segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
-    // A wrong checksum on data that was acknowledged long ago proves nothing.
+    // This data was acknowledged long ago, so its wrong checksum says nothing about the checksums of this side.
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), Sum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), Sum::Right);
-    // Nor does a wrong checksum on a number before all data.
+    // A wrong checksum on a sequence number before all data says nothing either.
     segment(
         &mut tape,
         500_000,
@@ -125,7 +126,8 @@ fn damaged_data_is_damaged_until_the_peer_says_otherwise() {
     assert_eq!((found.damaged, found.checksums_left, found.bytes), (4, 0, 400));
 }
 
-/// Segments joined on receipt have the checksum of the first. Segments that were not joined have right checksums.
+/// Segments that the receiver's network card joined have the checksum of the first segment, which is wrong for the
+/// joined one. Segments that were not joined have right checksums.
 #[test]
 fn segments_joined_on_receipt_are_counted_in_order() {
     let mut tape = Tape::ethernet();
@@ -144,7 +146,7 @@ fn segments_joined_on_receipt_are_counted_in_order() {
     assert_eq!(found.checksums_left, 2);
 }
 
-/// The acknowledgement was captured before the data, for example by another queue of the network card.
+/// The acknowledgement was captured before the data, for example because the network card has several queues.
 #[test]
 fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     let mut tape = Tape::ethernet();
@@ -155,7 +157,7 @@ fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
 }
 
-/// Damaged ports look like a conversation of one packet.
+/// If damage changed the ports of a packet, the packet seems to belong to a conversation of its own.
 #[test]
 fn a_damaged_packet_of_its_own_is_no_data() {
     for write in [|b: &mut Vec<u8>| data(100, 0).emit(b), |b: &mut Vec<u8>| sack(100, &[], &[]).emit(b)] {
@@ -163,7 +165,8 @@ fn a_damaged_packet_of_its_own_is_no_data() {
         packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), Sum::Wrong);
         let found = up(&tape);
         assert_eq!((found.damaged, found.packets, found.data), (1, 0, 0));
-        // With other packets of the conversation, it was captured by the host that sent it.
+        // A second packet of the same conversation shows that damage did not make up the ports. The wrong checksums are
+        // then left to the network card.
         packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), Sum::Wrong);
         assert_eq!((up(&tape).damaged, up(&tape).packets, up(&tape).checksums_left), (0, 2, 2));
     }
@@ -179,12 +182,12 @@ fn what_waits_is_bounded() {
     }
     segment(&mut tape, 70_000, B, (header(40_901, 201, Flags::ACK), b""), Sum::Right);
     let found = only(&tape);
-    // No data of A had a right checksum, so its checksums are left to the network card.
+    // No data of A had a right checksum, so A leaves its checksums to the network card.
     assert_eq!((found.directions[0].checksums_left, found.directions[0].bytes), (1, 100));
     assert_eq!(found.directions[1].bytes, 40_000);
 }
 
-/// Changes the checksum of an SCTP packet and writes the packet.
+/// Changes the checksum of an SCTP packet as `sum` says, and appends the packet to the capture.
 fn packet_of(tape: &mut Tape, micros: u32, ends: (Ipv4Addr, Ipv4Addr), mut bytes: Vec<u8>, sum: Sum) {
     match sum {
         Sum::Zero => bytes[8..12].fill(0),
@@ -208,7 +211,7 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!((found.data, found.damaged, found.checksums_left), (3, 0, 3));
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
-    // RFC 9653: if the peer accepts packets without a checksum, nothing is left to the network card.
+    // RFC 9653: the peer accepts packets without a checksum, so a zero checksum is not left to the network card.
     let mut tape = Tape::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound: 1, inbound: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
@@ -221,7 +224,7 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
     });
     packet_of(&mut tape, 100_000, (A, B), sctp(true, TAG_B, |b| data(100, 0).emit(b)), Sum::Zero);
     assert_eq!((up(&tape).data, up(&tape).checksums_left), (1, 0));
-    // RFC 2960 §6.8: Adler-32.
+    // RFC 2960 §6.8: an Adler-32 checksum is also right.
     let mut tape = Tape::ethernet();
     let mut bytes = sctp(true, TAG_B, |b| data(100, 0).emit(b));
     bytes[8..12].fill(0);
@@ -236,8 +239,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
 
 const A3: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
-/// The beginning was not captured, and there are several pairs of addresses. Finds out that both directions belong to
-/// one association.
+/// The beginning of the association was not captured, and its directions use different addresses. The decoder finds out
+/// that both directions belong to one association.
 #[test]
 fn directions_over_different_addresses_are_one_association() {
     type Step = (Ipv4Addr, Ipv4Addr, fn(&mut Vec<u8>));
@@ -256,7 +259,7 @@ fn directions_over_different_addresses_are_one_association() {
         ("acknowledgements", vec![(B, A, from_b), (A2, B2, from_a), (B, A, ack_a), (A2, B2, ack_b)], 2),
         ("an acknowledgement before its data", vec![(B, A, ack_a), (A2, B2, from_a)], 2),
         ("one address", vec![(A, B2, from_a), (B, A, from_b)], 2),
-        // Without evidence, each direction stays an association.
+        // Without evidence, each direction remains an association of its own.
         ("nothing", vec![(A2, B2, from_a), (B, A, from_b)], 0),
         ("data of others", vec![(A, B2, from_a), (B, A, |b| sack(900_000, &[], &[]).emit(b))], 0),
     ];
@@ -286,7 +289,7 @@ fn directions_over_different_addresses_are_one_association() {
     }
 }
 
-/// Both ports of S1AP are 36412, for every base station.
+/// Both ports of S1AP associations are 36412, for every base station, so the ports do not distinguish associations.
 #[test]
 fn two_associations_between_equal_ports_stay_two() {
     let mut tape = Tape::ethernet();
@@ -298,7 +301,8 @@ fn two_associations_between_equal_ports_stay_two() {
         let packet = tape.ip(132, from, to, &bytes);
         tape.frame(millis * 1_000, &packet);
     };
-    // One server and two clients. The second client uses a different address for each direction.
+    // A server at address A has associations with two clients. The second client uses different addresses for sending
+    // and for receiving.
     put(0, A, B, 1, &|b| data(10, 0).emit(b));
     put(1, A, B2, 2, &|b| data(500_000, 0).emit(b));
     put(2, A3, A, 3, &|b| sack(500_000, &[], &[]).emit(b));
@@ -315,7 +319,8 @@ fn two_associations_between_equal_ports_stay_two() {
     assert_eq!((other.directions[0].rtt.samples, other.directions[1].rtt.samples), (1, 1));
 }
 
-/// Link types 113 and 276 of Linux: the same packet arrives at one interface and leaves by another.
+/// With Linux's link types, a router captures each packet twice: when it arrives at one interface, and when it leaves
+/// by another one.
 #[test]
 fn packets_that_were_captured_twice_count_once() {
     let cooked = |direction: u8| [&[0, direction][..], &[0; 12], &[8, 0]].concat();
@@ -330,7 +335,7 @@ fn packets_that_were_captured_twice_count_once() {
                 let mut one = Tape::new(link_type, &[]);
                 one.identification = if identified { micros as u16 } else { u16::MAX };
                 write(&mut one);
-                // After the header of the file and that of the packet.
+                // Skips the file header (24 bytes) and the packet header (16 bytes).
                 let packet = &one.bytes[24 + 16..];
                 single.link.clone_from(&first);
                 single.frame(micros, packet);
@@ -351,7 +356,7 @@ fn packets_that_were_captured_twice_count_once() {
                 let sent = header(101 + ports + n * 100, 901, Flags::ACK);
                 put(base + 300_000 + n * 50_000, &|t| segment(t, 0, A, (sent, &[7; 100]), Sum::Right));
             }
-            // Three identical acknowledgements in quick succession: duplicates that the host sent (RFC 5681 §2).
+            // A host sent three identical acknowledgements in quick succession. They are not copies (RFC 5681 §2).
             for n in 0..3 {
                 let ack = header(901, 201 + ports, Flags::ACK);
                 put(base + 700_000 + n * 100, &|t| segment(t, 0, B, (ack, b""), Sum::Right));
@@ -386,7 +391,7 @@ fn packets_that_were_captured_twice_count_once() {
 fn a_gap_that_is_filled_after_one_report_is_reordering() {
     let fill = |reports: u16, at: u32, round_trip: u32| {
         let mut tape = Tape::ethernet();
-        // Without the beginning there is no round-trip time.
+        // The round-trip time is known only if the handshake was captured.
         if round_trip > 0 {
             open(&mut tape);
         }
@@ -408,7 +413,7 @@ fn a_gap_that_is_filled_after_one_report_is_reordering() {
         let found = up(&tape);
         (found.reordered, found.retransmitted.fast, found.retransmitted.timeout)
     };
-    // The gap opens at 101 ms; the round trip is 50 ms.
+    // The gap opens at 101 ms, and the round-trip time is 50 ms.
     for at in [108, 130, 143] {
         assert_eq!((fill(1, at, 50), fill(2, at, 50)), ((1, 0, 0), (1, 0, 0)), "{at}");
     }

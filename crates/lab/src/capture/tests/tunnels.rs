@@ -1,9 +1,9 @@
-//! Conversations in tunnels, and on links without IP.
+//! Tests with conversations in tunnels, and on links without IP.
 
 use super::*;
 
-/// Returns a packet inside a UDP datagram to this port: the addresses of the tunnel's ends, the tunnel's header, and
-/// the packet.
+/// Returns an IP packet that carries a UDP datagram to `port`. The payload of the datagram is the tunnel's `header` and
+/// the inner `packet`.
 fn in_udp(tape: &mut Tape, port: u16, header: &[u8], packet: &[u8]) -> Vec<u8> {
     let (from, to) = (Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2));
     let mut bytes = [&[0; 8], header, packet].concat();
@@ -11,7 +11,7 @@ fn in_udp(tape: &mut Tape, port: u16, header: &[u8], packet: &[u8]) -> Vec<u8> {
     tape.ip(17, from, to, &bytes)
 }
 
-/// Returns two packets of an association without its beginning: data, and its acknowledgement.
+/// Returns two packets of an association whose beginning is missing: data, and its acknowledgement.
 fn exchange(tape: &mut Tape) -> [Vec<u8>; 2] {
     let data = sctp(true, TAG_B, |b| data(9, 0).emit(b));
     let sack = sctp(false, TAG_A, |b| sack(9, &[], &[]).emit(b));
@@ -82,7 +82,8 @@ fn pieces_of_a_tunnel_and_of_what_it_carries_are_put_together() {
 #[test]
 fn ports_that_are_named_for_sctp_are_no_tunnel() {
     let mut tape = Tape::ethernet();
-    // The source port of SCTP, 0x3000 + 255, looks like GTP-U, and the tag looks like IPv4.
+    // The SCTP packet looks like GTP-U with an IPv4 packet: its source port, 0x3000 + 255, is the same as a GTP-U
+    // header with message type 255, and its tag looks like IPv4.
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, 0x30ff, 80, 7);
     data(9, 0).emit(&mut bytes);
@@ -98,7 +99,7 @@ fn ports_that_are_named_for_sctp_are_no_tunnel() {
     assert_eq!(tape.decoded().left_out["tunnelled frames without IP"], 1);
 }
 
-/// Link type 248: packets begin with the common header of SCTP.
+/// Packets of link type 248 begin with the common header of SCTP.
 #[test]
 fn sctp_without_ip_has_no_addresses() {
     let mut tape = Tape::new(248, &[]);
@@ -124,7 +125,8 @@ fn packets_that_a_capture_cut_before_they_had_a_length_are_whole() {
     let mut bytes = Vec::new();
     Header { source_port: 40_000, target_port: 80, ..ack }.emit(&mut bytes);
     let mut packet = tape.ip(6, A, B, &bytes);
-    // RFC 791 §3.1: a total length of 0, on a segment that the card cuts. The capture keeps only its headers.
+    // RFC 791 §3.1: the total length is 0, because the network card sets it when it splits the segment. The capture
+    // keeps only the headers of the segment.
     packet[2..4].fill(0);
     tape.frame(0, &packet);
     let whole = 14 + 40 + 30_000_u32;

@@ -1,4 +1,4 @@
-//! Background traffic: `tcp:flows=2`, with the keys of the transport's engine.
+//! Parses background traffic, for example `tcp:flows=2`. The other accepted keys are those of the transport's engine.
 
 use super::parse::pairs;
 use crate::plan::error::{PlanError, unknown};
@@ -6,7 +6,7 @@ use crate::transports::{Transport, Transports};
 use anabranch_transport::Settings;
 use std::sync::Arc;
 
-/// Background traffic.
+/// The background traffic of a run.
 #[derive(Clone, Debug)]
 pub struct Cross {
     /// The number of endless downloads that run at the same time.
@@ -18,10 +18,10 @@ pub struct Cross {
 }
 
 impl Cross {
-    /// Reads the background traffic.
+    /// Parses the background traffic from `text`.
     ///
     /// # Errors
-    /// [`PlanError`] with the accepted forms.
+    /// [`PlanError`] with an example of the accepted form.
     pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
         let possible = |other: &&Arc<Transport>| other.capabilities().background && !other.is_kernels();
         let example = transports.iter().find(possible).map_or("", |other| other.name());

@@ -1,4 +1,4 @@
-//! The keys of a contestant other than the knobs of its engine, and the listings of both.
+//! The keys of a contestant, except for the knobs of its engine. Also the texts that list all keys and knobs.
 
 use crate::transports::Transports;
 use anabranch_transport::capabilities::Streams;
@@ -7,15 +7,15 @@ use anabranch_transport::{Capabilities, Protocol};
 /// A key of a contestant that is not a knob of its engine.
 #[derive(Clone, Copy, Debug)]
 pub struct ContestantKey {
-    /// The key.
+    /// The name of the key.
     pub name: &'static str,
-    /// Whether a transport with these capabilities has the key.
+    /// Returns whether a transport with these capabilities accepts the key.
     of: fn(&Capabilities) -> bool,
-    /// The meaning, the accepted forms and the default.
+    /// One line of help with the meaning, the accepted forms and the default.
     pub help: &'static str,
 }
 
-/// The keys of contestants other than the engines' knobs.
+/// The keys of contestants that are not knobs of an engine.
 pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key("connections", ALL, "connections or associations to the server, from 1; default 1"),
     key("per-object", ALL, "a new connection for each object: yes or no; default no"),
@@ -124,27 +124,27 @@ const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static s
     ContestantKey { name, of, help }
 }
 
-/// For keys of every transport.
+/// Selects the keys that every transport accepts.
 const ALL: fn(&Capabilities) -> bool = |_| true;
 
-/// For keys of transports whose connections carry one stream.
+/// Selects the keys of transports whose connections carry a single stream.
 const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
-/// For keys of transports that open a new stream for each exchange.
+/// Selects the keys of transports that open a new stream for each request and response.
 const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
 
-/// For keys of transports with TLS above them or inside.
+/// Selects the keys of transports that run TLS on top of their byte stream or have TLS built in.
 const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
 impl ContestantKey {
-    /// Returns whether a transport has this key.
+    /// Returns whether `transport` accepts this key.
     #[must_use]
     pub fn is_of(&self, transport: &dyn Protocol) -> bool {
         (self.of)(&transport.capabilities())
     }
 }
 
-/// Lists the transports with all their keys, defaults and meanings.
+/// Returns a text that lists all transports with their keys, defaults and meanings.
 #[must_use]
 pub fn listing(transports: &Transports) -> String {
     let mut out = String::new();
@@ -164,7 +164,7 @@ pub fn listing(transports: &Transports) -> String {
     out
 }
 
-/// Lists every profile of our engines with all values and their sources.
+/// Returns a text that lists every profile of our own engines, with all values and the sources of the values.
 #[must_use]
 pub fn profile_listing(transports: &Transports) -> String {
     let mut out = String::new();

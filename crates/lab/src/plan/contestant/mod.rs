@@ -1,4 +1,4 @@
-//! Contestants, and what follows from their keys.
+//! The contestants of a race, and the properties that follow from their keys.
 
 mod cross;
 mod keys;
@@ -21,7 +21,7 @@ use anabranch_transport::capabilities::Feature;
 use anabranch_transport::{Delivery, Settings};
 use std::sync::Arc;
 
-/// A congestion control that our engine does not implement. A real kernel may have it, which is found out when it is
+/// A congestion control that our engine does not implement. A kernel may have it; this is found out when the kernel is
 /// asked to use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelCc {
@@ -31,17 +31,17 @@ pub struct KernelCc {
     pub refusal: String,
 }
 
-/// The TLS or DTLS ends of a contestant: client and server.
+/// The TLS or DTLS configurations of a contestant's client and server.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    /// The ends of TLS on its connections, if used.
+    /// The configurations of TLS on the contestant's connections, if it uses TLS.
     pub tls: Option<Pair>,
-    /// The ends of DTLS below its transport, if used.
+    /// The configurations of DTLS below the contestant's transport, if it uses DTLS.
     pub dtls: Option<anabranch_dtls::Pair>,
 }
 
 impl Pairs {
-    /// Returns the secrets of all sessions so far, for decoders.
+    /// Returns the secrets of all sessions so far, with which other programs can decrypt a capture.
     #[must_use]
     pub fn secrets(&self) -> String {
         let over = self.tls.as_ref().map(Pair::secrets);
@@ -49,48 +49,48 @@ impl Pairs {
     }
 }
 
-/// One contestant of a race.
+/// A contestant of a race: a transport with its settings.
 #[derive(Clone, Debug)]
 pub struct Contestant {
-    /// The contestant as it was typed.
+    /// The text that the user typed for the contestant.
     pub text: String,
-    /// The name in reports: the nickname, or the contestant as it was typed.
+    /// The name in reports: the nickname, or else the text that the user typed.
     pub label: String,
-    /// The transport.
+    /// The transport that the contestant uses.
     pub transport: Arc<Transport>,
-    /// How the client fetches, except what the workload decides (think times, timeout, …).
+    /// How the client requests objects. Think times, timeouts and the like are not here, because the workload has them.
     choices: Choices,
-    /// The number of paths to use, or `None` for all.
+    /// The number of paths that the contestant uses, or `None` for all paths.
     pub paths: Option<usize>,
-    /// Whether the client has no Mobile IP and opens new connections from each address that it gets.
+    /// Whether the client does without Mobile IP, and opens new connections from each new address that it gets.
     reconnects: bool,
     /// Whether packets are encapsulated in UDP.
     pub encapsulated: bool,
-    /// How its messages are delivered.
+    /// The order and reliability with which messages are delivered.
     pub delivery: Delivery,
-    /// The name of the profile.
+    /// The name of the engine's profile.
     pub profile: String,
-    /// The simulated CPU time of the hosts.
+    /// The CPU time that a host needs for its work, as simulated.
     pub cost: Cost,
-    /// HTTP/2 with its windows, if used.
+    /// HTTP/2 with the windows that its client grants, if the contestant uses it.
     pub http2: Option<Http2>,
-    /// Whether it uses HTTP/3.
+    /// Whether the contestant uses HTTP/3.
     pub http3: bool,
-    /// TLS on its connections, if any.
+    /// TLS on the contestant's connections, if used.
     pub security: Option<Security>,
-    /// DTLS below its transport, if any.
+    /// DTLS below the contestant's transport, if used.
     pub dtls: Option<Dtls>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
-    /// A congestion control that only a kernel may have, used instead of the engine's.
+    /// The congestion control that a kernel uses instead of the engine's, if our engine does not implement it.
     pub kernel_cc: Option<KernelCc>,
-    /// Where the contestant was given, as errors name it.
+    /// The flag or the field of the plan file where the contestant was given, for error messages.
     pub place: String,
 }
 
 impl Contestant {
-    /// Returns the same contestant with other settings. A key without a value is reset to its default. The result is
-    /// fully described by its text, so anyone can race it, and it has no nickname.
+    /// Returns a copy of this contestant with the settings in `changes`. A key without a value is reset to its default.
+    /// The text of the copy has all its settings, so that anyone can race it. The copy has no nickname.
     ///
     /// # Errors
     /// [`PlanError`] when the settings contradict each other.
@@ -118,8 +118,8 @@ impl Contestant {
         Self::parse(&text, &self.place, &alone)
     }
 
-    /// Returns whether both contestants behave the same in every run. `open_loop`: objects are requested at given
-    /// times.
+    /// Returns whether both contestants behave the same in every run. `open_loop` says that objects are requested at
+    /// given times.
     #[must_use]
     pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
         let own = |contestant: &Self| {
@@ -136,7 +136,7 @@ impl Contestant {
                 contestant.kernel_cc.clone(),
             )
         };
-        // Compares the values, whether they come from a profile or from keys.
+        // Compares the values of the knobs, no matter whether they come from a profile or from keys.
         let knobs = |contestant: &Self| -> Vec<String> {
             contestant.engine.knobs().into_iter().map(|knob| knob.value).collect()
         };
@@ -147,7 +147,8 @@ impl Contestant {
             && own(self) == own(other)
     }
 
-    /// Returns whether it tells its peers its new addresses, and can therefore follow its host to another network.
+    /// Returns whether the contestant tells its peer its new addresses. Its connections then survive when the client
+    /// moves to another network.
     #[must_use]
     pub fn moves(&self) -> bool {
         match self.transport.capabilities().moves {
@@ -159,14 +160,15 @@ impl Contestant {
         }
     }
 
-    /// Returns whether the client uses the addresses of its current network. It does if it [`moves`](Self::moves) or
-    /// opens new connections. Other contestants keep their address by Mobile IP.
+    /// Returns whether the client uses the addresses of its current network. It does if the contestant tells its peer
+    /// new addresses ([`moves`](Self::moves)) or opens new connections. Other contestants keep their address by Mobile
+    /// IP.
     #[must_use]
     pub fn changes_address(&self) -> bool {
         self.reconnects || self.moves()
     }
 
-    /// Returns those of its keys that assign requests to connections or streams, or set the cost of a request.
+    /// Returns the given keys that assign requests to connections or streams, or that set the cost of a request.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;
@@ -182,10 +184,10 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
-    /// Returns how the client fetches. `open_loop`: objects are requested at given times.
+    /// Returns how the client requests objects. `open_loop` says that objects are requested at given times.
     ///
     /// # Errors
-    /// [`PlanError`] when its keys contradict each other.
+    /// [`PlanError`] when keys of the contestant contradict each other.
     pub fn policy(&self, open_loop: bool) -> Result<Policy, PlanError> {
         let multistream = self.transport.capabilities().is_multistream();
         let policy = self.choices.policy(multistream, open_loop);
@@ -193,7 +195,8 @@ impl Contestant {
         match &self.http2 {
             None if self.http3 => Ok(Policy { version: Version::Http3, ..policy }),
             None => Ok(policy),
-            // With HTTP/2 each request has its own stream, so there is no pipelining, and one connection is enough.
+            // With HTTP/2, each request has a stream of its own. So there is no pipelining, and one connection is
+            // enough.
             Some(_) if self.choices.pipeline.is_some() => Err(PlanError::at(
                 &self.place,
                 "pipeline is of HTTP/1.1: with http=2 each request has a stream",
@@ -215,14 +218,15 @@ impl Contestant {
         }
     }
 
-    /// Returns whether its data is encrypted and its server authenticated: by TLS above or inside its transport, or by
-    /// DTLS below it.
+    /// Returns whether the contestant's data is encrypted and its server authenticated. This is the case with TLS on
+    /// top of the transport, TLS built into the transport, and DTLS below the transport.
     #[must_use]
     pub fn is_secured(&self) -> bool {
         self.security.is_some() || self.dtls.is_some()
     }
 
-    /// Returns the same contestant without TLS, or with plain UDP instead of DTLS. Returns `None` if it uses neither.
+    /// Returns a copy of this contestant without TLS, or with plain UDP instead of DTLS. Returns `None` if the
+    /// contestant uses neither TLS nor DTLS.
     #[must_use]
     pub fn in_the_clear(&self) -> Option<Self> {
         let change = |key: &str, value: Option<&str>| (key.to_owned(), value.map(str::to_owned));
@@ -239,19 +243,20 @@ impl Contestant {
         self.with(&changes).ok()
     }
 
-    /// Returns whether it is a multipath protocol of the kernel in the emulated world.
+    /// Returns whether the transport is a multipath protocol of the kernel, which runs only in the emulated network.
     #[must_use]
     pub fn is_kernels_multipath(&self) -> bool {
         self.transport.is_kernels_emulated() && self.transport.capabilities().paths
     }
 
-    /// Returns the number of connections that it may use. The default is one.
+    /// Returns the maximum number of connections that the contestant may use. The default is one.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.choices.connections.unwrap_or(1)
     }
 
-    /// Returns the number of objects that one of its connections carries at the same time: its streams.
+    /// Returns the number of objects that a connection of the contestant carries at the same time: its number of
+    /// streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         if let Some(http2) = &self.http2 {
@@ -260,10 +265,11 @@ impl Contestant {
         usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
     }
 
-    /// Makes both ends of its TLS or DTLS. `before` is the environment of everything before the run.
+    /// Creates the TLS or DTLS configurations of the contestant's client and server. `before` is the environment for
+    /// sessions that the client has with the server before the run.
     ///
     /// # Errors
-    /// One line that says why they cannot be made.
+    /// One line that says why the configurations cannot be created.
     pub fn pairs(&self, before: &Surroundings) -> Result<Pairs, String> {
         let ours = (&*self.transport, &*self.engine);
         Ok(Pairs {
@@ -272,19 +278,19 @@ impl Contestant {
         })
     }
 
-    /// Returns the protocol that both ends agree on (ALPN).
+    /// Returns the name of the application protocol that client and server agree on (ALPN).
     #[must_use]
     pub fn protocol(&self) -> &'static str {
         match (&self.http2, self.http3, self.transport.capabilities().secure) {
             (Some(_), ..) => "h2",
             (None, true, _) => "h3",
             (None, false, false) => "http/1.1",
-            // One exchange of HTTP/1.1 per stream, which has no registered ALPN name.
+            // Each stream carries one request and response of HTTP/1.1. No ALPN name is registered for that.
             (None, false, true) => "h1-quic",
         }
     }
 
-    /// Returns the smallest size of a frame header in bytes, for HTTP/2 and HTTP/3. Their heads are compressed.
+    /// Returns the minimum size of a frame header in bytes, if the contestant uses HTTP/2 or HTTP/3. Otherwise `None`.
     #[must_use]
     pub fn frame(&self) -> Option<u64> {
         self.http2.map(|_| http2::FRAME).or(self.http3.then_some(http3::FRAME))

@@ -1,7 +1,7 @@
 //! Parses contestants: `[NICK=]NAME[:key=value,…]`.
 //!
-//! This module parses the keys about how the client fetches. The other keys are knobs of the engine, which parses them
-//! by its own table.
+//! This module parses the keys that say how the client requests objects. The other keys are knobs of the engine, which
+//! has a table of its own to parse them.
 
 use super::keys::CONTESTANT_KEYS;
 use super::{Contestant, KernelCc};
@@ -22,10 +22,10 @@ use anabranch_transport::{Delivery, Protocol, Reliability};
 use std::sync::Arc;
 
 impl Contestant {
-    /// Parses a contestant. Its transport is one of `transports`.
+    /// Parses a contestant. Its transport must be one of `transports`.
     ///
     /// # Errors
-    /// [`PlanError`] naming the contestant, the key and the accepted forms.
+    /// [`PlanError`] that names the contestant, the key and the accepted forms.
     pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
         let place = format!("{place} {text}");
         let names = transports.names();
@@ -71,7 +71,7 @@ impl Contestant {
             Dtls::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         if contestant.dtls.is_some() {
             (contestant.paths, contestant.encapsulated) = (Some(1), true);
-            // RFC 9653 §3: DTLS detects every error that a checksum would detect.
+            // RFC 9653 §3: DTLS detects every error that the SCTP checksum would detect, so the checksum is turned off.
             if contestant.engine.knobs().iter().any(|knob| knob.key == UNSUMMED) {
                 let set = contestant.set((UNSUMMED, "yes"), &given, transports);
                 set.map_err(|what| PlanError::at(&place, what))?;
@@ -90,8 +90,8 @@ impl Contestant {
         Ok(contestant)
     }
 
-    /// Rejects a contestant if one key enables an extension and the extension's own knob disables it. One of the two
-    /// would have no effect.
+    /// Rejects a contestant if one of its keys enables an extension and another key, the knob of that extension,
+    /// disables it. One of the two keys would have no effect.
     fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
         let can = self.transport.capabilities();
         let grows = self.choices.when_full == Some(WhenFull::Grow);
@@ -119,7 +119,7 @@ impl Contestant {
         transports: &Transports,
     ) -> Result<(), String> {
         let can = self.transport.capabilities();
-        // Transports of different kinds may have different keys with the same name.
+        // A key may exist several times with the same name, for transports of different kinds.
         let has = |transport: &dyn Protocol| {
             CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
         };
@@ -200,7 +200,8 @@ impl Contestant {
                     }
                     return Err(what);
                 }
-                // The origin already names the contestant.
+                // The error of this function already names the contestant, so the transport is removed from the
+                // engine's message.
                 let prefix = format!("{}:", self.transport.name());
                 let set = self.engine.set(key, value);
                 let set =
@@ -216,9 +217,9 @@ impl Contestant {
         Ok(())
     }
 
-    /// Makes an engine with a stream scheduler order streams by the priorities that the server gives them.
+    /// Sets the scheduler of an engine so that it orders streams by the priorities that the server gives them.
     fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
-        // With a new stream for each exchange, the server's writes decide the order.
+        // If each request has a new stream, the order in which the server writes to its streams decides.
         if self.transport.capabilities().streams != Streams::Reusable {
             return Ok(());
         }
@@ -231,7 +232,7 @@ impl Contestant {
         }
     }
 
-    /// Enables the extension that a key of the contestant needs.
+    /// Enables the extension that one of the contestant's keys needs.
     fn turn_on(&mut self, feature: Feature) -> Result<(), String> {
         match feature {
             Feature::Extension { knob, .. } => self.engine.set(knob, "yes"),
@@ -240,14 +241,14 @@ impl Contestant {
         }
     }
 
-    /// Returns all keys of this contestant's transport.
+    /// Returns all keys that this contestant accepts.
     fn keys(&self) -> Vec<&'static str> {
         let own = CONTESTANT_KEYS.iter().filter(|key| key.is_of(&**self.transport));
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
 }
 
-/// Rejects a nickname that could be mistaken for a transport or break a line of output.
+/// Rejects a nickname that is the name of a transport, or that would spoil the lines of a table.
 fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
     let plain = |letter: char| letter.is_alphanumeric() || "-_.+ ".contains(letter);
     let fits = (1..=MAX_NICK).contains(&nick.chars().count());
@@ -263,13 +264,13 @@ fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The largest number of characters in a nickname: the width that tables reserve.
+/// The maximum number of characters in a nickname: the width of the column in tables.
 const MAX_NICK: usize = 22;
 
-/// The SCTP knob that turns the checksum off.
+/// The SCTP knob that turns the checksum of packets off.
 const UNSUMMED: &str = "zero_checksum";
 
-/// Parses a processing cost.
+/// Parses the CPU time that a host needs for a piece of work.
 fn span(key: &str, value: &str) -> Result<Duration, String> {
     match parse_span(value) {
         Ok(span) if span <= MAX_COST => Ok(span),
@@ -278,10 +279,10 @@ fn span(key: &str, value: &str) -> Result<Duration, String> {
     }
 }
 
-/// The largest cost. With more, a run would make no progress.
+/// The maximum CPU time for a piece of work. With more, a run would make hardly any progress.
 const MAX_COST: Duration = Duration::from_secs(1);
 
-/// Splits `key=value,key=value` into pairs.
+/// Splits `key=value,key=value` into pairs of key and value.
 pub(super) fn pairs<'a>(
     rest: Option<&'a str>,
     place: &str,
@@ -307,5 +308,5 @@ pub(super) fn pairs<'a>(
     Ok(pairs)
 }
 
-/// The largest number of connections, and of objects on a connection.
+/// The maximum number of connections, and of objects on a connection.
 const MAX: usize = 100_000;

@@ -9,7 +9,7 @@ use anabranch_transport::capabilities::Streams;
 use std::collections::BTreeMap;
 
 impl Contestant {
-    /// Returns all settings of a run, as text.
+    /// Returns all settings of a run by key, as text.
     #[must_use]
     pub fn settings(&self, policy: &Policy) -> BTreeMap<String, String> {
         let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();

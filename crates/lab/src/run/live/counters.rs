@@ -1,30 +1,31 @@
-//! The kernel's counters of TCP and SCTP, in the network namespace of the calling thread.
+//! Reads the kernel's counters of TCP and SCTP in the network namespace of the calling thread.
 //!
-//! Each run has its own namespace, so the counters are those of the run.
+//! Each run has a namespace of its own, so the counters count the events of that run only.
 
 use std::fs;
 
-/// The counters of one host.
+/// The counters of one host's kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Retransmitted segments.
+    /// The number of retransmitted segments or chunks.
     pub retransmitted: u64,
-    /// Expired retransmission timers.
+    /// The number of times that a retransmission timer expired.
     pub timeouts: u64,
-    /// Segments sent by fast retransmit.
+    /// The number of segments or chunks sent by fast retransmit.
     pub fast: u64,
-    /// Timeouts that turned out to be spurious.
+    /// The number of timeouts that turned out to be spurious.
     pub spurious: u64,
-    /// Multipath TCP connections that fell back to plain TCP, or `None` if the kernel does not count them.
+    /// The number of Multipath TCP connections that fell back to plain TCP, or `None` if the kernel does not count
+    /// them.
     pub fallbacks: Option<u64>,
 }
 
 impl Counters {
-    /// Reads the current values.
+    /// Reads the current values of the counters.
     pub fn read() -> Self {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
         let more = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
-        // The SCTP counters exist only if the kernel has SCTP. A run uses either TCP or SCTP.
+        // The file exists only if the kernel has SCTP. A run uses either TCP or SCTP, so the counters can be added up.
         let sctp = fs::read_to_string("/proc/thread-self/net/sctp/snmp").unwrap_or_default();
         let late = ["SctpT1InitExpireds", "SctpT1CookieExpireds", "SctpT3RtxExpireds"];
         let retransmitted = ["SctpT3Retransmits", "SctpFastRetransmits"];
@@ -41,26 +42,27 @@ impl Counters {
     }
 }
 
-/// Returns whether the namespace of the calling thread has an open kernel connection. TIME-WAIT does not count as open.
+/// Returns whether the kernel has an open TCP or SCTP connection in the namespace of the calling thread. Connections in
+/// TIME-WAIT do not count as open.
 pub fn any_connection() -> bool {
     let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     ["tcp", "tcp6"].iter().any(|name| is_alive(&table(name))) || table("sctp/assocs").lines().count() > 1
 }
 
-/// Returns whether a table of the kernel's TCP sockets has an open connection.
+/// Returns whether a table of the kernel's TCP sockets (`/proc/net/tcp`) has an open connection.
 fn is_alive(table: &str) -> bool {
     let states = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
     let over = [TIME_WAIT, CLOSE, LISTEN];
     states.filter(|state| !over.contains(state)).count() > 0
 }
 
-/// Linux, include/net/tcp_states.h: the states in which no packet is expected.
+/// Linux, include/net/tcp_states.h: the states in which a connection sends and receives no packets.
 const TIME_WAIT: &str = "06";
 const CLOSE: &str = "07";
 const LISTEN: &str = "0A";
 
-/// The counters of fallbacks from Multipath TCP to plain TCP (RFC 8684 §3.7). Each is counted by the end that detects
-/// it, and newer kernels have more of them.
+/// The kernel counters of fallbacks from Multipath TCP to plain TCP (RFC 8684 §3.7). The host that detects a fallback
+/// counts it. Newer kernels have more of these counters.
 const FALLBACKS: [&str; 12] = [
     "MPCapableFallbackACK",
     "MPCapableFallbackSYNACK",
@@ -76,14 +78,14 @@ const FALLBACKS: [&str; 12] = [
     "InfiniteMapRx",
 ];
 
-/// Returns the number that follows `name` on a line of its own.
+/// Returns the number that follows `name` on a line of `text`, or 0 if there is none.
 fn line(text: &str, name: &str) -> u64 {
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     found.unwrap_or(0)
 }
 
-/// Returns a number from a table that has a line of names before a line of numbers. Both lines begin with the table's
-/// name.
+/// Returns the number `name` from a table with a line of names and a line of numbers. Both lines begin with the name of
+/// the table. Returns 0 if the number is missing.
 fn field(text: &str, table: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(table));
     let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };

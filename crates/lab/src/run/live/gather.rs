@@ -1,4 +1,4 @@
-//! Turns what was recorded during an emulated run into its result.
+//! Turns the records of an emulated run into the results of its contestants.
 
 use super::counters::Counters;
 use super::hosts::{Ended, Seen, Served};
@@ -20,10 +20,11 @@ use anabranch_http::observe::ObjectRecord;
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 
-/// Returns the result of a contestant's run. `place` has its addresses and the number of the lane with its packets.
+/// Returns the result of a contestant. `place` has the contestant's addresses, and the index of its packets on the
+/// links.
 ///
 /// # Errors
-/// One line when the contestant contradicts the workload. Plans are checked for this before any run.
+/// One line when the contestant contradicts the workload. Plans are checked for this error before any run.
 pub fn run(
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
     place: Place,
@@ -35,7 +36,7 @@ pub fn run(
     let Ended { fetched, record, seen } = ended;
     let Served { record: server_record, seen: served } = served;
     let (named, items) = harvest::objects_of(point, contestant)?;
-    // The clock of an operating system's world starts before the run.
+    // The clock of the hosts starts before the run, so the start of the fetch is subtracted.
     let begun = fetched.started.as_nanos();
     let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
     let objects: Vec<Object> = named
@@ -43,7 +44,8 @@ pub fn run(
         .enumerate()
         .map(|(index, named)| {
             let object = harvest::object(named, record.objects.get(index), None);
-            // For messages, only the server knows when they were issued and on which connection and stream.
+            // If the workload consists of messages, only the server knows when each was sent, and on which connection
+            // and stream.
             match server_record.objects.get(index) {
                 Some(there) => completed(object, there, |at| seen.on_host(served.on_network(at))),
                 None => object,
@@ -63,8 +65,8 @@ pub fn run(
         application: traffic::application(&record.objects, fetched.started),
     };
     let kernels = contestant.transport.is_kernels_emulated();
-    // If both ends are one host, its kernel counts for both. The server is read last, and all counts are attributed to
-    // it.
+    // If both ends are the same host, its kernel counts for both. The server's counters are read last, so all counts
+    // are attributed to the server.
     let kernel = |host: &Seen| {
         let counted_there = point.one_host && std::ptr::eq(host, seen);
         if counted_there { Counters::default() } else { host.kernel }
@@ -82,7 +84,7 @@ pub fn run(
     let dropped = rules.unwrap_or_default();
     let sum = |way: usize, of: fn(&Passed) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
     let packets = |way: usize, host: &Seen, rules: Rules| Packets {
-        // Packets dropped on the sending host have not entered the link.
+        // iptables drops these packets on the sending host, so they never entered the link.
         sent: sum(way, |passed| passed.entered.packets)
             + if point.loss_by == LossBy::IptablesOut { rules.dropped } else { 0 },
         lost: sum(way, |passed| passed.lost) + rules.dropped,
@@ -97,7 +99,7 @@ pub fn run(
     let path_events = path_events(point, place, seen, served);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = next_data(point, ended, &lanes, rules.is_some());
-    // The series start with the fetch, but the failure is on the network's clock.
+    // The series begin with the fetch, but the time of the failure is on the network's clock.
     let started_ns = seen.on_network(fetched.started).as_nanos();
     let restored = |(_, at): (u64, u64)| {
         failover::restored(&series.application, at.checked_sub(started_ns)?, failover_ns, page_ns)
@@ -149,8 +151,8 @@ pub fn run(
     })
 }
 
-/// Completes an object of the client with the server's record of it. `here` converts the server's times to the client's
-/// clock.
+/// Completes the client's record of an object with the server's record. `here` converts the server's times to the
+/// client's clock.
 fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Instant) -> Object {
     let exchange = there.assigned.as_ref().map(|assigned| assigned.exchange);
     Object {
@@ -161,9 +163,9 @@ fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Ins
     }
 }
 
-/// Returns the time from the first path failure to the arrival of the first data that the server sent after it. The
-/// data must arrive before the client finishes. The link does not know about packets that a rule drops behind it, so
-/// with rules there is no result.
+/// Returns the time from the first path failure to the arrival of the first data that the server sent after the
+/// failure. Data that arrives after the client has finished does not count. Returns `None` if iptables rules drop
+/// packets behind the link, because the link does not know which packets were dropped.
 fn next_data(point: &PointPlan, ended: &Ended, lanes: &[&LaneOutcome], ruled: bool) -> Option<u64> {
     let failed = first_failure(point).filter(|_| !ruled)?;
     let end = ended.seen.on_network(ended.fetched.finished);
@@ -171,12 +173,13 @@ fn next_data(point: &PointPlan, ended: &Ended, lanes: &[&LaneOutcome], ruled: bo
     (came <= end).then(|| nanos(came - failed))
 }
 
-/// Returns when the first path fails, if one does.
+/// Returns the time of the first path failure, if a path fails.
 pub fn first_failure(point: &PointPlan) -> Option<Instant> {
     point.network.first_failure().map(|(_, at)| Instant::ZERO + at)
 }
 
-/// Returns how many connections fell back from multipath. Either end may be the one that detects a fallback.
+/// Returns how many connections fell back from Multipath TCP. Either host may detect a fallback, so the higher count is
+/// used.
 fn multipath(connections: u64, ends: [&Seen; 2]) -> Multipath {
     let most = ends.iter().filter_map(|host| host.kernel.fallbacks).max();
     Multipath { connections, fallbacks: most.map(|count| count.min(connections)) }
@@ -190,7 +193,7 @@ fn path_series(lane: &LaneOutcome) -> Directions<PathSeries> {
     Directions { up: series(up), down: series(down) }
 }
 
-/// Returns the state changes of paths at both hosts, on the network's clock.
+/// Returns the state changes of paths that both hosts noticed. The times are on the network's clock.
 fn path_events(point: &PointPlan, place: Place, client: &Seen, server: &Seen) -> Vec<PathEvent> {
     let links = point.network.paths.len();
     let events_of = |host: &Seen, by: Side, peers: Vec<IpAddr>| -> Vec<PathEvent> {

@@ -1,5 +1,5 @@
-//! The two hosts of a contestant in an emulated run. Each has a thread and a network namespace of its own, and runs a
-//! world of the operating system.
+//! The two hosts of a contestant in an emulated run. Each host has a thread and a network namespace of its own. It uses
+//! the operating system's clock and sockets.
 
 use super::counters::{self, Counters};
 use crate::plan::contestant::Pairs;
@@ -26,69 +26,70 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-/// What the hosts of a run do.
+/// The work of the hosts in a run, with all parameters.
 #[derive(Clone)]
 pub struct Task {
     point: PointPlan,
     contestant: Contestant,
-    /// The seed of its worlds. Two contestants that share a network draw different numbers.
+    /// The seed for the hosts' random numbers. Two contestants that share a network get different numbers.
     seed: u64,
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
-    /// Both ends of its TLS or DTLS.
+    /// The configurations of the contestant's TLS or DTLS, for client and server.
     pairs: Pairs,
-    /// The mark of its packets, if they must be distinguished from others of the same protocol.
+    /// The firewall mark of the contestant's packets, if they must be distinguished from the kernel's packets of the
+    /// same protocol.
     mark: Option<u32>,
 }
 
-/// What a host recorded.
+/// The records of a host at the end of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The trace of the host's engine, on the clock of the host's world.
+    /// The trace of the host's engine. Its times are on the host's clock.
     pub trace: Vec<TraceRecord>,
     /// The totals of the engine.
     pub totals: Totals,
-    /// The counters of the kernel's protocols.
+    /// The counters of the kernel's TCP and SCTP.
     pub kernel: Counters,
-    /// The same moment on the clock of the host's world and on the network's clock.
+    /// The same moment on the host's clock and on the network's clock, for conversions between the two.
     pub moment: (Instant, Instant),
 }
 
 /// The outcome of the server.
 #[derive(Debug)]
 pub struct Served {
-    /// The server's milestones.
+    /// The times at which the server established connections, and received and answered requests.
     pub record: Record,
-    /// What the server's host recorded.
+    /// The records of the server's host.
     pub seen: Seen,
 }
 
 /// The outcome of the client.
 #[derive(Debug)]
 pub struct Ended {
-    /// The result of the fetch.
+    /// The outcome of the fetch.
     pub fetched: Fetched,
-    /// The client's milestones.
+    /// The times at which the client established connections, sent requests, and received objects.
     pub record: Record,
-    /// What the client's host recorded.
+    /// The records of the client's host.
     pub seen: Seen,
 }
 
-/// A running host in a thread of its own.
+/// A host that is running in a thread of its own.
 pub struct Working<T> {
     name: &'static str,
     cue: Arc<OnceLock<Clock>>,
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// The signal that a host waits for: the client to begin, the server to end.
+/// The signal for which a host waits. It makes the client begin and the server end.
 struct Cue {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
 }
 
 impl Task {
-    /// Makes the task of a run.
+    /// Creates the work of a run.
     ///
     /// # Errors
     /// One line when the contestant contradicts the workload.
@@ -102,7 +103,7 @@ impl Task {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
-        // Never the virtual world's: the secrets come from the operating system.
+        // In an emulated run, secrets come from the operating system. They must not come from a simulation.
         let pairs = contestant.pairs(&Surroundings::Real)?;
         let (point, contestant) = (point.clone(), contestant.clone());
         let task = Self { point, contestant, seed, client, server, pairs, mark };
@@ -110,7 +111,7 @@ impl Task {
         Ok(task)
     }
 
-    /// Returns the secrets of its sessions so far, for decoders.
+    /// Returns the secrets of all sessions so far, with which other programs can decrypt a capture.
     pub fn secrets(&self) -> String {
         self.pairs.secrets()
     }
@@ -128,7 +129,7 @@ impl Task {
         contest::job(&self.contestant, &self.point.workload)
     }
 
-    /// Moves the thread into a namespace permanently and runs a world there.
+    /// Moves the thread into the namespace permanently, and runs `program` there.
     fn world<T>(
         &self,
         namespace: &Namespace,
@@ -138,7 +139,8 @@ impl Task {
     ) -> Result<T, String> {
         let wrong = |error: std::io::Error| error.to_string();
         namespace.enter(true).map_err(wrong)?;
-        // Engines in user space compete for CPU time with other programs. The kernel's TCP does not wait for them.
+        // Engines in user space compete for CPU time with other programs, so this thread gets priority. The kernel's
+        // TCP does not need that.
         be_prompt();
         let seed = Some(self.seed.wrapping_add(side));
         let options = os::Options { addresses: addresses.to_vec(), seed, sleep_at_once: true };
@@ -161,7 +163,7 @@ impl Task {
         Ok(host)
     }
 
-    /// Waits until the host has no open connections, for at most `span`.
+    /// Waits until the host has no open connections, but not longer than `span`.
     async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
         if !self.contestant.transport.is_kernels_emulated() {
             let _ = world.timeout(span, host.idle()).await;
@@ -174,13 +176,13 @@ impl Task {
     }
 }
 
-/// Returns the options that a contestant sets in the kernel, if the kernel runs its transport.
+/// Returns the socket options for the contestant, if the kernel runs its transport. Otherwise `None`.
 pub fn kernel_options(contestant: &Contestant) -> Option<KernelOptions> {
     let congestion = contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.as_str());
     contestant.transport.in_emulation()?.kernel(&*contestant.engine, congestion)
 }
 
-/// Returns whether its packets have this IP protocol number.
+/// Returns whether the contestant's packets have this IP protocol number.
 pub fn speaks(contestant: &Contestant, protocol: u8) -> bool {
     let carriers = contestant.transport.capabilities().carriers;
     carriers.ip == Some(protocol) && carriers.choose(contestant.encapsulated, false) == Carrier::Ip
@@ -192,33 +194,35 @@ impl Seen {
         Self { trace: host.take_trace(), totals: host.totals(), kernel: Counters::read(), moment }
     }
 
-    /// Converts a time of the host's world to the network's clock.
+    /// Converts a time on the host's clock to the network's clock.
     #[must_use]
     pub fn on_network(&self, at: Instant) -> Instant {
         translated(at, self.moment.0, self.moment.1)
     }
 
-    /// Converts a time of the network's clock to that of the host's world.
+    /// Converts a time on the network's clock to the host's clock.
     #[must_use]
     pub fn on_host(&self, at: Instant) -> Instant {
         translated(at, self.moment.1, self.moment.0)
     }
 }
 
-/// Converts `at` from one clock to another. The first clock showed `here` when the other showed `there`.
+/// Converts the time `at` from one clock to another. At the same moment, the first clock showed `here` and the other
+/// `there`.
 fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
     if at >= here { there + (at - here) } else { there - (here - at) }
 }
 
 impl Cue {
-    /// Reports that the host is ready and waits for the signal, which is the network's clock.
+    /// Reports that the host is ready, and waits for the signal. The signal carries the network's clock, which is
+    /// returned.
     async fn wait(&self, world: &OsWorld) -> Result<Clock, String> {
         let _ = self.ready.send(Ok(()));
         loop {
             if let Some(clock) = self.given.get() {
                 return Ok(*clock);
             }
-            // The other end was dropped, so the signal will never come.
+            // The sender of the signal was dropped, so the signal will never arrive.
             if Arc::strong_count(&self.given) == 1 {
                 return Err("the run was given up".to_owned());
             }
@@ -228,7 +232,7 @@ impl Cue {
 }
 
 impl<T: Send + 'static> Working<T> {
-    /// Starts a host and waits until it is ready.
+    /// Starts a host in a thread, and waits until the host is ready.
     fn start(
         name: &'static str,
         work: impl FnOnce(&Cue) -> Result<T, String> + Send + 'static,
@@ -252,15 +256,15 @@ impl<T: Send + 'static> Working<T> {
         }
     }
 
-    /// Sends the signal: the client begins when the network's clock starts, and the server ends.
+    /// Sends the signal with the network's clock. A client begins when that clock starts, and a server ends.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }
 
-    /// Waits until the host has ended.
+    /// Waits until the host has ended, and returns its outcome.
     ///
     /// # Errors
-    /// The error with which the host ended early.
+    /// The error that ended the host early.
     pub fn join(self) -> Result<T, String> {
         match self.thread.join() {
             Ok(ended) => ended.map_err(|why| format!("the {}: {why}", self.name)),
@@ -269,11 +273,11 @@ impl<T: Send + 'static> Working<T> {
     }
 }
 
-/// Starts the server, which is listening when this function returns. After the signal it ends when its connections are
-/// closed, or a little later. Its records end at the signal.
+/// Starts the server. It is listening when this function returns. After the signal, the server ends when its
+/// connections are closed, or after a short wait. Its records end at the signal.
 ///
 /// # Errors
-/// The reason why it is not listening.
+/// One line that says why the server is not listening.
 pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
     Working::start("server", move |cue| {
@@ -284,18 +288,18 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, Stri
             contest::serve(world.clone(), listener, &job, recorder.clone());
             let network = cue.wait(&world).await?;
             let served = Served { record: recorder.take(), seen: Seen::of(&world, network, &host) };
-            // The last packets are still in flight to the server, and captures show how connections close.
+            // The last packets are still on their way to the server, and a capture also shows how connections close.
             task.closed(&world, &host, task.farewell()).await;
             Ok(served)
         })
     })
 }
 
-/// Starts the client. After the signal it waits for the start of the network's clock and runs to its end. Then it waits
-/// until its connections are closed.
+/// Starts the client. After the signal, the client waits for the start of the network's clock, and then fetches the
+/// workload. Finally it waits until its connections are closed.
 ///
 /// # Errors
-/// The reason why it cannot be started.
+/// One line that says why the client cannot be started.
 pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
     Working::start("client", move |cue| {
@@ -316,16 +320,16 @@ pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, Strin
     })
 }
 
-/// The interval at which a host checks for its signal and whether the kernel's connections are closed.
+/// The interval at which a host checks whether its signal has arrived, or whether the kernel's connections are closed.
 const LOOK: Duration = Duration::from_millis(20);
-/// The time that connections have to close.
+/// The maximum time that the client waits for the connections of our own engines to close.
 const CLOSING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// No thread is left behind when the sender of the signal is gone.
+    /// If the sender of the signal is dropped, the host's thread ends.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };
@@ -344,7 +348,8 @@ mod tests {
     #[test]
     fn instants_are_told_from_clock_to_clock() {
         let at = Instant::from_millis;
-        // The client's world starts after the network's clock, and the server's before it.
+        // The first case has a host clock that starts after the network's clock, as for a client. In the second case it
+        // starts before, as for a server.
         for (here, there) in [(5, 25), (90, 25)] {
             let seen = Seen { moment: (at(here), at(there)), ..Seen::default() };
             for host in [here, here + 7] {

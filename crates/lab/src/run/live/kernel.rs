@@ -1,23 +1,24 @@
-//! The name of the running kernel, and the settings of its TCP, MPTCP and SCTP in a new namespace.
+//! The name of the running kernel, and the settings of its TCP, MPTCP and SCTP in a new network namespace.
 //!
-//! A namespace starts with the kernel's own defaults, whatever the host has configured for itself. Settings are read
-//! where possible. The others are Linux's compile-time constants.
+//! A new namespace starts with the kernel's own defaults, no matter how the machine is configured. Settings are read
+//! from the kernel if it shows them. The others are compile-time constants of Linux.
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use anabranch_world::kernel::KernelProtocol;
 use std::fs;
 
-/// Returns the name of the kernel, as it reports it.
+/// Returns the name and release of the kernel.
 pub fn name() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim())
 }
 
-/// Returns the settings of a kernel protocol that a table lists, in the namespace of the calling thread.
+/// Returns the settings of a kernel protocol that the table of results shows. They apply to the namespace of the
+/// calling thread.
 pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
     match protocol {
-        // Each subflow of MPTCP is a connection of TCP.
+        // Each subflow of an MPTCP connection is a TCP connection, so the settings of TCP apply.
         KernelProtocol::Tcp | KernelProtocol::Mptcp => {
             tcp(read("ipv4/tcp_rto_min_us"), read("ipv4/tcp_delack_max_us"))
         }
@@ -25,12 +26,13 @@ pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
     }
 }
 
-/// Reads a number below `/proc/sys/net`.
+/// Reads a number from a file below `/proc/sys/net`.
 fn read(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?.trim().parse().ok()
 }
 
-/// Returns the settings of Linux TCP. The sysctls are in microseconds, and `None` if the kernel does not have them.
+/// Returns the settings of Linux TCP. The arguments are the values of sysctls in microseconds, or `None` if the kernel
+/// does not have the sysctl.
 fn tcp(rto_min: Option<u64>, delack_max: Option<u64>) -> Vec<(&'static str, String)> {
     let rto_min = rto_min.map_or(RTO_MIN, Duration::from_micros);
     let delack_max = delack_max.map_or(DELACK_MAX, Duration::from_micros);
@@ -38,24 +40,24 @@ fn tcp(rto_min: Option<u64>, delack_max: Option<u64>) -> Vec<(&'static str, Stri
     vec![("iw", INIT_CWND.to_string()), ("rto_min", format_span(rto_min)), ("delack", delack)]
 }
 
-/// Returns the settings of Linux SCTP. The sysctls are in milliseconds.
+/// Returns the settings of Linux SCTP. The arguments are the values of sysctls in milliseconds.
 fn sctp(rto_min: Option<u64>, sack_timeout: Option<u64>) -> Vec<(&'static str, String)> {
     let span = |key, ms: Option<u64>| ms.map(|ms| (key, format_span(Duration::from_millis(ms))));
-    // Linux, net/sctp/transport.c: min(4 pmtu, max(2 pmtu, 4380)); RFC 4960 §7.2.1.
+    // Linux, net/sctp/transport.c: the initial window is min(4 pmtu, max(2 pmtu, 4380)), as in RFC 4960 §7.2.1.
     let mut settings = vec![("iw", "rfc4960".to_owned())];
     settings.extend(span("rto_min", rto_min));
     settings.extend(span("delack", sack_timeout));
     settings
 }
 
-/// Linux, include/net/tcp.h: TCP_INIT_CWND in segments. Our routes do not set another value.
+/// Linux, include/net/tcp.h: TCP_INIT_CWND, in segments. The routes in the namespaces do not set another value.
 const INIT_CWND: u32 = 10;
-/// Linux, include/net/tcp.h: TCP_RTO_MIN, HZ / 5; a sysctl since 6.11.
+/// Linux, include/net/tcp.h: TCP_RTO_MIN, which is HZ / 5. It is a sysctl since Linux 6.11.
 const RTO_MIN: Duration = Duration::from_millis(200);
-/// Linux, include/net/tcp.h: TCP_DELACK_MIN, HZ / 25. An acknowledgement is delayed by at least this time; the delay
-/// follows the connection's rhythm.
+/// Linux, include/net/tcp.h: TCP_DELACK_MIN, which is HZ / 25. It is the minimum delay of a delayed acknowledgement.
+/// The actual delay depends on how often the connection receives data.
 const DELACK_MIN: Duration = Duration::from_millis(40);
-/// The longest delay of an acknowledgement: TCP_DELACK_MAX, HZ / 5.
+/// Linux: the maximum delay of a delayed acknowledgement, TCP_DELACK_MAX, which is HZ / 5.
 const DELACK_MAX: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

@@ -1,16 +1,15 @@
-//! The emulated world runs a plan in real time, with the packets of real kernels.
+//! Runs a plan in the emulated network: in real time, with real packets.
 //!
-//! Each contestant of a run has two network namespaces, for the client and the server. They are joined by the links of
-//! its network, which `emu` drives. A thread in each namespace runs a world of the operating system, with the same
-//! client, server and SCTP that race in virtual time. TCP is the kernel's, with the congestion control that the
-//! contestant names. Values that such a world cannot measure are null. These are the parts of a response time, which
-//! depend on every packet at both ends.
+//! Each contestant has two network namespaces, for its client and its server. The links of its network join them; the
+//! crate `emu` drives these links. A thread in each namespace runs the same client, server and SCTP that race in the
+//! simulation. TCP is the kernel's, with the congestion control that the contestant names. Values that cannot be
+//! measured in real time are null. These are the parts of a response time, which depend on every packet at both hosts.
 //!
-//! - [`one`]: one run, from its namespaces to its captures
+//! - [`one`]: carries out one run, from creating the namespaces to writing the captures
 //! - [`hosts`]: the hosts in the namespaces
 //! - [`counters`]: the kernel's TCP and SCTP counters
 //! - [`kernel`]: the name of the kernel and the settings of its protocols
-//! - [`gather`]: turns all of that into a `Run`
+//! - [`gather`]: turns the records of a run into a `Run`
 //! - [`notes`]: warnings to print next to the results
 
 mod counters;
@@ -34,10 +33,11 @@ use std::sync::Mutex;
 pub use anabranch_emu::netns::prepare;
 pub use notes::is_disturbing;
 
-/// Runs the plan in real time. With `keep`, it also returns the packets of both ends of every run.
+/// Runs the plan in real time. If `keep` is set, also returns the packets that both hosts of every run sent and
+/// received.
 ///
 /// # Errors
-/// [`RaceError`]. [`check`] finds the parts of a plan that cannot run here.
+/// [`RaceError`]. [`check`] finds the keys of a plan that an emulated network does not support.
 pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec<Kept>), RaceError> {
     check(plan)?;
     possible(plan).map_err(RaceError::Run)?;
@@ -45,7 +45,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     let run = |scenario: &Scenario<'_>, point: usize| {
         let mut runs = Vec::new();
         for (contestant, (run, captures)) in scenario.contestants.iter().zip(one::run(scenario, keep)?) {
-            // Compares addresses, because two contestants may have the same text.
+            // Compares the addresses in memory, because two contestants may have the same text.
             let number = plan.contestants.iter().position(|planned| std::ptr::eq(planned, *contestant));
             let own = captures.into_iter().map(|(host, pcapng)| Kept {
                 point,
@@ -67,7 +67,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     for point in &mut race.points {
         for (shown, contestant) in point.contestants.iter_mut().zip(&plan.contestants) {
             if let Some(options) = hosts::kernel_options(contestant) {
-                // The knobs of our engine do not apply to the kernel.
+                // The knobs of our engine do not apply to the kernel, so the result must not show them.
                 shown.settings.retain(|key, _| KERNEL_KEYS.contains(&key.as_str()));
                 shown.settings.insert("engine".to_owned(), "Linux".to_owned());
                 shown.settings.insert("profile".to_owned(), "kernel".to_owned());
@@ -82,10 +82,10 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     Ok((race, kept.into_inner().unwrap_or_default()))
 }
 
-/// Checks that the plan can run in the emulated world.
+/// Checks that the plan can run in the emulated network.
 ///
 /// # Errors
-/// [`PlanError`] with the key that cannot.
+/// [`PlanError`] that names the key that the emulated network does not support.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     let refuse =
         |place: &str, what: &str| Err(PlanError::at(place, format!("{what} is for the virtual world")));
@@ -108,7 +108,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if point.loss_by.is_iptables() {
             let ways = point.network.paths.iter().flat_map(|path| [&path.up.loss, &path.down.loss]);
             for loss in ways {
-                // Whether such a rule exists does not depend on the seed.
+                // The rule does not depend on the seed, so any seed will do for this check.
                 rules::mode(loss, 0, point.one_host).map_err(|why| {
                     PlanError::at("--loss-by", format!("iptables cannot do loss {loss}: {why}"))
                 })?;
@@ -135,10 +135,10 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Checks that this host has everything that the plan needs.
+/// Checks that this machine has everything that the plan needs.
 ///
 /// # Errors
-/// One line with what is missing.
+/// One line that says what is missing.
 pub fn possible(plan: &Plan) -> Result<(), String> {
     if plan.points.iter().any(|point| point.loss_by.is_iptables()) {
         rules::possible().map_err(|error| error.to_string())?;
@@ -157,7 +157,7 @@ fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
     let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
     let name = contestant.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
-        // A profile is a named set of such knobs.
+        // A profile is a named set of knobs of our engine, so the kernel cannot apply it either.
         let client = contestant::CONTESTANT_KEYS.iter().any(|own| own.name == key && key != "profile");
         if key != "cc" && !client {
             let what = match key {
@@ -171,7 +171,7 @@ fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The settings that apply to the kernel's TCP.
+/// The settings that apply to a contestant with the kernel's TCP.
 const KERNEL_KEYS: [&str; 17] = [
     "transport",
     "connections",

@@ -1,9 +1,9 @@
-//! Notes about an emulated race, one line each, among the warnings of the result.
+//! Notes about an emulated race. Each is one line among the warnings of the result.
 
 use crate::plan::Plan;
 use crate::results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
 
-/// Returns all notes.
+/// Returns all notes about a race.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for remark in
@@ -15,7 +15,7 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     }
     let points = race.points.len();
     for (number, point) in race.points.iter().enumerate() {
-        // The lines of different points differ by the levels of their factors.
+        // The factor levels distinguish the notes about different points.
         let factors: Vec<_> = point.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
         let place = if points > 1 { format!(" ({})", factors.join(", ")) } else { String::new() };
         for (contestant, planned) in point.contestants.iter().zip(&plan.contestants) {
@@ -43,7 +43,7 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Explains why a contestant did not finish.
+/// Explains why runs of a contestant did not finish, if there are any.
 fn failed(name: &str, contestant: &Contestant) -> Option<String> {
     let failed: Vec<_> = contestant.runs.iter().filter(|run| run.outcome != Outcome::Done).collect();
     let run = failed.first()?;
@@ -59,7 +59,8 @@ fn failed(name: &str, contestant: &Contestant) -> Option<String> {
     ))
 }
 
-/// Counts the runs in which this machine was too busy to measure. `late`: the delay of the latest packet of each run.
+/// Reports in how many runs this machine was too busy to measure well. `late` has the delay of the latest packet of
+/// each run.
 fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     let count = late.iter().filter(|&&late| is_disturbing(late)).count();
     let latest = *late.iter().max()?;
@@ -74,17 +75,17 @@ fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     })
 }
 
-/// Returns whether a packet that left an emulated link this late may have changed the behaviour of the ends.
+/// Returns whether a packet that leaves an emulated link late by `late_ns` may change the behaviour of the hosts.
 #[must_use]
 pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE
 }
 
-/// The harmless delay in nanoseconds. With acknowledgements further apart, Linux's HyStart sees no train of them
-/// (hystart_ack_delta_us), and slow start continues until the queue overflows.
+/// The maximum harmless delay in nanoseconds. With longer gaps between acknowledgements, Linux's HyStart does not
+/// detect trains of them (hystart_ack_delta_us). Slow start then continues until the queue overflows.
 const LATE: u64 = 2_000_000;
 
-/// Reports whether Multipath TCP connections stayed multipath.
+/// Reports how many Multipath TCP connections fell back to plain TCP.
 fn multipath(name: &str, runs: &[Multipath]) -> Option<String> {
     let connections: u64 = runs.iter().map(|run| run.connections).sum();
     let Some(fallbacks) = runs.iter().map(|run| run.fallbacks).sum::<Option<u64>>() else {
@@ -101,7 +102,7 @@ fn multipath(name: &str, runs: &[Multipath]) -> Option<String> {
     })
 }
 
-/// Reports the counters of the rules that dropped packets.
+/// Reports how many packets the iptables rules examined and dropped.
 fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
     if runs.is_empty() {
         return None;
@@ -120,11 +121,11 @@ fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
     Some(format!("{name}: loss by iptables: {}, {}", way("up", up), way("down", down)))
 }
 
-/// Explains the position of the rules.
+/// A note about the position of the iptables rules.
 const BEHIND: &str = "loss by iptables is behind the links: captures still show what was dropped; chance is the \
                       kernel's and knows no seed";
 
-/// Printed if both ends are one host.
+/// A note that is printed if both ends of the path are the same host.
 const BOTH_ENDS: &str =
     "one host counts for both ends: retransmissions of the kernel's protocols all stand under down";
 

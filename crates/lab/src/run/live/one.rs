@@ -1,7 +1,8 @@
-//! One emulated run: creates its namespaces and links, uses them, and removes them.
+//! Carries out an emulated run. Creates its namespaces and links, uses them, and removes them.
 //!
-//! Each contestant has two namespaces and addresses of its own. Contestants that race together are lanes of the same
-//! links. As in the virtual world, they share only the chains of the links. All begin when the network's clock starts.
+//! Each contestant has two namespaces and a block of addresses. Contestants that race together are lanes of the same
+//! links. As in the simulation, they share only the queue and the other elements of each link. All of them begin when
+//! the network's clock starts.
 
 use super::{gather, hosts};
 use crate::plan::{Contestant, LossBy, PointPlan};
@@ -22,10 +23,10 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-/// Hosts, and the captures of their packets.
+/// The capture files of a run by the name of the host.
 pub type Captures = Vec<(&'static str, File)>;
 
-/// The namespaces of a contestant, and what runs in them.
+/// The namespaces of a contestant, and the client and server that run in them.
 struct Lane<'a> {
     contestant: &'a Contestant,
     place: Place,
@@ -34,15 +35,16 @@ struct Lane<'a> {
     task: hosts::Task,
 }
 
-/// Runs a scenario and returns one result for each contestant. With `keep`, it also returns the packets of both ends.
+/// Runs a scenario and returns one result for each contestant. If `keep` is set, also returns the packets at both
+/// hosts.
 ///
 /// # Errors
-/// One line when the host denies an operation, or a program ends early.
+/// One line when the operating system denies an operation, or the client or server ends early.
 pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
     let links = &point.network.paths;
-    // For each link, the devices of each lane.
+    // For each link, the devices of all lanes.
     let mut pipes: Vec<Vec<Pipe>> = links.iter().map(|_| Vec::new()).collect();
     let mut lanes = Vec::new();
     for (block, &contestant) in (0..).zip(&scenario.contestants) {
@@ -55,7 +57,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let clients = lanes.iter().map(|lane| hosts::fetch(&lane.wiring.near, &lane.task));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
 
-    // The network starts together with the clients, so that scheduled changes happen at the clients' times.
+    // The network's clock starts together with the clients, so scheduled changes of the network happen at the clients'
+    // times.
     let clock = Clock::begin_in(LEAD);
     let watch = gather::first_failure(point).map(Watch::after);
     let rng = Rng::new(scenario.seed);
@@ -63,7 +66,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let mut relays = Vec::new();
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
-        // If iptables drops packets, the other elements of the link still draw the same random numbers.
+        // If iptables drops packets, the link loses none. Its other elements still draw the same random numbers.
         let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(told)?);
@@ -88,8 +91,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
 }
 
 impl<'a> Lane<'a> {
-    /// Makes the joined namespaces of a contestant and one device for each link. Each contestant has its own block of
-    /// addresses.
+    /// Creates the namespaces of a contestant, joins them, and creates a device for each link. Each contestant has a
+    /// block of addresses of its own.
     fn build(
         point: &PointPlan,
         contestant: &'a Contestant,
@@ -119,7 +122,8 @@ impl<'a> Lane<'a> {
         if contestant.is_kernels_multipath() {
             wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(told)?;
         }
-        // The kernel and our engine both handle protocol 132 on one host, so the kernel is silenced.
+        // The kernel's SCTP and our engine would both answer packets of protocol 132 on this host, so the kernel's
+        // answers are suppressed.
         let beside = !contestant.transport.is_kernels_emulated()
             && hosts::speaks(contestant, IP_PROTOCOL)
             && kernel_has_sctp();
@@ -131,7 +135,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Returns the packets of a contestant at both ends of the links.
+/// Returns the packets of a contestant at both ends of the links, as capture files.
 fn captures(packets: &[Packets], lane: &Lane<'_>) -> io::Result<Captures> {
     let secrets = lane.task.secrets();
     let of = |(host, near)| {
@@ -146,7 +150,7 @@ fn told(error: impl Display) -> String {
     error.to_string()
 }
 
-/// The mark of our SCTP packets, which distinguishes them from the kernel's.
+/// The firewall mark of our SCTP packets, which distinguishes them from the kernel's.
 const MARK: u32 = 0x6162;
-/// The time from when all hosts are ready until the network starts. By then its links are driven.
+/// The time from the moment when all hosts are ready to the start of the network. It suffices for starting the links.
 const LEAD: Duration = Duration::from_millis(50);

@@ -315,8 +315,23 @@ fn place() -> Scratch {
     packed.write_all(&capture).expect("packed");
     place.file("capture.pcapng.gz", packed.finish().expect("packed"));
     place.file("capture.pcapng", capture);
+    for (name, text) in TRACES {
+        place.file(name, text);
+    }
     place
 }
+
+/// Files with the columns of the public data sets that the guide to traces converts.
+const TRACES: [(&str, &str); 5] = [
+    (
+        "B_2019.12.16_13.40.04.csv",
+        "Timestamp,DL_bitrate\n2019.12.16_13.40.04,5000\n2019.12.16_13.40.05,7000\n",
+    ),
+    ("Lumos5G-v1.0.csv", "run_num,seq_num,Throughput\n1,1,300\n1,2,250\n"),
+    ("mob_all_area1.csv", "throughput\n90\n80\n"),
+    ("throughput.csv", "download,upload\n90,9\n80,8\n"),
+    ("iperf_cleaned_seconds_Enschede.csv", "download\n90000000\n80000000\n"),
+];
 
 /// A command that runs the words like a shell in this directory.
 fn shell(place: &Path, words: &[&str]) -> Command {

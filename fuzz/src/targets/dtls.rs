@@ -20,7 +20,6 @@ use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::sync::LazyLock;
 use std::task::{Context, Poll};
 
 /// A datagram: source, destination, bytes.
@@ -127,17 +126,15 @@ impl End {
 
 /// Runs the decisions in `input`.
 pub fn run(input: &[u8]) {
-    static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
-        [Version::Only13, Version::Only12, Version::From12]
-            .map(|version| Pair::new(version, 1_500).expect("a pair"))
-    });
     let mut source = Source::new(input);
     let seed = u64::from(source.byte());
-    let pair = &PAIRS[source.below(3) as usize];
+    let version = source.pick(&[Version::Only13, Version::Only12, Version::From12]);
+    // A pair keeps the secrets of all its connections, so each run has a pair of its own.
+    let pair = Pair::new(version, 1_500).expect("a pair");
     let network = Network::new(seed);
     let node = network.host("here", &[IpAddr::from([10, 0, 0, 1])]);
     let world = network.world(node);
-    let program = meet(world, pair, &mut source);
+    let program = meet(world, &pair, &mut source);
     let done = network.run(program, Instant::from_millis(1 << 40)).done();
     assert!(done.is_some(), "it waits for something");
 }

@@ -256,9 +256,9 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// The positions of HTTP/2 frames that clients sent.
+    /// Where the HTTP/2 frames that clients sent lie in the bytes of their connections.
     pub requests: Placement,
-    /// The positions of HTTP/2 frames that servers sent.
+    /// Where the HTTP/2 frames that servers sent lie in the bytes of their connections.
     pub answers: Placement,
 }
 

@@ -1,7 +1,8 @@
 //! A snapshot of goodput over round-trip times and losses. A change of behaviour shows up here as a difference to
 //! review.
 //!
-//! Few seeds say little about the cells with few losses. `cargo run --release --bin grid` in `benches/` runs more.
+//! This test runs a few seeds only. They are too few to judge the cells of the grid in which few packets are lost.
+//! `cargo run --release --bin grid` in `benches/` runs more seeds.
 
 #[path = "../../../benches/src/grid.rs"]
 mod table;

@@ -26,7 +26,7 @@ pub struct Row {
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the value in help texts; empty for a switch.
     pub value: &'static str,
-    /// One line of help, with the accepted forms.
+    /// One line of help, with the accepted forms of the value.
     pub help: &'static str,
     pub(crate) scope: Scope,
 }

@@ -137,7 +137,7 @@ anabranch_base::knobs! {
         /// kInitialRtt (RFC 9002 §6.2.2).
         initial_rtt: Duration = Duration::from_millis(333), "RFC 9002 §6.2.2",
             Span, "the round trip that is assumed before one was measured, such as 333ms";
-        /// The largest packet before the path was probed, payload of UDP (RFC 9000 §14.1).
+        /// The largest UDP payload that may be sent before the path has been probed (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
         /// kPacketThreshold (RFC 9002 §6.1.1).

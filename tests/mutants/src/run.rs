@@ -8,8 +8,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// The factor and the additional time that a program may take, compared with its time without a mutant. Its processor
-/// time is limited to that without a mutant: a busy machine may delay it, and a mutant that loops is stopped soon.
+/// The limit of a program's elapsed time with a mutant: this factor times its elapsed time without one, plus this duration.
+/// The limit is generous because the machine may be busy. A mutant that loops is stopped earlier, by the limit of processor
+/// time, which is the processor time without a mutant.
 const PATIENCE: (u32, Duration) = (8, Duration::from_secs(10));
 /// The lowest limit of processor time, in seconds.
 const LEAST_PROCESSOR_TIME: u64 = 10;

@@ -61,8 +61,8 @@ struct Connection {
     usable: bool,
     /// Whether the connection must not get further exchanges.
     retired: bool,
-    /// Whether the connection cannot get more streams now. Its handshake is under way, streams are being added, or an
-    /// earlier request to add streams failed.
+    /// True if no streams can be added to the connection now, because its handshake is in progress, streams are already
+    /// being added, or an earlier request to add streams failed.
     settled: bool,
     /// The total number of exchanges assigned to the connection.
     used: u32,

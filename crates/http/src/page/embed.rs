@@ -282,7 +282,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     found
 }
 
-/// Searches for the occurrences of a word in order. No part of the text is searched twice.
+/// A search for one word, which finds its occurrences from the first to the last. No part of the text is searched twice.
 struct Hit {
     word: &'static str,
     /// The position of the next occurrence; `None` if there are no more.

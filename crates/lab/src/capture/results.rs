@@ -32,7 +32,8 @@ pub struct Decoded {
 }
 
 impl Decoded {
-    /// Returns the results as JSON text that ends in a line feed. The text may be long, so it is made without a copy.
+    /// Returns the results as JSON text that ends in a line feed. The text may be long, so the
+    /// line feed is appended in place, without a copy of the text.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);

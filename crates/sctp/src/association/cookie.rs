@@ -30,7 +30,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The contents of a cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
-    /// When the cookie becomes stale, in whole milliseconds.
+    /// The time at which the cookie becomes stale, rounded to a millisecond.
     pub(crate) expires: Instant,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,

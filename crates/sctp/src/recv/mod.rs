@@ -37,7 +37,7 @@ pub(crate) struct Violation(pub(crate) &'static str);
 /// The result of receiving a DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// The chunk is new and was accepted. Contains the offset of its TSN.
+    /// The chunk is new and was accepted. Contains its TSN as an offset from the initial TSN.
     New(u64),
     /// The chunk is new and is acknowledged, but its stream does not exist.
     NoSuchStream,

@@ -73,8 +73,8 @@ pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
     let mut info = [0_u8; 12];
     let mut size = size_of_val(&info) as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: the call writes at most `size` bytes to `info`, which has that many, and their number to `size`. Both
-    // outlive the call.
+    // SAFETY: `info` has room for `size` bytes. The call writes at most `size` bytes to `info`, and then stores in `size`
+    // how many bytes it has written. Both variables outlive the call.
     #[expect(unsafe_code, reason = "an option of MPTCP's, which no crate of ours wraps")]
     let done = unsafe {
         let (value, size) = (info.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));
@@ -93,8 +93,8 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
     let mut info = [0_u8; size_of::<nix::libc::tcp_info>()];
     let mut size = size_of_val(&info) as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: the call writes at most `size` bytes to `info`, which has that many, and their number to `size`. Both
-    // outlive the call.
+    // SAFETY: `info` has room for `size` bytes. The call writes at most `size` bytes to `info`, and then stores in `size`
+    // how many bytes it has written. Both variables outlive the call.
     #[expect(unsafe_code, reason = "an option of TCP's, which no crate of ours wraps")]
     let done = unsafe {
         let (value, size) = (info.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));

@@ -251,8 +251,9 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", the expiration is no error. If data is in flight on
-        // the path, T3-rtx counts the errors, so that one lost packet is not counted twice.
+        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the peer
+        // has answered "in progress". Nor is it counted while data is in flight on the path: T3-rtx then counts the loss, and
+        // one lost packet must not count twice.
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
         if counts {

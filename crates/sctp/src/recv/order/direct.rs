@@ -25,7 +25,8 @@ impl Order {
         Ok(true)
     }
 
-    /// Takes over an unfinished message from its own buffer if the message may be delivered in parts now.
+    /// Moves an unfinished message here from the buffer in which it was reassembled, if it may be delivered in parts now.
+    /// `bytes` is the beginning of the message. Returns whether the message was moved.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);

@@ -157,8 +157,6 @@ def captures(folder):
             yield f"{race.stem}, other addresses for each direction", path, "middle"
 
 
-# The index that tshark 4.0 gives for an association without a number.
-UNNUMBERED = "65535"
 FIELDS = ["sctp.assoc_index", "sctp.verification_tag", "sctp.chunk_type", "sctp.chunk_length", "sctp.data_tsn_raw",
           "tcp.stream", "tcp.srcport", "tcp.seq_raw", "tcp.len"]
 
@@ -166,8 +164,9 @@ FIELDS = ["sctp.assoc_index", "sctp.verification_tag", "sctp.chunk_type", "sctp.
 def tshark(path):
     """What tshark counts."""
     # The payload is not needed: without HTTP and reassembly, every chunk is listed.
+    # By default tshark does not number SCTP associations.
     command = ["tshark", "-r", str(path), "-o", "tcp.desegment_tcp_streams:FALSE", "--disable-protocol", "http",
-               "-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]
+               "-o", "sctp.association_index:TRUE", "-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]
     for field in FIELDS:
         command += ["-e", field]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
@@ -178,8 +177,7 @@ def tshark(path):
         counts["frames"] += 1
         if types:
             counts["packets"] += 1
-            if association != UNNUMBERED:
-                associations.add(association)
+            associations.add(association)
             numbers = iter(int(n) for n in numbers.split(",") if n)
             for kind, size in zip(types.split(","), lengths.split(",")):
                 chunks[CHUNKS.get(int(kind), kind)] += 1
@@ -247,8 +245,6 @@ def main():
                 reason = "of copies and damaged packets"
             elif special == "cut" and counts["associations"]:
                 reason = "tshark takes no chunk that is cut"
-            elif what == "associations" and special == "public" and theirs == 0:
-                reason = "tshark numbers none"
             elif what == "associations" and special == "middle" and ours == 1:
                 reason = "tshark takes each pair of addresses for an association of its own"
             if reason is None:

@@ -27,7 +27,7 @@ fn goodput_is_what_was_recorded() {
 }
 
 /// Slow start fills the queue and loses a thousand packets at once, every other one of a window. A SACK cannot report
-/// so many gaps (RFC 9260 §6.7). Nothing is reordered, so every needless retransmission is a mistake.
+/// all these gaps (RFC 9260 §6.7). Nothing is reordered, so every unnecessary retransmission is a mistake.
 #[test]
 fn a_thousand_losses_are_repaired_once() {
     let flags = [

@@ -237,7 +237,8 @@ impl Association {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
         };
-        // RFC 7829 §5 (1): the primary path is not replaced before it has so many errors that data is sent on another path.
+        // RFC 7829 §5 (1): the primary path is not replaced before it is potentially failed, or failed where that state is
+        // not used. Until then data is sent on it.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
         if self.paths.get(index).errors() > most {
             self.paths.reselect();

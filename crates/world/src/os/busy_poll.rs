@@ -91,7 +91,7 @@ impl PauseState {
             self.short = if short { self.short.saturating_add(1) } else { 0 };
             self.moved = 0;
             if self.short >= MANY {
-                // After so many short pauses in a row, the competing threads are gone.
+                // After `MANY` short pauses in a row, no other thread competes for the processor any more.
                 self.yields_for = Duration::ZERO;
             }
         }

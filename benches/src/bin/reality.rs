@@ -4,8 +4,8 @@
 //!
 //! Two tables have a verdict. First, TCP of profile `modern` is compared with the kernel's, seed by seed: a bulk
 //! transfer over losses and queues, and the default page. A cell is equivalent if the 90 % interval of the ratio of
-//! times is within 5 % of one, and lost and retransmitted packets are within 15 % or 5 packets. All cells have to be
-//! equivalent.
+//! times is within 5 % of one. Lost and retransmitted packets must also be within 15 % or 5 packets. All cells have to
+//! be equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
 //! the train of acknowledgements for which Linux's HyStart looks. A cell that misses is also shown without such runs.

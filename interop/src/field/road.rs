@@ -73,7 +73,7 @@ impl Road {
         Ok(())
     }
 
-    /// Ends the capture.
+    /// Completes and closes the capture file.
     pub fn end_capture(&self) {
         if let Some(writer) = self.capture.borrow_mut().take() {
             let _ = writer.finish();

@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// One workload.
+/// A program run of a fixed size whose user time is compared.
 pub struct Workload {
     /// The benchmark it is a part of: `speed`, `memory` or `network`.
     pub part: &'static str,

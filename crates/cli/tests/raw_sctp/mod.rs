@@ -19,7 +19,7 @@ pub struct Raw {
     packets: Vec<u8>,
 }
 
-/// One association.
+/// The few words of state that the attacker keeps for an association.
 #[derive(Clone, Default)]
 pub struct Association {
     /// Our SCTP port; our verification tag is the same.

@@ -135,7 +135,7 @@ impl Trace {
     }
 }
 
-/// One association.
+/// The complete state of an association.
 #[derive(Debug)]
 pub(crate) struct Association {
     id: AssociationId,

@@ -67,7 +67,7 @@ pub enum StreamResetError {
     Failed,
 }
 
-/// An event of one stream.
+/// A change of a stream that the application has to know.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamEvent {

@@ -242,7 +242,7 @@ fn gateway_requests_with_large_heads() {
     rig.holds("large heads");
 }
 
-/// An origin that cooperates with its clients: response heads of the maximum size, complete or not.
+/// The origin conspires with the clients: it sends response heads of almost the maximum size, complete or incomplete.
 fn answers_with_large_heads(whole: bool) {
     let rig = Rig::behind(&format!("memory-answers-{whole}"), move || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");

@@ -103,7 +103,7 @@ fn a_peer_that_restarts_is_known_again() {
     });
 }
 
-/// RFC 9260 §8.5.1 B.
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     inside(|| {

@@ -256,9 +256,9 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// Where the HTTP/2 frames that clients sent lie in the bytes of their connections.
+    /// The positions of the HTTP/2 frames that clients sent, in the bytes of their connections.
     pub requests: Placement,
-    /// Where the HTTP/2 frames that servers sent lie in the bytes of their connections.
+    /// The positions of the HTTP/2 frames that servers sent, in the bytes of their connections.
     pub answers: Placement,
 }
 

@@ -435,7 +435,7 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
         let mut waiting = first;
         let mut now = Instant::ZERO;
         for round in 0..8 {
-            // Half of the packets come from another port (RFC 9000 §9.3).
+            // After four rounds the client's packets come from another port (RFC 9000 §9.3).
             let source = at(1, if round < 4 { 1000 } else { 2000 });
             for sent in waiting.drain(..) {
                 assert_eq!(steered.owner(source.ip(), &sent.bytes), Some(owner), "round {round}");

@@ -121,7 +121,7 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the guest, if the peer is one. Its first report is `booted`.
+    /// Returns the guest if the peer runs in one. The first report of a guest is `booted`.
     #[must_use]
     pub fn guest(&self) -> Option<Rc<RefCell<Program>>> {
         self.guest.clone()

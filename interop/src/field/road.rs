@@ -394,7 +394,7 @@ impl Datagrams for RoadSocket {
 pub struct Watched {
     /// The DTLS layer.
     pub inner: Box<dyn Datagrams>,
-    /// The road below it.
+    /// The road that carries the datagrams of the DTLS layer.
     pub road: Rc<Road>,
 }
 

@@ -1,9 +1,9 @@
 //! The cases of the QUIC interop runner, under its names: files, network, and the conditions besides the complete
 //! arrival of all files.
 //!
-//! Files are smaller and the network is faster than there (5 MB for a transfer at 20 Mbit/s, not 10 MB at 10), and
-//! all use HTTP/3. A dozen connections are made in parallel where the runner makes fifty, at 25 % loss in each
-//! direction.
+//! There are three differences from the runner. Files are smaller and the network is faster (a transfer has 5 MB at
+//! 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. A dozen connections are made in parallel instead of
+//! fifty, at 25 % loss in each direction.
 
 use super::headers::Kind;
 use super::meeting::Meeting;

@@ -115,7 +115,7 @@ fn what_is_missing_fails_alone() {
         assert_eq!(got.status.code(), Some(1), "{told}");
         assert!(told.lines().count() == 1 && told.contains("/gone.png: status 404"), "{told}");
         assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["index.html", "there.png"]);
-        // The same without a directory.
+        // Without `-o`, the objects are only counted.
         let got = run(anabranch().args(["get", "--page", &format!("{}there.png", server.url(scheme))]));
         assert!(got.status.success() && String::from_utf8_lossy(&got.stdout).contains("1 objects, 7 B"));
     }

@@ -407,7 +407,7 @@ fn gateway_streams() {
     streams(true);
 }
 
-/// The same over TCP: a large file on each connection, of which nothing is read.
+/// TCP clients request a large file on each of 1024 connections, and read almost nothing of it.
 fn tcp(gateway: bool) {
     let rig = Rig::new(&format!("memory-tcp-{gateway}"), gateway);
     let held: Vec<TcpStream> = (0..1024)

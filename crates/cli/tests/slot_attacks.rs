@@ -144,7 +144,7 @@ impl Route {
         Ok(wire)
     }
 
-    /// The same, waiting until there is a slot: sessions of the previous round may not have ended yet.
+    /// Opens a busy session with one request, once there is a slot. Sessions of the previous round may not have ended yet.
     fn busy_at_last(&self) -> Box<dyn Wire> {
         let mut found = None;
         wait_until("there is a slot", || {

@@ -411,7 +411,7 @@ pub struct Instants {
     pub written_ns: u64,
     /// First transmission of the packet whose arrival completed the object.
     pub sent_ns: u64,
-    /// Transmission of the copy that arrived first, original or retransmission, of the packet that completed the object.
+    /// Transmission of the first copy to arrive of the packet that completed the object, original or retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,

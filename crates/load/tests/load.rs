@@ -114,7 +114,7 @@ fn a_load_that_is_too_much_ends() {
     let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);
     assert_eq!((replies + failed, failed), (160, tally.error_count()));
     assert!((95..=110).contains(&replies) && tally.duration() < Duration::from_millis(6_300), "{tally:?}");
-    // The same with sessions that request many objects one after another.
+    // A load of new sessions, each of which requests many objects one after another, ends at that time, too.
     let interval = Duration::from_secs(1);
     let pace = Pace::Open { interval, random: false };
     let tally = load(Plan { pace, objects: Some(1_000), ..short });

@@ -153,7 +153,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         settle(&mut both, Instant::ZERO);
         assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])), "{more}, {elsewhere}");
     }
-    // The same, including the server's retransmissions.
+    // The limit also includes the server's retransmissions.
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);

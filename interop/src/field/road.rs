@@ -161,13 +161,13 @@ impl Field {
         Self { os, road, tun: Rc::default(), secure: false }
     }
 
-    /// The same, with UDP carrying DTLS records if `secure`.
+    /// Returns this world with UDP that carries DTLS records if `secure`.
     #[must_use]
     pub fn secured(self, secure: bool) -> Self {
         Self { secure, ..self }
     }
 
-    /// The next socket that is bound is this one.
+    /// Makes `tun` the socket that the next call to bind returns.
     pub fn put_tun(&self, tun: TunSocket) {
         *self.tun.borrow_mut() = Some(tun);
     }

@@ -159,7 +159,7 @@ impl Bulk {
             }
         }
         self.datagrams.clear();
-        // The same number per call as ours.
+        // At most as many datagrams per call as our engine writes.
         let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else {
             return false;
         };

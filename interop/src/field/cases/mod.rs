@@ -39,7 +39,7 @@ pub enum Case {
     Restart(By),
     /// The peer's program is killed during a transfer.
     Killed,
-    /// The same, and another program is started at the same address.
+    /// The peer's program is killed during a transfer, and another program is started at the same address.
     Replaced,
     /// The path to the primary address is cut during a transfer.
     PrimaryCut,

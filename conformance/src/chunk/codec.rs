@@ -24,7 +24,7 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns the names for chunks that the other side has sent.
+    /// Returns these names for decoding chunks that the other side has sent.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }

@@ -20,7 +20,8 @@ fn sctp(server: &Running) -> Vec<SocketAddr> {
     urls.map(|url| url.trim_end_matches('/').parse().expect("an address")).collect()
 }
 
-/// RFC 9260 §6.4, RFC 6951 §5.4.
+/// An association stays on its thread when its peer uses another of its addresses (RFC 9260 §6.4), or another UDP port
+/// (RFC 6951 §5.4).
 #[test]
 fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     let site = site("threads-paths");

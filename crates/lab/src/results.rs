@@ -450,7 +450,7 @@ pub struct Packets {
 /// The packets that iptables rules counted in one direction, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rules {
-    /// Packets that reached the rules.
+    /// Packets that the iptables rules examined.
     pub packets: u64,
     /// Packets that the rules dropped. The lost packets of the direction include them.
     pub dropped: u64,

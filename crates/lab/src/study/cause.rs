@@ -29,7 +29,7 @@ pub struct Cause {
     pub of: String,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The levels that select the point: factor, or `object`, to level.
+    /// The levels that select the point. A key is a factor or `object`, and its value is the level.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
     /// The bounds of the effect. The effect is the number with the change divided by the number without it.

@@ -260,7 +260,7 @@ fn each_object_has_a_file_of_its_own() {
     }
 }
 
-/// URLs of this host, and those that are no address, do not depend on the base URL.
+/// A base URL on another host changes relative URLs. It changes neither absolute URLs of this host nor `data:` URLs.
 #[test]
 fn the_base_of_another_host_moves_only_what_is_relative() {
     let place = Scratch::new("page-base");

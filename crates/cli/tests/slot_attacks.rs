@@ -228,7 +228,7 @@ fn anybody() -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// A server in the clear and over TLS, and a gateway in front of a server with slots for all.
+/// A server that listens with and without TLS, and a gateway. The origin of the gateway has slots for all clients.
 struct Target {
     _site: Scratch,
     server: Running,

@@ -388,7 +388,7 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
         let whole = fs::metadata(place.0.join(&out).join("results.json")).expect("a result").len() >> 10;
         (most, whole)
     };
-    // Both exceed the number of points that a report draws.
+    // Both sweeps have more points than a report draws.
     let (few, many) = (peak(500), peak(2000));
     println!(
         "peak: {} KiB of 500 points ({} KiB of results), {} KiB of 2000 ({} KiB)",

@@ -309,7 +309,7 @@ impl RoadSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes packets that have arrived there to the socket.
+    /// Passes outgoing packets that have reached the end of the road to the socket.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {

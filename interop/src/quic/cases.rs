@@ -208,8 +208,8 @@ fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     Err(format!("{} handshakes, {expected} expected", ids.len()))
 }
 
-// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: it continues its packet numbers (which cannot be read on
-// the path; the server would reject others).
+// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: it also continues its packet numbers. They are encrypted, so
+// this function cannot check them, but the server would reject other numbers.
 fn check_retry(meeting: &Meeting) -> Result<String, String> {
     let retry = meeting.seen.from_server.iter().find(|header| header.kind == Kind::Retry);
     let retry = retry.ok_or("no Retry packet")?;

@@ -129,7 +129,7 @@ fn client_says(said: &[Said]) -> Verdict {
                     held.push(stream);
                 }
                 Request(ref bytes) | Open(ref bytes) => {
-                    // Data that was sent before arrives first.
+                    // The data of earlier actions arrives before the request.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
                     let _ = stream.write_all(bytes).await;

@@ -314,7 +314,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     ours.resets.iter().filter(|reset| reset.0 == Direction::Outgoing).count() > round
                 })
                 .await?;
-                // They must not use the streams until our answer has arrived.
+                // The peer must not use the streams until our answer has arrived.
                 m.pause(Duration::from_secs(5)).await;
             }
         }

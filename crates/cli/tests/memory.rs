@@ -40,7 +40,7 @@ impl Rig {
         Self::with(name, gateway, MEMORY, &[])
     }
 
-    /// Does the same with additional flags.
+    /// Does what [`new`](Self::new) does, with this `--memory` in MiB and additional flags.
     fn with(name: &str, gateway: bool, memory: u64, more: &[&str]) -> Self {
         let given = format!("{memory}MiB");
         // Omit the flag for the default value, so that the default itself is tested.

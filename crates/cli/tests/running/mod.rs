@@ -36,20 +36,20 @@ impl Running {
         Self::start_with(words, Stdio::null())
     }
 
-    /// Does the same with this standard output, to which a server writes its log.
+    /// Starts `anabranch` as [`start`](Self::start) does, with this standard output, to which a server writes its log.
     pub fn start_with(words: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
         command.args(words);
         Self::start_as(command, output)
     }
 
-    /// Does the same for any command.
+    /// Starts any command, and waits for the line with its URLs.
     pub fn start_as(command: Command, output: impl Into<Stdio>) -> Self {
         let words = format!("{command:?}");
         Self::try_start(command, output).unwrap_or_else(|line| panic!("{words} said: {line}"))
     }
 
-    /// Does the same; on failure returns the line that it printed instead.
+    /// Starts any command, and waits for the line with its URLs. On failure returns the line that it printed instead.
     pub fn try_start(mut command: Command, output: impl Into<Stdio>) -> Result<Self, String> {
         command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
@@ -128,7 +128,7 @@ impl Running {
         self.end_with_lines().0
     }
 
-    /// Does the same, and also returns the lines that it has printed.
+    /// Sends SIGTERM, and returns the exit code and the lines that the program has printed.
     pub fn end_with_lines(mut self) -> (i32, Vec<String>) {
         let pid = i32::try_from(self.child.id()).expect("a process");
         Command::new("kill").arg("-TERM").arg(pid.to_string()).status().expect("kill");

@@ -18,11 +18,11 @@ use std::process::{Command, Stdio};
 
 /// What the test does instead of running a command as typed.
 enum Instead {
-    /// Runs this command, which does the same with less work.
+    /// This shorter command, which shows the same.
     Run(&'static str),
-    /// Nothing: CI runs it as a separate step. A line of `.ci/run` ends with this text.
+    /// Nothing: CI runs the command as a separate step. A line of `.ci/run` ends with this text.
     Step(&'static str),
-    /// Nothing: it is not run here.
+    /// Nothing: the command is not run here.
     Nothing,
 }
 

@@ -100,7 +100,7 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
     let (place, whole) = place("sweep-moments");
-    // In the order in which they are renamed: the other files of a point precede the point's own file.
+    // The files in the order in which a sweep completes them. The other files of a point precede the point's own file.
     let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
     let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
     order.sort_by_key(|name| (number(name), is_point(name), name.to_path_buf()));

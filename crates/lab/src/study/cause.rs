@@ -37,7 +37,8 @@ pub struct Cause {
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and `{is}` by
     /// the number with it.
     pub says: String,
-    /// Whether the cause is run over the whole table, and explains the cells that it brings near the published values.
+    /// Whether the change is made in the whole table. The cause then explains each cell that the change brings near the
+    /// published value.
     #[serde(default)]
     pub explains: bool,
     /// Whether the cause is known to be false. It is a negative control that the check must refute.

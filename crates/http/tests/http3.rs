@@ -448,7 +448,7 @@ fn bytes_at_random_end_in_a_line() {
     let mut some = |most: u64| -> Vec<u8> {
         let mut bytes = vec![0; rng.below(most) as usize];
         rng.fill(&mut bytes);
-        // Make most of them look like a frame.
+        // The first two bytes are often a frame type and a length that fit.
         if let [kind, length, ..] = &mut bytes[..] {
             (*kind, *length) = (*kind % 16, *length % 64);
         }

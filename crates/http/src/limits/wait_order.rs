@@ -45,7 +45,7 @@ struct Record {
     state: State,
     /// The number of bytes transferred in both directions.
     carried: u64,
-    /// The number of exchanges whose next step is that of the server.
+    /// The number of exchanges that wait for a step of the server.
     server_turns: u32,
     /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
     /// [`MIN_PROGRESS`].

@@ -363,7 +363,7 @@ fn gateway_holes() {
 
 /// The maximum number of streams, with a byte on each.
 fn streams(gateway: bool) {
-    // Otherwise no more streams are granted.
+    // By default the server grants fewer streams.
     let more = ["--set", "max_streams=65535"];
     let rig = Rig::with(&format!("memory-streams-{gateway}"), gateway, MEMORY, &more);
     let mut raw = Raw::associate(&rig.target, 40, 1500);

@@ -448,7 +448,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         let pipe = place.0.join("sweep").join(name);
         let fed = feed(&pipe);
         refused(&resume(), 2, &["sweep", name, "no regular file"]);
-        // The command has not read it.
+        // The command has not read the FIFO, so read it here.
         drop(fs::File::open(&pipe).expect("a FIFO"));
         fed.join().expect("fed");
     }

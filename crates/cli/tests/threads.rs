@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-/// The addresses on which it listens for SCTP.
+/// Returns the addresses on which the server listens for SCTP.
 fn sctp(server: &Running) -> Vec<SocketAddr> {
     let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp://"));
     urls.map(|url| url.trim_end_matches('/').parse().expect("an address")).collect()

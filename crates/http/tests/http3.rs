@@ -434,7 +434,7 @@ fn a_client_that_is_wrong_is_told_so() {
         let ended = ended.expect("the connection is over").to_string();
         assert!(answer.is_empty() && ended.contains(line), "'{ended}' is not '{line}'");
     }
-    // These are errors of one request only.
+    // These errors end one request, but not the connection.
     for request in [vec![], frame(HEADERS, &[0, 0])] {
         let (answer, ended) = with_client(request);
         assert!(answer.is_empty() && ended.is_none(), "{answer:?} {ended:?}");

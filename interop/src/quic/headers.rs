@@ -31,7 +31,7 @@ pub enum Kind {
 pub struct Header {
     /// The type of the packet.
     pub kind: Kind,
-    /// Its version.
+    /// The version of QUIC.
     pub version: u32,
     /// Destination Connection ID.
     pub target: Vec<u8>,

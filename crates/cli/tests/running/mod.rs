@@ -73,13 +73,13 @@ impl Running {
         found.unwrap_or_else(|| panic!("no {scheme} in {:?}", self.urls))
     }
 
-    /// The address on which it listens for TCP.
+    /// Returns the address on which the server listens for TCP.
     pub fn tcp(&self) -> SocketAddr {
         let url = self.url("http").trim_start_matches("http://").trim_end_matches('/');
         url.parse().expect("an address")
     }
 
-    /// Opens a connection to it.
+    /// Opens a TCP connection to the server.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.tcp()).expect("connected");
         stream.set_read_timeout(Some(LONG)).expect("a deadline");
@@ -97,22 +97,22 @@ impl Running {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Its process ID.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The number of its open file descriptors.
+    /// Returns the number of open file descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("running").count()
     }
 
-    /// Its resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub fn resident(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// Its peak resident memory in KiB.
+    /// Returns the peak of the resident memory in KiB.
     pub fn peak(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -162,7 +162,7 @@ impl Running {
         self.try_wait().is_none()
     }
 
-    /// Its exit status, if it has ended.
+    /// Returns the exit status if the process has ended.
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("known")
     }

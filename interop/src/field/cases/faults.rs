@@ -44,7 +44,7 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
     }
 }
 
-/// Their program is killed while both send: our side ends soon, with a reason.
+/// The peer's program is killed while both sides send. Our side ends soon, with a reason.
 pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<String, String> {
     for number in 0..300 {
         for by in [By::Us, By::Them] {

@@ -333,7 +333,7 @@ const TRACES: [(&str, &str); 5] = [
     ("iperf_cleaned_seconds_Enschede.csv", "download\n90000000\n80000000\n"),
 ];
 
-/// A command that runs the words like a shell in this directory.
+/// Returns the command that a shell in this directory would run for `words`.
 fn shell(place: &Path, words: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(words[0]);

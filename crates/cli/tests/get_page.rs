@@ -364,7 +364,8 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     }
 }
 
-/// A server names its objects like configuration files in a home directory that has such files already.
+/// The page has objects with the names of configuration files, such as `.bashrc`. The client writes into a home directory
+/// that already has such files, and links.
 #[test]
 fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
     let place = Scratch::new("page-links");

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Requests over HTTP/2 and handshakes of TLS in a second of the server's processor time: `serve` beside nginx with one
-# worker, h2load asks both, over the loopback interface. Rounds take turns; medians are printed, then ok or FAIL for the
-# aim: 0.8 of nginx, with ten requests outstanding on a connection and with one. The handshakes are shown and not judged.
+# Compares HTTP/2 requests and TLS handshakes per second of the server's CPU time, between `serve` and nginx with one
+# worker. h2load sends requests to both over the loopback interface, in alternating rounds. Each row has the medians and
+# their ratio, then ok or FAIL: `serve` must reach 0.8 of nginx. There is no limit for handshakes.
 #
 #     benches/http2.sh [ANABRANCH [ROUNDS]]       (default: target/dist/anabranch, 5)
 #
@@ -23,7 +23,7 @@ head -c 1000 /dev/urandom >"$place/site/1k"
 head -c 100000 /dev/urandom >"$place/site/100k"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
   -addext subjectAltName=DNS:localhost -keyout "$place/key.pem" -out "$place/cert.pem" 2>/dev/null
-# Neither is to resume a session: each handshake is whole.
+# nginx does not resume TLS sessions, so each handshake is complete.
 cat >"$place/nginx.conf" <<CONF
 daemon off; master_process off; worker_processes 1; pid $place/pid; error_log $place/errors;
 events { worker_connections 4096; }
@@ -49,10 +49,10 @@ for port in 18543 18580 18443 18480; do
   exit 1
 done
 
-# Processor time of a process, in hundredths of a second, its kernel's work for it included.
+# Prints the user and system CPU time of a process, in hundredths of a second.
 ticks() { awk '{ print $14 + $15 }' "/proc/$1/stat"; }
 
-# Replies in a second of processor time: of process $1 at URL $2, h2load with the other words.
+# measure PID URL FLAG..: loads URL with h2load, and prints the replies per second of CPU time of the server PID.
 measure() {
   local pid=$1 url=$2 before after said good
   shift 2
@@ -66,7 +66,7 @@ measure() {
 median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
 verdict=0
-# Name, path, scheme, whether it is judged, words of h2load.
+# row NAME PATH SCHEME JUDGED FLAG..: prints a row; JUDGED=yes compares the ratio with 0.8, FLAGs are those of h2load.
 row() {
   local name=$1 path=$2 scheme=$3 judged=$4 own peer ours=() theirs=()
   shift 4

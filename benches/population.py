@@ -1,9 +1,10 @@
-"""Whether docs/population.md quotes what its commands say: half an hour of two cores.
+"""Checks that docs/population.md quotes the output of its commands; takes half an hour on two cores.
 
     python benches/population.py PROGRAM
 
-Runs each `anabranch race` of the page; status 1, and the paragraph, where a quotation is of none of them. One quotation is of this
-script: what the first six of the page loads of the first command decide, and what all ten do, by a rule written a second time.
+Runs each `anabranch race` of the page. Prints each quoted paragraph that is in no output; the exit code is then 1. One quotation
+is the output of this script: the verdicts after six of the ten page loads of the first command, compared with those after ten.
+`decision` implements the rule of the verdicts independently of the program.
 """
 
 import json
@@ -37,7 +38,7 @@ def main(program):
 
 
 def six_of_ten(points):
-    """What six page loads decide of two contestants, and ten: over the points of a population with ten."""
+    """Compares the verdicts after six and after ten page loads, for all pairs of contestants of all points."""
     pairs = undecided = decided = undone = otherwise = reverse = alike = parted = changed = 0
     for file in sorted(points.glob("*.json")):
         point = json.loads(file.read_text())["point"]
@@ -66,13 +67,13 @@ def six_of_ten(points):
 
 
 def decision(loads):
-    """1 or -1 for later or sooner by 3 % or more, 0 for level, None for undecided."""
+    """1 or -1 if the first is slower or faster by at least 3 %, 0 if they are equivalent, None if undecided."""
     logarithms = [math.log(one / other) for one, other in loads]
     mean = sum(logarithms) / len(loads)
     half = 0.0
     if len(set(loads)) > 1:
         square = sum((value - mean) ** 2 for value in logarithms) / (len(loads) - 1)
-        # Student's t at 97.5 %, of 5 and 9 degrees of freedom.
+        # The 97.5 % quantile of Student's t, for 5 and 9 degrees of freedom.
         half = {6: 2.570582, 10: 2.262157}[len(loads)] * math.sqrt(square / len(loads))
     gap = math.log(1.03)
     if abs(mean) >= gap and abs(mean) > half:

@@ -1,8 +1,9 @@
-"""What a page load costs from Python: CPU seconds of all processes, beside the command line's, on as many threads.
+"""Compares the CPU time of a page load from Python with that of the command line, on the same number of threads.
 
     python benches/python.py PROGRAM [PAGE_LOADS [THREADS]]
 
-Needs the package anabranch[sweep]. Each way races the same plan, 1,000 points, in processes of its own; starting them is counted.
+Needs the package anabranch[sweep]. Each variant races the same plan of 1,000 points in a new process. The CPU time is that of all
+its processes, including their start.
 """
 
 import json
@@ -28,7 +29,7 @@ CODE = {
 
 
 def cost(command):
-    """CPU seconds of a command and all that it waited for, and seconds until it ended."""
+    """CPU seconds of a command and the child processes that it waited for, and its duration in seconds."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

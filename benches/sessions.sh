@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Resident memory of `serve` for secured sessions that wait: HTTP/2 over TLS, and HTTP/3 over QUIC, each after an exchange.
-# `load` holds N sessions open and asks for a small file on them in turn; what the server holds more than before, for each.
+# Measures the resident memory of `serve` per idle encrypted session, with HTTP/2 over TLS and with HTTP/3 over QUIC.
+# `load` keeps N sessions open and requests a small file on each in turn. The result is the growth of the server's RSS
+# divided by the number of sessions.
 #
 #     benches/sessions.sh [ANABRANCH [N..]]       (default: target/dist/anabranch, 1000 10000)
 set -euo pipefail
@@ -14,18 +15,18 @@ running=()
 trap 'for pid in "${running[@]}"; do kill "$pid" 2>/dev/null || true; done; wait; rm -rf "$place"' EXIT
 mkdir "$place/site"
 head -c 1000 /dev/urandom >"$place/site/1k"
-# Seconds in which a thousand begin, and each has asked once.
+# The time in which a thousand sessions start and each makes one request, in seconds.
 STEP=12
 export XDG_STATE_HOME="$place"
 
 resident() { awk '$1 == "VmRSS:" { print $2 }' "/proc/$1/status"; }
 
-# Scheme, sessions, words of `load`.
+# row SCHEME SESSIONS FLAG..: prints a row; FLAGs are those of `load`.
 row() {
   local scheme=$1 sessions=$2 said serve load before during url parts part loads
   shift 2
   said="$place/said"
-  # What was held for a session must not be what another left behind: a server of its own.
+  # Each row starts a new server, because sessions could otherwise reuse memory that earlier ones have freed.
   "$anabranch" serve "$place/site" --quiet --connections 20000 --memory 1GiB --idle 10min --listen "$scheme://127.0.0.1:0" 2>"$said" &
   serve=$!
   running+=("$serve")
@@ -33,7 +34,7 @@ row() {
   url=$(grep -o "$scheme://127.0.0.1:[0-9]*/" "$said" | head -1)1k
   "$anabranch" load "$url" --insecure --quiet -c 1 --requests 20 "$@" >/dev/null 2>&1
   before=$(resident "$serve")
-  # A thousand after the other: what begins at one instant is more than a server of QUIC has under way.
+  # The sessions start in steps of a thousand, because a QUIC server limits the number of concurrent handshakes.
   parts=$(((sessions + 999) / 1000))
   loads=()
   for part in $(seq "$parts"); do

@@ -6,12 +6,13 @@
 #   interop/str0m.sh quick    only the tests that use SCTP
 #   interop/str0m.sh bench    only the data channels
 #
-# The data channels: one transfer through a link of 100 Mbit/s in virtual time, with str0m's send buffer raised to 8
-# MB. Program, losses and messages are the same for both engines. `rtc` is all of str0m (ICE, DTLS, SCTP), `sctp` the
-# engine alone. Ours runs with CUBIC, as in the tests, and with BBR, which does not treat random losses as congestion.
-# Virtual time does not depend on the machine; processor time is the minimum of RUNS runs (3). Fails if a test fails,
-# if at 1 % loss ours with BBR carries less than twice as much, or if without loss either of ours takes more than half
-# of the processor time of str0m's own engine.
+# The comparison is one transfer through a link of 100 Mbit/s in virtual time, with str0m's send buffer raised to 8 MiB.
+# Program, losses and messages are the same for both engines. `rtc` is all of str0m (ICE, DTLS, SCTP), `sctp` the
+# engine alone. anabranch's engine runs with CUBIC, as in the tests, and with BBR, which does not treat random losses as
+# congestion. Virtual time does not depend on the machine. CPU time is the minimum of RUNS runs (default 3).
+#
+# Fails if a test fails, if BBR at 1 % loss is less than twice as fast as str0m's own engine, or if without loss
+# anabranch takes more than half of the CPU time of str0m's own engine.
 set -euo pipefail
 cd "$(dirname "$0")"
 what=${1:-all}
@@ -22,20 +23,20 @@ shim=$PWD/str0m/sctp-proto
 export CARGO_TARGET_DIR=$target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
 
 if [ "$what" != bench ]; then
-  # Fetched like any dependency; the published crate includes the tests.
+  # `cargo metadata` downloads the crate. The published crate includes its tests.
   manifest=$(cargo metadata --locked --format-version 1 --manifest-path str0m/Cargo.toml |
     grep -o "\"manifest_path\":\"[^\"]*/str0m-$version/Cargo.toml\"" | head -n 1 | cut -d'"' -f4)
   rm -rf "$target/source"
   cp -r "$(dirname "$manifest")" "$target/source"
   cp str0m/tests.lock "$target/source/Cargo.lock"
-  # It is not a member of the workspace in whose target directory it may be.
+  # Without this, cargo would take it for a member of the workspace in whose target directory it lies.
   printf '\n[workspace]\n' >>"$target/source/Cargo.toml"
   selected=()
   if [ "$what" = quick ]; then
     selected=(--lib --test data-channel --test data-channel-direct --test dtls-close --test mtu-compliance)
   fi
   log=$target/tests.log
-  # Its dependencies are built optimised, because some tests move gigabytes through DTLS.
+  # The dependencies are optimised, because some tests move gigabytes through DTLS.
   (cd "$target/source" && cargo test --locked --no-fail-fast --no-default-features \
     --features rust-crypto,_internal_test_exports "${selected[@]}" \
     --config "patch.crates-io.sctp-proto.path=\"$shim\"" --config 'profile.dev.package."*".opt-level=2') \
@@ -63,7 +64,8 @@ cargo build --release --locked --quiet --manifest-path "$target/theirs-source/Ca
 cp "$target/release/str0m-bench" "$target/theirs"
 
 runs=${RUNS:-3} seeds=${SEEDS:-3} fail=0
-# The minimum processor time of the runs, and the mean rate of the seeds.
+# Prints the mean rate (Mbit/s) over the seeds and the minimum CPU time (s) of all runs. A case without loss needs one
+# seed, and a case with loss needs one run of each seed.
 measure() { # program engine loss rtt megabytes
   local seed run
   for seed in $(seq "$seeds"); do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes every package from a program that is already built, and runs the default race from each in an empty root.
+# Makes every package from a program that is already built, and runs the default race from each in an otherwise empty
+# root directory.
 #
 #   packaging/check.sh [PROGRAM [STATIC]]    # default: target/dist/anabranch
 #
@@ -17,7 +18,7 @@ compared() {
   cmp "$work/expected" "$work/found" || { echo "check: $1 prints another race" >&2; exit 1; }
   echo "$1: the bare race is the same"
 }
-# Building a package twice gives the same bytes.
+# Building a package twice must give the same bytes.
 for name in deb image; do
   for turn in 1 2; do packaging/$name.sh "$program" "$work/$name$turn" > /dev/null; done
   cmp "$work/${name}1" "$work/${name}2" || { echo "check: two packages by $name.sh differ" >&2; exit 1; }
@@ -25,7 +26,7 @@ done
 mkdir "$work/deb"
 dpkg-deb --extract "$work/deb1" "$work/deb"
 [ -s "$work/deb/usr/share/man/man1/anabranch-race.1.gz" ] && [ -s "$work/deb/usr/share/bash-completion/completions/anabranch" ]
-# Only the libraries that the package depends on.
+# The root only gets the libraries that the package depends on.
 ldd "$program" | grep -o '/[^ ]*' | while read -r library; do install -D "$(realpath "$library")" "$work/deb$library"; done
 compared deb "$work/deb"
 mkdir "$work/image" "$work/layer"
@@ -45,12 +46,12 @@ PYTHON
 tar -C "$work/layer" -xzf "$work/image/blobs/$(cat "$work/layer.name")"
 compared image "$work/layer"
 if [ -n "${2:-}" ]; then
-  # The root contains nothing else, not even a directory for libraries.
+  # The root contains only the program, because it needs no libraries.
   install -D "$2" "$work/static/usr/bin/anabranch"
   compared static "$work/static"
 fi
 python3 packaging/sbom.py | python3 -c 'import json, sys; print("sbom:", len(json.load(sys.stdin)["components"]), "crates")'
-# The action's script, with a plan whose expectation is met and one whose expectation is missed.
+# Run the action's script with a plan whose expectation is met, and with one whose expectation is missed.
 for want in 0 1; do
   least=$([ $want = 0 ] && echo 0 || echo 100000)
   printf 'objects = "2x10kB"\nrtt = "20ms"\nruns = 2\ntransport = ["tcp", "sctp"]\n[[expect]]\nof = "tcp"\nmin = %s\n' "$least" > "$work/plan$want.toml"

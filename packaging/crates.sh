@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Packages every published crate, as `cargo publish` would, and builds each from its package, with the packages of the
-# others as its dependencies.
+# Packages every published crate, as `cargo publish` would, and builds each from its package. Its dependencies are the
+# packages of the other crates.
 #
-#   packaging/crates.sh [--no-verify]     # without building
+#   packaging/crates.sh [--no-verify]     # --no-verify does not build
 #
 # The published crates are those of the workspace without `publish = false`.
 set -euo pipefail

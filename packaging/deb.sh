@@ -3,7 +3,8 @@
 #
 #   packaging/deb.sh PROGRAM OUT.deb
 #
-# Needs dpkg-deb. The same program gives the same bytes: file times are that of the last commit, or SOURCE_DATE_EPOCH.
+# Needs dpkg-deb. The same program gives the same bytes, because all files get the time of the last commit, or
+# SOURCE_DATE_EPOCH.
 set -euo pipefail
 program=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
@@ -30,7 +31,7 @@ install -m 644 LICENSE-MIT LICENSE-APACHE "$documents"
 printf 'anabranch is under the MIT licence or the Apache License 2.0, as you choose: LICENSE-MIT and LICENSE-APACHE here.\n' \
   > "$documents/copyright"
 chmod -R u=rwX,go=rX "$root"
-# The oldest C library that has all symbols the program needs.
+# The oldest version of the C library that has all symbols of the program.
 libc=$(objdump -T "$root/usr/bin/anabranch" | grep -o 'GLIBC_2\.[0-9.]*' | sort -uV | tail -n 1 | cut -d_ -f2)
 install -d "$root/DEBIAN"
 cat > "$root/DEBIAN/control" <<CONTROL

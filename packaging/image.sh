@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes an OCI image of a program that is already built, without a daemon: the program, the libraries that it loads,
-# and nothing else.
+# Makes an OCI image of a program that is already built; no daemon is needed. The image only contains the program and
+# the libraries that it loads.
 #
 #   packaging/image.sh PROGRAM OUT.tar        # then: podman load < OUT.tar, or skopeo copy oci-archive:OUT.tar ..
 #
@@ -20,7 +20,7 @@ mkdir -p "$layer"/{usr/bin,tmp,results} "$image/blobs/sha256"
 chmod 1777 "$layer/tmp"
 install -m 755 "$program" "$layer/usr/bin/anabranch"
 strip --strip-unneeded "$layer/usr/bin/anabranch"
-# The paths at which the program looks for them: the loader at its fixed path, the rest beside it.
+# Copy each library to the path that ldd prints, where the program will look for it.
 ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
   install -D -m 755 "$(realpath "$library")" "$layer$library"
 done

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What the program is made of, as CycloneDX 1.5 (JSON): every crate that a build of it takes, with version, licence and digest.
+"""Prints a bill of materials (CycloneDX 1.5, JSON): each crate in a build of the program, with version, licence and digest.
 
     packaging/sbom.py > anabranch.cdx.json
 
-Needs cargo. Crates of development and of other systems are left out.
+Needs cargo. Development dependencies and crates for other systems are left out.
 """
 
 import json
@@ -21,7 +21,7 @@ def main() -> None:
     nodes = {node["id"]: node for node in told["resolve"]["nodes"]}
     digests = {(one["name"], one["version"]): one.get("checksum") for one in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
     program = next(package for package in told["packages"] if package["name"] == "anabranch-cli")
-    # The dependencies of a build, without development-only edges.
+    # Follow the edges of a build; those that are only for development are left out.
     wanted, found = [program["id"]], set()
     while wanted:
         one = wanted.pop()

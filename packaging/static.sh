@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the program without shared libraries: it runs on every Linux of this processor, and in an empty root.
+# Builds the program without shared libraries. It runs on any Linux with this processor, even in an empty root directory.
 #
 #   packaging/static.sh [TARGET]       # default: the musl target of this machine
 #

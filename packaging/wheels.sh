@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheels for aarch64 and x86-64, and checks that each contains what its name says.
+# Builds the Python wheels for aarch64 and x86-64, and checks that each is for the platform in its name.
 #
 #   packaging/wheels.sh DIRECTORY [MATURIN]     # default: maturin on the PATH
 #
@@ -17,7 +17,6 @@ if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] && ! rustup target ad
 fi
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-../../target}
 "$maturin" build --quiet --locked --profile dist --out "$out"
-# This machine's strip cannot process programs of another architecture.
 "$maturin" build --quiet --locked --profile dist --target "$target" --out "$out"
 python3 - "$out" <<'PYTHON'
 import pathlib, struct, sys, zipfile

@@ -1,10 +1,11 @@
-"""Draws comments and doc paragraphs by a seed, for people to judge.
+"""Draws a random sample of comments and doc paragraphs for people to judge.
 
 draw_comments.py SEED [COUNT] [PATH..]
 
-Prints COUNT (60) of them from the Rust sources below PATH (crates, tests, benches/src, interop/src, conformance/src, fuzz/src),
-each with its file, its first line and the three lines of code that follow. A paragraph of a doc comment is one; a comment of fewer
-than four words is none. The judge says of each: clear at first reading, clear at second, unclear.
+Prints COUNT (default 60) of them from the Rust sources below PATH (default: crates, tests, benches/src, interop/src,
+conformance/src, fuzz/src), each with its file, its first line and the three lines of code that follow. Each paragraph of a doc
+comment counts as one item; comments of fewer than four words are skipped. The judge rates each: clear at first reading, clear at
+second reading, unclear.
 """
 
 import random
@@ -17,7 +18,7 @@ FOLDERS = ["crates", "tests", "benches/src", "interop/src", "conformance/src", "
 
 
 def comments(path):
-    """(line, text, code) of each paragraph."""
+    """Yields (line, text, code) for each paragraph."""
     lines = path.read_text(encoding="utf-8").splitlines()
     at = 0
     while at < len(lines):

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks that anabranch-sctp builds with its minimum Rust version and for other systems, and that its tests pass on
-# i686 and, under node, on WebAssembly. What this machine cannot install (a toolchain, a target, node) is named and
-# skipped; with ANABRANCH_REQUIRE_PEERS=1 it fails.
+# i686 and, under node, on WebAssembly. A check is skipped, with a message, if this machine cannot install its toolchain
+# or target or has no node; with ANABRANCH_REQUIRE_PEERS=1 it fails.
 #
 #   tests/portable.sh
 #
@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/portable CARGO_PROFILE_TEST_
 missing=0 checked=() ran=()
 lacks() { echo "portable: $1 is not to be had here" >&2; missing=$((missing + 1)); }
 
-# `cargo check` needs no linker of those systems: it checks what the compiler sees.
+# `cargo check` needs no linker for the other systems.
 oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml).0
 if rustup toolchain install "$oldest" --profile minimal >/dev/null 2>&1; then
   cargo "+$oldest" check --quiet --locked -p anabranch-sctp

@@ -3,8 +3,8 @@
 same_code.py REV [--names] [PATH..]
 
 Compares the tokens of each changed file with those of the commit REV, without comments and white space, and prints the first
-token that differs. With --names identifiers are left out, too, and imports, whose order names decide: only what is renamed
-may differ then. Exits with 1 if anything differs.
+token that differs. --names also ignores identifiers, and imports, because a new name changes their order: it checks a change that
+only renames. Exits with 1 if anything differs.
 """
 
 import re

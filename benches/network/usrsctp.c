@@ -1,13 +1,13 @@
-/* usrsctp's part of the benchmark `network`: one association over UDP, one stream, checksums on.
+/* The usrsctp program of the benchmark `network`: one association over UDP, one stream, with checksums.
  *
- *   usrsctp receive ADDRESS PORT                 says "ready", then BYTES MESSAGES SECONDS CPU-SECONDS
- *   usrsctp send ADDRESS PORT SIZE SECONDS       says CPU-SECONDS
- *   usrsctp echo ADDRESS PORT                    says "ready"
- *   usrsctp ping ADDRESS PORT SIZE COUNT         says the median and the 99th percentile of COUNT, and
- *                                                what one costs the processor here, microseconds
+ *   usrsctp receive ADDRESS PORT                 prints "ready", then BYTES MESSAGES SECONDS CPU-SECONDS
+ *   usrsctp send ADDRESS PORT SIZE SECONDS       prints CPU-SECONDS
+ *   usrsctp echo ADDRESS PORT                    prints "ready"
+ *   usrsctp ping ADDRESS PORT SIZE COUNT         prints the median and the 99th percentile of COUNT round trips,
+ *                                                and the CPU time of this program for each, in microseconds
  *
- * PORT is the server's UDP port; the client takes the next one. A message of 3 bytes ends a transfer either way, and
- * the programs end without closing: usrsctp's own ways out have been seen to hang.
+ * PORT is the server's UDP port; the client's is the next one. A message of 3 bytes ends a transfer, and the receiver
+ * answers it with another. The programs exit without closing the association, because usrsctp sometimes hangs there.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -49,7 +49,7 @@ static double spent(void)
            (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-/* The whole of a message; its length. */
+/* Receives a complete message and returns its length. */
 static size_t take(struct socket *from)
 {
     size_t length = 0;

@@ -23,7 +23,7 @@ pub struct Row {
     pub gap: f64,
     /// The named causes, in words.
     pub named: String,
-    /// Whether they are the true ones.
+    /// Whether the named causes are the true ones.
     pub right: bool,
     /// The experiments, if there was a gap.
     pub experiment: Option<Experiment>,

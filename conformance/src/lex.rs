@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// One token.
+/// A token of the script language.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Token {
     /// A name: letters, digits, underscores.

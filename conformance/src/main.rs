@@ -15,25 +15,25 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
-    /// Scripts (*.pkt), suites (*.suite), or folders with such.
+    /// Scripts (*.pkt), suites (*.suite), or folders that contain them.
     #[arg(required_unless_present = "rules")]
     paths: Vec<PathBuf>,
     /// Prints every packet and call, also of scripts that pass.
     #[arg(short, long)]
     verbose: bool,
-    /// A list of known deviations instead of the one that comes along.
+    /// A list of known deviations instead of the built-in one.
     #[arg(long, value_name = "FILE")]
     deviations: Option<PathBuf>,
-    /// A list of stages (script, peer_addresses, towards, reason) instead of the one that comes along.
+    /// A list of stages (script, peer_addresses, towards, reason) instead of the built-in one.
     #[arg(long, value_name = "FILE")]
     stages: Option<PathBuf>,
-    /// How many addresses the peer has in scripts that no stage is listed for.
+    /// The number of the peer's addresses in scripts without a stage.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     peer_addresses: u8,
-    /// Prints each rule of the RFCs: which file obeys it, and which test would see it broken.
+    /// Prints each rule of the RFCs with the files that obey it and the tests that check it.
     #[arg(long, conflicts_with = "paths")]
     rules: bool,
-    /// Only those that no test holds, and why.
+    /// Only prints rules that no test checks, with the reason.
     #[arg(long, requires = "rules")]
     missing: bool,
 }

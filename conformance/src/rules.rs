@@ -70,7 +70,7 @@ pub const REASONS: &[&str] = &[
     "pending: ",
 ];
 
-/// One rule.
+/// A requirement of an RFC, with the files that obey it and the tests that check it.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {

@@ -69,11 +69,11 @@ pub(crate) enum Time {
     Any,
     /// At this time after the start.
     At(i64),
-    /// At this time after the event before it.
+    /// At this time after the previous event.
     After(i64),
     /// Between two times after the start.
     Between(i64, i64),
-    /// Between two times after the event before it.
+    /// Between two times after the previous event.
     AfterBetween(i64, i64),
 }
 

@@ -1,4 +1,4 @@
-//! Which script is excused by the list of known deviations, and which is not.
+//! Tests which failures the list of known deviations excuses.
 
 use anabranch_conformance::{Deviations, Outcome, Summary};
 
@@ -16,7 +16,7 @@ fn failing_at(line: usize) -> Outcome {
     Outcome::Fail { place: format!("f.pkt:{line}"), why: text(), expected: text(), seen: text(), log: vec![] }
 }
 
-/// Two suites may have scripts of one name: the folder tells them apart.
+/// Two suites may have scripts with the same name, so the folder is part of the name.
 #[test]
 fn a_script_is_known_by_its_folder_and_its_name() {
     let list = Deviations::read(LIST).expect("a list");
@@ -32,7 +32,7 @@ fn a_script_is_known_by_its_folder_and_its_name() {
     assert!(!summary.is_good());
 }
 
-/// One that fails elsewhere fails for another reason, and one that cannot be run is not excused.
+/// A script that fails on another line fails for another reason. A script that cannot be run is not excused.
 #[test]
 fn only_the_failure_that_is_listed_is_known() {
     let list = Deviations::read(LIST).expect("a list");

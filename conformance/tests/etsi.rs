@@ -1,4 +1,4 @@
-//! The test purposes of ETSI TS 102 369, in our own words.
+//! Runs our own tests for the test purposes of ETSI TS 102 369.
 //!
 //! `etsi/*.suite` holds a case for each purpose; here they run, the table of
 //! them is kept complete, and every expectation is shown to matter.
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The functions of the standard, in its order, each with how many purposes it has.
+/// The functions in the order of the standard, each with its number of purposes and its title.
 const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("as", 33, "association setup"),
     ("at", 16, "association termination"),
@@ -34,7 +34,7 @@ fn folder() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("etsi")
 }
 
-/// All cases, with the file each is in.
+/// Returns all cases, each with the name of its file.
 fn suite() -> Vec<(String, Case)> {
     let read = |name: &str| std::fs::read_to_string(folder().join(name)).expect("a suite");
     let mut preludes = Preludes::default();
@@ -66,7 +66,7 @@ fn every_case_holds() {
     assert!(run > 110, "only {run} scripts ran");
 }
 
-/// Extensions of SCTP and edges of its rules, beyond the purposes of ETSI.
+/// Runs the suites for extensions of SCTP and for special cases that ETSI does not cover.
 #[test]
 fn extensions_are_spoken() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("extensions");
@@ -100,7 +100,7 @@ fn every_test_purpose_has_a_line() {
         );
         let of_function = |id: &str| id.split('-').next() == Some(function);
         let mut found: Vec<_> = suite.iter().filter(|(_, case)| of_function(&case.id)).collect();
-        // 2-10 comes after 2-9.
+        // Sort by number, so that 2-10 comes after 2-9.
         let numbers = |id: &str| id.split('-').filter_map(|part| part.parse().ok()).collect::<Vec<u32>>();
         found.sort_by_key(|(_, case)| numbers(&case.id));
         assert_eq!(found.len(), count, "{function}");
@@ -154,8 +154,8 @@ fn every_test_purpose_has_a_line() {
     expect_file!["../etsi/README.md"].assert_eq(&table);
 }
 
-/// One number of one expectation is altered at a time: each alteration fails, at its line, and
-/// shows what was expected and what was seen.
+/// Changes one field of one expected packet at a time. Each change must make the script fail, with a message that shows
+/// the expected and the actual value.
 #[test]
 fn every_expectation_matters() {
     let fields = ["flgs=", "cum_tsn=", "sid=", "ssn=", "len=", "staleness=", "type="];
@@ -163,7 +163,7 @@ fn every_expectation_matters() {
     for (file, case) in suite() {
         let Content::Script(script) = &case.content else { continue };
         for (at, _) in script.match_indices(" > sctp") {
-            // Up to where the next event begins: the last bracket closes the packet.
+            // Only change fields of this packet, which ends where the next event begins.
             let rest = &script[at..];
             let ends = [" +", "\n+", "\n*"].iter().filter_map(|sign| rest.find(sign));
             let end = ends.min().unwrap_or(rest.len());
@@ -192,7 +192,7 @@ fn every_expectation_matters() {
     assert!(altered > 700, "only {altered} alterations");
 }
 
-// What no script can say.
+// Purposes that a script cannot express.
 
 fn endpoint(seed: u64) -> Endpoint {
     let mut endpoint =
@@ -214,7 +214,7 @@ fn ask(endpoint: &mut Endpoint, now: Instant, port: u16) -> u32 {
     tag_of(endpoint, now)
 }
 
-/// The initiate tag of the INIT or INIT ACK that is sent.
+/// Returns the initiate tag of the INIT or INIT ACK that the endpoint sends.
 fn tag_of(endpoint: &mut Endpoint, now: Instant) -> u32 {
     let sent = packets(endpoint, now);
     let view = PacketView::parse(sent.first().expect("a packet")).expect("a good one");
@@ -225,7 +225,7 @@ fn tag_of(endpoint: &mut Endpoint, now: Instant) -> u32 {
     }
 }
 
-/// RFC 9260 §5.1.3, AS-I-1.4: nothing is kept of an INIT: not a byte, however many come.
+/// RFC 9260 §5.1.3, AS-I-1.4: an INIT leaves no state behind, no matter how many arrive.
 #[test]
 fn nothing_is_kept_of_an_init() {
     let mut endpoint = endpoint(1);
@@ -236,14 +236,13 @@ fn nothing_is_kept_of_an_init() {
     for n in 0..2_000 {
         ask(&mut endpoint, now, 1001 + n);
     }
-    // Counters and random numbers have more digits, queues and maps have no more entries.
+    // Counters and random numbers may have more digits. Queues and maps must not have more entries.
     assert!(size(&endpoint) < before + 200, "{} bytes of text, {before} before", size(&endpoint));
     assert_eq!(endpoint.poll_timeout(), None, "no timer runs");
     assert_eq!(endpoint.poll_event(), None);
 }
 
-/// RFC 9260 §5.3.1, AS-V-1.5.1 and 1.5.2: tags are drawn anew each time, over the whole range,
-/// and are never zero.
+/// RFC 9260 §5.3.1, AS-V-1.5.1 and 1.5.2: each tag is a new random number from the whole range, and never zero.
 #[test]
 fn tags_are_random_and_never_zero() {
     let now = Instant::from_millis(1);

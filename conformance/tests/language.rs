@@ -1,4 +1,4 @@
-//! The script language beyond what the suite uses, and texts that are no scripts.
+//! Tests features of the script language that the suites do not use, and malformed scripts.
 
 use crate::strange::strange;
 use anabranch_conformance::{Outcome, check};
@@ -58,7 +58,7 @@ fn times_may_be_absolute_relative_ranges_or_open() {
 * > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
 14.0~16.0 > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
 ";
-    // `connect` blocks here, unless the socket is told not to.
+    // `connect` would block without O_NONBLOCK.
     let text = text.replace("= 3\n", "= 3\n0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n");
     passes(&text);
     fails(&text.replace("1.0 > sctp", "0.9 > sctp"), 6, "no packet was sent");
@@ -138,7 +138,7 @@ fn parameters_are_sets_where_their_order_is_free() {
     fails(&text.replace("FIRST", "ECN_CAPABLE[]").replace("SECOND", "..."), 5, "ECN_CAPABLE[] is missing");
 }
 
-/// Whatever the text, there is an answer with a line; and it comes soon.
+/// Every malformed script gets a result that names a line, and none makes the interpreter hang.
 #[test]
 fn no_text_is_too_strange() {
     let mut rng = anabranch_base::Rng::new(7);

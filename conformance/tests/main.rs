@@ -1,4 +1,4 @@
-//! The runner of scripts, its language, and the scripts that are here.
+//! Tests the interpreter of scripts, and runs the scripts of this folder.
 
 mod deviations;
 mod etsi;

@@ -1,8 +1,8 @@
-//! Packets of scripts: what the network says, IP fields, lists without order, raw bytes.
+//! Tests how scripts describe packets: ICMP messages, IP fields, unordered lists and raw bytes.
 
 use anabranch_conformance::{Outcome, check};
 
-/// The association is up as descriptor 3. Seven lines.
+/// Seven lines that establish an association on descriptor 3.
 const UP: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3 +0 bind(3, ..., ...) = 0
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
 +0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
@@ -33,7 +33,7 @@ fn misunderstood(text: &str, line: usize, words: &str) {
     assert!(*place == format!("script:{line}") && what.contains(words), "{outcome}");
 }
 
-/// RFC 9260 §7.3: the network tells that packets are too large, in either form of the language.
+/// RFC 9260 §7.3: an ICMP message lowers the path MTU. The language has two forms of it.
 #[test]
 fn the_network_tells_that_packets_are_too_large() {
     let text = format!(
@@ -48,7 +48,7 @@ fn the_network_tells_that_packets_are_too_large() {
         "< icmp unreachable frag_needed mtu 1400 [sctp(2)]",
         "< [sctp(2)] icmp unreachable frag_needed mtu 1400",
     ));
-    // Who does not know the tag has not seen the packet (RFC 9260 §10).
+    // RFC 9260 §10: an ICMP message whose packet has another verification tag is ignored.
     fails(&text.replace("[sctp(2)]", "[sctp(3)]"), 10, "len=1368 is expected, 1468 seen");
     fails(&text.replace("mtu 1400", "mtu 1440"), 10, "len=1368 is expected, 1408 seen");
     misunderstood(&text.replace(" [sctp(2)]", ""), 8, "is to be named");
@@ -61,7 +61,7 @@ fn the_network_tells_that_packets_are_too_large() {
     misunderstood(&v6.replace("packet_too_big", "unreachable frag_needed"), 9, "frag_needed");
 }
 
-/// RFC 9260 §10: a host that does not speak SCTP ends the association; other messages do nothing.
+/// RFC 9260 §10: an ICMP message that the host has no SCTP ends the association; other messages are ignored.
 #[test]
 fn the_network_tells_that_nobody_speaks_sctp() {
     let text = format!(
@@ -85,7 +85,7 @@ fn the_network_tells_that_nobody_speaks_sctp() {
     passes(&format!("--ip_version=ipv6\n{}", alive.replace("KIND", "parameter_problem header_field")));
 }
 
-/// RFC 9260 §3.3.2.1, RFC 5061 §4.2.7: types are listed in any order, and by name or number.
+/// RFC 9260 §3.3.2.1, RFC 5061 §4.2.7: the order of a list of types does not matter; a script may use names or numbers.
 #[test]
 fn lists_of_types_have_no_order() {
     let text = "`sysctl -w net.inet.sctp.pr_enable=1` 0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
@@ -109,7 +109,7 @@ fn lists_of_types_have_no_order() {
     misunderstood(&text.replace("STATE_COOKIE", "STATE_COOKY"), 7, "no parameter STATE_COOKY");
 }
 
-/// What chunks and parameters do not have is told, also where the script leaves it open.
+/// Fields, chunks and parameters that do not exist are reported, even if the script gives them the value `...`.
 #[test]
 fn unknown_fields_are_told() {
     for (packet, words) in [
@@ -131,7 +131,7 @@ fn unknown_fields_are_told() {
     }
 }
 
-/// The fields of IP: what arrives may have any, what is sent has the host's.
+/// A script chooses the IP fields of the packets that it injects, and compares those of the packets that are sent.
 #[test]
 fn ip_fields_are_compared() {
     let text = format!(
@@ -152,12 +152,12 @@ fn ip_fields_are_compared() {
         "ports 8080 > 8081 are expected",
     );
     let strange = text.replace("8080 > 8080 sctp: HEARTBEAT[", "8081 > 8080 sctp: HEARTBEAT[");
-    // RFC 9260 §8.4: between other ports there is no association.
+    // RFC 9260 §8.4: a packet with other ports belongs to no association.
     fails(&strange, 11, "HEARTBEAT_ACK is expected, ABORT seen");
     misunderstood(&text.replace("< [ect0]", "< [ect01]"), 8, "no mark of one packet");
 }
 
-/// Raw bytes count as what they begin with; bad checksums are not read.
+/// A packet of raw bytes is processed like any other; one with a wrong checksum is dropped.
 #[test]
 fn raw_bytes_are_injected() {
     let init = "0x01, 0x00, 0x00, 0x14, 0, 0, 0, 9, 0, 0, 0x23, 0x28, 0, 5, 0, 5, 0, 0, 0, 1";
@@ -188,7 +188,7 @@ fn raw_bytes_are_injected() {
     );
 }
 
-/// RFC 9260 §3.3.10.6: a reported chunk is the script's own, TSNs included.
+/// RFC 9260 §3.3.10.6: an ERROR returns the unrecognized chunk as the script has sent it, with the script's TSNs.
 #[test]
 fn a_reported_chunk_is_as_the_script_has_sent_it() {
     let text = "0 `sysctl -w net.inet.sctp.pr_enable=0`\n".to_owned()
@@ -200,8 +200,8 @@ fn a_reported_chunk_is_as_the_script_has_sent_it() {
     fails(&text.replace("chk=FORWARD_TSN[cum_tsn=5", "chk=FORWARD_TSN[cum_tsn=6"), 10, "chk=");
 }
 
-/// RFC 8899 §6.2.1.1, RFC 9260 §3.3.5: a probe is as large as the script says, whatever its sender
-/// keeps in its HEARTBEAT.
+/// RFC 8899 §6.2.1.1, RFC 9260 §3.3.5: the total size of a probe is compared, so PAD's length does not depend on the
+/// length of the engine's Heartbeat Info.
 #[test]
 fn a_probe_is_compared_by_its_size() {
     let text = "`sysctl -w net.inet.sctp.plpmtud_enable=1` ".to_owned()
@@ -215,8 +215,8 @@ fn a_probe_is_compared_by_its_size() {
     fails(&text.replace("plpmtud_enable=1", "plpmtud_enable=0"), 8, "no packet was sent");
 }
 
-/// RFC 3758 §3.2: who was skipped is told in any order, and once; RFC 9260 §3.3.1: the number of an
-/// unordered message means nothing.
+/// RFC 3758 §3.2: a FORWARD TSN lists skipped streams in any order; the script may repeat one. RFC 9260 §3.3.1: the SSN
+/// of an unordered message has no meaning.
 #[test]
 fn skipped_streams_have_no_order_and_unordered_messages_no_number() {
     let text = "`sysctl -w net.inet.sctp.pr_enable=1` ".to_owned()

@@ -1,4 +1,4 @@
-//! The table of the RFCs' rules is kept true: nothing is left out, what it names is there.
+//! Checks the table of the RFCs' rules: it is complete, and the files and tests that it names exist.
 
 use anabranch_conformance::Rules;
 use anabranch_conformance::rules::{Level, REASONS, Rule, table};
@@ -13,12 +13,12 @@ fn all() -> Vec<(&'static str, Rules)> {
     Rules::known().unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// All rules, each with the file it is in.
+/// Returns all rules, each with the name of its file.
 fn every() -> impl Iterator<Item = (&'static str, Rule)> {
     all().into_iter().flat_map(|(file, rules)| rules.rule.into_iter().map(move |rule| (file, rule)))
 }
 
-/// Texts of files, each read once.
+/// A cache of file contents.
 #[derive(Default)]
 struct Files(BTreeMap<String, Option<String>>);
 
@@ -83,7 +83,7 @@ fn every_rule_has_its_own_name_and_a_test_or_a_reason() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A home says which section it obeys: that one, one inside it, or the one it is in.
+/// Each file in `home` cites the section of the rule, a subsection of it, or the section that contains it.
 #[test]
 fn every_home_cites_its_section() {
     let mut files = Files::default();
@@ -104,7 +104,7 @@ fn every_home_cites_its_section() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The text names this section, or one inside it; §5.1 is not §5.10.
+/// Whether the text cites this section or a subsection of it. §5.10 does not count as §5.1.
 fn cites(text: &str, section: &str) -> bool {
     let sign = format!("§{section}");
     text.match_indices(&sign)
@@ -124,7 +124,7 @@ fn every_test_is_there() {
                 }
                 let function = format!("fn {name}() {{");
                 let before = text.find(&function).map_or("", |at| &text[..at]);
-                // The attribute, or one more beside it, is right above.
+                // `#[test]` is among the four lines before the function.
                 before.lines().rev().take(4).any(|line| line.trim() == "#[test]")
             });
             if !there {

@@ -1,8 +1,8 @@
-//! Scripts that use the socket API: notifications, ancillary data, and names that nobody knows.
+//! Tests how scripts use the socket API: notifications, ancillary data, and unknown names.
 
 use anabranch_conformance::{Outcome, check};
 
-/// The association is up as descriptor 3; five streams each way. Seven lines.
+/// Seven lines that establish an association on descriptor 3, with five streams in each direction.
 const UP: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3 +0 bind(3, ..., ...) = 0
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
 +0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
@@ -26,7 +26,7 @@ fn fails(text: &str, line: usize, words: &str) {
     assert!(shown.starts_with(&format!("script:{line}:")) && shown.contains(words), "{shown}");
 }
 
-/// The script is told where it is not understood.
+/// Checks that the script is rejected, with this line and words of the message.
 #[track_caller]
 fn misunderstood(text: &str, line: usize, words: &str) {
     let outcome = check("script", text);
@@ -38,7 +38,7 @@ const ALL_EVENTS: &str = "sctp_data_io_event=1, sctp_association_event=0, sctp_a
     sctp_peer_error_event=1, sctp_shutdown_event=1, sctp_partial_delivery_event=0, sctp_adaptation_layer_event=0, \
     sctp_authentication_event=0, sctp_sender_dry_event=0";
 
-/// RFC 6458 §6.2: nothing is told unasked, and what was asked for is told.
+/// RFC 6458 §6.2: a socket gets exactly the notifications to which it subscribes.
 #[test]
 fn only_subscribed_notifications_are_delivered() {
     let off = ALL_EVENTS.replace("=1", "=0");
@@ -58,7 +58,7 @@ fn only_subscribed_notifications_are_delivered() {
 "
     );
     passes(&text);
-    // What is not subscribed is not there.
+    // Without a subscription there is no notification.
     fails(&text.replace("sctp_peer_error_event=1", "sctp_peer_error_event=0"), 14, "-1 EAGAIN");
     let one = "SCTP_EVENT, {se_type=SCTP_SHUTDOWN_EVENT, se_on=1}, 8";
     let only = format!(
@@ -75,7 +75,7 @@ fn only_subscribed_notifications_are_delivered() {
     misunderstood(&text.replace("sctp_address_event", "sctp_adress_event"), 8, "sctp_adress_event");
 }
 
-/// The association's end in the older and the newer structure is another subscription.
+/// A read may return a notification although the script expects a message, and the other way round.
 #[test]
 fn a_notification_is_expected_where_a_message_is_read() {
     let text = format!(
@@ -95,7 +95,7 @@ fn a_notification_is_expected_where_a_message_is_read() {
     fails(&text.replace("sender_dry_type=SCTP_SENDER_DRY_EVENT", "sse_type=5"), 11, "sse_type is no member");
 }
 
-/// RFC 6458 §5.3: what stands beside a message is how it is sent.
+/// RFC 6458 §5.3: the ancillary data of a message determines how it is sent.
 #[test]
 fn what_stands_beside_a_message_is_how_it_is_sent() {
     let message = "msg_name(...)=..., msg_iov(1)=[{iov_base=..., iov_len=100}]";
@@ -131,7 +131,7 @@ fn what_stands_beside_a_message_is_how_it_is_sent() {
     misunderstood(&text.replace("SCTP_SNDINFO", "SCTP_RCVINFO"), 8, "is not sent beside a message");
     misunderstood(&text.replace("SCTP_SNDINFO", "SCTP_SENDINFO"), 8, "cmsg_type=SCTP_SENDINFO");
     misunderstood(&text.replace("snd_flags=SCTP_UNORDERED", "snd_flags=0x10000"), 8, "0x10000");
-    // A message without a retransmission is given up after the first timeout.
+    // A message that allows no retransmissions is abandoned at the first timeout.
     let given_up = format!(
         "`sysctl -w net.inet.sctp.pr_enable=1` {UP}+0 sendmsg(3, {{{message}, msg_control(56)=[{snd}, {pr}], msg_flags=0}}, 0) = 100
 +0 > sctp: DATA[flgs=UBE, len=116, tsn=1, sid=3, ssn=..., ppid=7]
@@ -150,7 +150,7 @@ fn what_stands_beside_a_message_is_how_it_is_sent() {
     );
 }
 
-/// RFC 6458 §5.3.1, §5.3.9: a message may begin the association it goes on.
+/// RFC 6458 §5.3.1, §5.3.9: a message to a new peer creates the association.
 #[test]
 fn a_message_may_begin_its_association() {
     let text = "0 socket(..., SOCK_SEQPACKET, IPPROTO_SCTP) = 3
@@ -170,7 +170,7 @@ fn a_message_may_begin_its_association() {
     fails(&text.replace("sinit_num_ostreams=7", "sinit_num_ostreams=8"), 9, "os=7 is expected, 8 seen");
 }
 
-/// RFC 6458 §5.3.5, §5.3.6, §5.3.2: which structures come beside a message that is read.
+/// RFC 6458 §5.3.5, §5.3.6, §5.3.2: a read returns the structures of ancillary data that the socket has requested.
 #[test]
 fn what_comes_beside_a_message_is_what_was_asked_for() {
     let data = "+0 < sctp: DATA[flgs=BE, len=20, tsn=1, sid=2, ssn=0, ppid=7]
@@ -231,7 +231,7 @@ fn what_comes_beside_a_message_is_what_was_asked_for() {
     );
 }
 
-/// RFC 6458 §9.12: the flags of `sctp_sendv_spa` say which of its structures count.
+/// RFC 6458 §9.12: the flags of `sctp_sendv_spa` select which of its structures are used.
 #[test]
 fn the_flags_of_sendv_say_what_counts() {
     let send = |flags: &str| {
@@ -251,7 +251,7 @@ fn the_flags_of_sendv_say_what_counts() {
     misunderstood(&send("8"), 8, "sendv_flags");
 }
 
-/// What nobody knows is a mistake of the script, and where it is.
+/// An unknown name is reported as a mistake of the script, with its line.
 #[test]
 fn unknown_names_are_told() {
     for (line, words) in [
@@ -279,7 +279,7 @@ fn unknown_names_are_told() {
     }
 }
 
-/// RFC 6458 §9.1, §9.2, §9.3: addresses of both ends, and an association on its own.
+/// RFC 6458 §9.1, §9.2, §9.3: `sctp_bindx`, `sctp_peeloff` and the lists of both ends' addresses.
 #[test]
 fn addresses_are_bound_and_listed() {
     let address =
@@ -311,7 +311,7 @@ fn addresses_are_bound_and_listed() {
     misunderstood(&text.replace("AF_INET,", "AF_INET6,"), 3, "no address of its family");
 }
 
-/// RFC 6525: a script that resets streams and says nothing of the extension has it, as on FreeBSD.
+/// RFC 6525: the extension is enabled for a script that resets streams and has no sysctl for it, as on FreeBSD.
 #[test]
 fn scripts_that_reconfigure_speak_reconfig() {
     let text = UP.replace("val=...]]\n+0 > sctp: COOKIE", "val=...], SUPPORTED_EXTENSIONS[types=[RECONFIG]]]\n+0 > sctp: COOKIE")
@@ -330,7 +330,7 @@ fn scripts_that_reconfigure_speak_reconfig() {
     fails(&format!("`sysctl -w net.inet.sctp.reconfig_enable=0` {text}"), 9, "EOPNOTSUPP");
 }
 
-/// RFC 6458 §6.1.8: a script that uses AUTH has it without a word about it, as on FreeBSD; another has not.
+/// RFC 6458 §6.1.8: AUTH is enabled only for scripts that use it, even without a sysctl, as on FreeBSD.
 #[test]
 fn scripts_that_use_authentication_have_it() {
     let told = "{auth_type=SCTP_AUTHENTICATION_EVENT, auth_flags=0, auth_length=20, auth_keynumber=0, \
@@ -340,7 +340,7 @@ fn scripts_that_use_authentication_have_it() {
     );
     let on = "+0 setsockopt(3, IPPROTO_SCTP, SCTP_EVENT, {se_assoc_id=0, se_type=SCTP_AUTHENTICATION_EVENT, se_on=1}, 8) = 0\n";
     let (begin, rest) = UP.split_at(UP.find("+0 connect").expect("a call"));
-    // The peer's INIT ACK says nothing of AUTH.
+    // The peer's INIT ACK does not offer AUTH.
     passes(&format!("{begin}{on}{rest}{told}"));
     fails(&format!("0 `sysctl -w net.inet.sctp.auth_enable=0`\n+{begin}{on}{rest}{told}"), 10, "would block");
     let key = "{sca_assoc_id=0, sca_keynumber=123, sca_keylength=2, sca_key=[0x00, 0x01]}";
@@ -352,7 +352,8 @@ fn scripts_that_use_authentication_have_it() {
     }
 }
 
-/// draft-natarajan-tsvwg-sctp-nrsack §4: FreeBSD's setting has NR-SACKs offered and, once agreed on, sent for SACKs.
+/// draft-natarajan-tsvwg-sctp-nrsack §4: with FreeBSD's sysctl, NR-SACKs are offered. If the peer agrees, they replace
+/// SACKs.
 #[test]
 fn the_setting_for_nr_sacks_is_obeyed() {
     let up = UP

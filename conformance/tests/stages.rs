@@ -1,10 +1,10 @@
-//! Scripts whose peer has addresses they cannot name, and tables of stages with mistakes.
+//! Tests stages, which give the peer of a script further addresses, and mistakes in the table of stages.
 
 use crate::strange::strange;
 use anabranch_conformance::{Outcome, Stage, Stages, check_on};
 
-/// Two addresses: RTO and error counter are each address's own, and the association ends with
-/// the eleventh timeout (RFC 9260 §6.3.3 E2, §6.4.1, §8.1).
+/// A script whose peer has two addresses. Each address has its own RTO and error counter, and the eleventh timeout ends
+/// the association (RFC 9260 §6.3.3 E2, §6.4.1, §8.1).
 const TURNS: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
 +0 bind(3, ..., ...) = 0
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
@@ -55,9 +55,9 @@ fn retransmissions_take_turns_between_two_addresses() {
     let turns = stage(&[1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1]);
     passes(&turns, TURNS);
     passes(&stage(&[]), TURNS);
-    // With one address the back-off is another.
+    // With one address the RTO doubles at each retransmission.
     fails(&Stage::default(), TURNS, 14, "no packet was sent", "DATA[", "nothing up to");
-    // One time, one field, one packet too many.
+    // A wrong time, a wrong field, and an additional packet.
     let (head, tail) = TURNS.split_at(TURNS.find("+0.4").expect("a line"));
     let later = format!("{head}{}", tail.replacen("+0.4", "+0.5", 1));
     fails(&turns, &later, 17, "expected at 1.100000", "DATA[", "at 1.000000");
@@ -77,7 +77,7 @@ fn data_to_another_address_is_told() {
     fails(&long, TURNS, 24, "before the turns", "12 packets with DATA", "11 packets with DATA");
 }
 
-/// The side that is asked learns the addresses from the INIT, of either IP version.
+/// A listening socket learns the peer's addresses from the INIT, with IPv4 and with IPv6.
 #[test]
 fn a_peer_that_asks_has_further_addresses_too() {
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
@@ -97,11 +97,11 @@ fn a_peer_that_asks_has_further_addresses_too() {
     let stage = Stage { peer_addresses: 3, ..stage(&[1, 2]) };
     passes(&stage, text);
     passes(&stage, &format!("--ip_version=ipv6\n{text}"));
-    // What a script lists itself is what its peer has.
+    // If the script lists addresses itself, the peer has only these.
     let lists = text
         .replace("tsn=1]\n+0 > sctp: INIT_ACK", "tsn=1, IPV4_ADDRESS[addr=10.9.8.7]]\n+0 > sctp: INIT_ACK");
     fails(&stage, &lists, 12, "packet 2 with DATA", "towards 2 (192.0.2.2)", "towards 1 (192.0.2.1)");
-    // And one that names addresses has no need of a stage.
+    // A script on a stage must not name addresses.
     let names = text.replace("+1 > sctp", "+1 > 192.168.0.1 > 10.9.8.7 sctp");
     let outcome = check_on(&stage, "script", &names);
     assert!(matches!(&outcome, Outcome::Error { place, .. } if place == "script:12"), "{outcome}");
@@ -155,7 +155,7 @@ fn a_mistake_in_the_list_is_one_line_with_its_place() {
     }
 }
 
-/// Whatever the text, it is a list, or a line says why not.
+/// Every malformed table is read, or refused with one line that has a line number.
 #[test]
 fn no_list_is_too_strange() {
     let mut rng = anabranch_base::Rng::new(11);

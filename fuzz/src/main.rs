@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("a number");
         match argument.as_str() {
             "--seconds" => seconds = number(),
-            // A fixed number of inputs is the same on every machine, as a gate needs it.
+            // With a fixed number of inputs, every machine runs the same inputs.
             "--inputs" => (inputs, seconds) = (number(), 3600),
             "--seed" => seed = number(),
             _ => files.push(PathBuf::from(argument)),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs aioquic and its end into the given directory, with Python packages from PyPI.
+# Installs aioquic from PyPI into the given directory, and the peer program that uses it.
 set -euo pipefail
 mkdir -p "$1"
 into=$(cd "$1" && pwd)
@@ -7,7 +7,7 @@ cd "$(dirname "$0")"
 version=1.7.2
 if ! [ "$(cat "$into/python/installed" 2>/dev/null)" = "$version" ]; then
   rm -rf "$into/python"
-  # Debian has the module in a separate package.
+  # On Debian the module venv is in a package of its own.
   python3 -m venv "$into/python" >&2 || {
     DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends python3-venv >&2 &&
       python3 -m venv --clear "$into/python" >&2

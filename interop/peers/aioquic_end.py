@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""aioquic as a peer of the cases of HTTP/3: a client and a server.
+"""aioquic as a peer of the HTTP/3 cases: a client and a server.
 
     aioquic_end.py server CASE ADDRESS PORT CERT KEY SITE
     aioquic_end.py client CASE ADDRESS PORT AUTHORITIES TARGET PATH..
 
-CASE is the name that the QUIC interop runner gives it: most are those of a
-plain transfer, what others ask for stands below. The server says where it
-listens. The client puts what it gets into TARGET and says what a handshake was, a line each; it ends with 0 if all
-came. SSLKEYLOGFILE names the file for the secrets of sessions.
+CASE is the name in the QUIC interop runner; most cases are plain transfers. The server prints the address on which it
+listens. The client writes the files to TARGET and prints one line per handshake; its exit code is 0 if all files
+arrived. SSLKEYLOGFILE names the file for the secrets of sessions.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ def configuration(case, is_client):
         idle_timeout=30.0,
     )
     if case == "transfer" and is_client:
-        # Windows that have to grow.
+        # Windows that have to grow during a transfer.
         config.max_data, config.max_stream_data = 1 << 17, 1 << 16
     return config
 
@@ -69,7 +68,7 @@ class Server(QuicConnectionProtocol):
         length = str(len(body)).encode()
         self.http.send_headers(stream, [(b":status", status), (b"content-length", length)])
         if self.case == "keyupdate":
-            # For a server the handshake is confirmed when it is complete; a key update requires that.
+            # A key update requires a confirmed handshake, which a server has as soon as the handshake is complete.
             self._quic.request_key_update()
         self.http.send_data(stream, body, end_stream=True)
 
@@ -134,7 +133,7 @@ class Client(QuicConnectionProtocol):
 
 
 async def get(case, config, address, port, target, paths, tickets, wait=True):
-    """Gets all paths over one connection, side by side."""
+    """Gets all paths in parallel over one connection."""
     begun = time.monotonic()
     made = connect(
         address,

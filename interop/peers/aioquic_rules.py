@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The rules of HTTP/3 that a peer can break, by aioquic: RFC 9114 sections 4 to 7 and RFC 9204 sections 2 to 4.
+"""Breaks the rules of RFC 9114 sections 4 to 7 and RFC 9204 sections 2 to 4, and checks how anabranch reacts.
 
     aioquic_rules.py client ADDRESS PORT
     aioquic_rules.py server ADDRESS PORT CERT KEY COMMAND..
 
-As a client it breaks one rule after the other at a server that has `/` and sends Alt-Svc, and holds the error code that it meets
-against the table. As a server it answers COMMAND, which is run for each rule with the URL as its last word: the command has to
-end with 1 where a rule is broken, with 0 where none is, and to close the connection with the code of the table where it is
-that of a connection. A line for each rule; the end is 1 if any is not obeyed. The bytes are made here, because aioquic's own
-HTTP/3 makes none that are wrong.
+The client breaks one rule after another at a server that has `/` and sends Alt-Svc. It compares the resulting error code with
+the table. The server runs COMMAND for each rule, with the URL as its last argument, and answers it. The command's exit code
+must be 1 if a rule is broken, otherwise 0. For a connection error it must close the connection with the code of the table.
+
+The output is one line for each rule; the exit code is 1 if any rule is not obeyed. aioquic only provides QUIC: its HTTP/3 cannot
+produce wrong bytes, so all bytes of HTTP/3 are written here.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ def frame(kind, payload=b""):
 
 
 def section(*fields):
-    """Literals with literal names (RFC 9204 section 4.5.6)."""
+    """A field section in which all names and values are literals (RFC 9204 section 4.5.6)."""
     out = b"\0\0"
     for name, value in fields:
         length = bytes([0x20 | len(name)]) if len(name) < 7 else bytes([0x27, len(name) - 7])
@@ -71,7 +72,7 @@ def way(data, end=False):
     return ("way", data, end)
 
 
-# Rules for both ends, on unidirectional streams.
+# Rules for clients and servers, on unidirectional streams.
 COMMON = [
     ("9114 6.2 an end before the type", [way(b"", True)], ANSWERED),
     ("9114 6.2.3 a reserved type", [way(b"\x21abc")], ANSWERED),
@@ -108,7 +109,7 @@ COMMON = [
     ("9204 4.4.3 an increment beyond what was sent", [control(), way(b"\3\1")], DECODER),
 ]
 
-# Field sections that cannot be decoded, after their valid beginning.
+# Field sections that cannot be decoded, each with the rule that it breaks.
 SECTIONS = [
     ("9204 4.5.1.1 a required insert count", b"\2\0\x80"),
     ("9204 4.5.1.2 a negative base", b"\0\x80\xd1"),
@@ -238,7 +239,7 @@ class Client(QuicConnectionProtocol):
         self.changed.set()
 
     async def until(self, holds, seconds):
-        """Waits until this holds, or the connection is over."""
+        """Waits until holds() is true, the connection is closed, or the time is over."""
         async def wait():
             while not holds() and self.closed is None:
                 self.changed.clear()
@@ -259,7 +260,7 @@ class Client(QuicConnectionProtocol):
             try:
                 self._quic.send_stream_data(self.stream, data)
             except RuntimeError:
-                # The server has no more interest in the stream.
+                # The server has already stopped reading from the stream.
                 pass
         self.transmit()
 
@@ -292,7 +293,7 @@ async def as_client(address, port):
     for rule, says, expected in COMMON + OF_CLIENTS:
         came, _ = await client_outcome(address, port, says)
         good &= line("client", rule, came, expected)
-    # Alt-Svc has a name of the static table, whose index is 83.
+    # The field line of Alt-Svc refers to entry 83 of the static table.
     _, got = await client_outcome(address, port, [control(), request(head())])
     good &= line("client", "9114 3.1.1 Alt-Svc", "sent" if b"\x5f\x44" in got else "not sent", "sent")
     return good

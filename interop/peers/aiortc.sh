@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Builds the aiortc end into the given directory: a virtual environment with aiortc from PyPI, and a command that runs
-# in it.
+# Installs aiortc from PyPI into a virtual environment in the given directory, and the peer program that uses it.
 set -euo pipefail
 into=$1
 peers=$(cd "$(dirname "$0")" && pwd)

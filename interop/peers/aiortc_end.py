@@ -1,6 +1,8 @@
-"""A data channel client in aiortc, told what to do line by line, as peers/pion is: the arguments are KEY=VALUE, commands come
-on standard input, reports go to standard output. DTLS goes over a UDP socket without ICE, and each channel is negotiated
-beforehand (RFC 8832 is not spoken), so that stream N is channel N."""
+"""A data channel client in aiortc, which reads commands from standard input as ../src/field/program.rs describes.
+
+Arguments are KEY=VALUE; reports go to standard output. DTLS runs over a UDP socket without ICE. Each channel is negotiated out of
+band, without RFC 8832, so that stream N is channel N.
+"""
 
 import asyncio
 import os
@@ -24,7 +26,7 @@ def report(text):
 
 
 def right(path, size):
-    """What the object at a path is to be."""
+    """The expected body of the object at a path."""
     if path.startswith("/text/"):
         return b"x" * size
     body = bytearray((at + (at >> 8) + 7 * MESSAGE) & 0xFF for at in range(size))
@@ -33,7 +35,7 @@ def right(path, size):
 
 
 class Socket(asyncio.DatagramProtocol):
-    """What aiortc has of ICE, over a UDP socket."""
+    """A UDP socket with the interface of aiortc's ICE transport."""
 
     role = "controlling"
     state = "completed"
@@ -58,7 +60,7 @@ class Socket(asyncio.DatagramProtocol):
 
 
 class Dtls(RTCDtlsTransport):
-    """As a client, without media, of a server whose certificate nobody has signed."""
+    """DTLS of a client that accepts any certificate and has no media."""
 
     def _validate_peer_identity(self, parameters):
         pass
@@ -68,7 +70,7 @@ class Dtls(RTCDtlsTransport):
 
 
 class Channel:
-    """A stream, and what has come on it of an answer."""
+    """A data channel, and the received part of a response."""
 
     def __init__(self, sctp, number, kind):
         self.number, self.kind, self.flow, self.path = number, kind, b"", ""

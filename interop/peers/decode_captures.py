@@ -1,7 +1,9 @@
-"""Puts captures into tunnels and onto other links, and compares what decode and tshark count in them.
+"""Puts captures into tunnels and onto other links, and compares the counts of decode and tshark.
 
-decode_captures.py FOLDER PROGRAM [NAME]: FOLDER has pcap files of raw IP packets, PROGRAM is anabranch, NAME is a part of
-a capture's name. Prints a table; exits with 1 where a difference has no reason.
+decode_captures.py FOLDER PROGRAM NAME
+
+FOLDER has pcap files of raw IP packets, PROGRAM is anabranch, NAME is a part of a capture's name (empty for all). Prints a table;
+exits with 1 if a difference has no known reason.
 """
 
 import json
@@ -20,7 +22,7 @@ MAC = bytes.fromhex("020202020202040404040404")
 
 
 def read(path):
-    """Times in nanoseconds, and packets."""
+    """(time in nanoseconds, packet) pairs of a pcap file."""
     data, at, packets = path.read_bytes(), 24, []
     while at + 16 <= len(data):
         seconds, nanos, kept, length = struct.unpack_from("<4I", data, at)
@@ -38,7 +40,7 @@ def write(path, link_type, packets, snap=1 << 18):
 
 
 def total(words):
-    """The sum of RFC 1071, folded."""
+    """The folded sum of RFC 1071, before its complement."""
     words += b"\0" * (len(words) % 2)
     sum_ = sum(struct.unpack(f">{len(words) // 2}H", words))
     while sum_ > 0xFFFF:
@@ -66,7 +68,7 @@ def frame(kind, payload):
 
 LABELS = bytes.fromhex("0001004000020140")
 GENEVE = bytes.fromhex("0200655800000900") + bytes.fromhex("0102030100000007")
-# Link type, encapsulation of a packet, and the options with which tshark dissects it.
+# Link type of the capture, and the function that encapsulates a raw IP packet.
 TUNNELS = {
     "gtp-u": (101, lambda p: udp(2152, bytes.fromhex("30ff") + struct.pack(">HI", len(p), 7) + p)),
     "gtp-u, extensions": (101, lambda p: udp(2152, bytes.fromhex("36ff") + struct.pack(">HI", len(p) + 8, 7)
@@ -96,7 +98,7 @@ TUNNELS = {
 
 
 def partial(packet):
-    """The checksum left to the network card: for TCP the sum of the pseudo-header, for SCTP none."""
+    """The packet with a checksum that is left to the network card: for TCP the pseudo-header's sum, for SCTP zero."""
     payload = packet[20:]
     if packet[9] == 132:
         return packet[:28] + b"\0\0\0\0" + packet[32:]
@@ -105,18 +107,18 @@ def partial(packet):
 
 
 def other_address(packet):
-    """The packet to another address of the client."""
+    """The packet with another destination address."""
     packet = packet[:10] + b"\0\0" + packet[12:19] + bytes([packet[19] ^ 64]) + packet[20:]
     return packet[:10] + struct.pack(">H", 0xFFFF - total(packet[:20])) + packet[12:]
 
 
 def twice(direction, at, packet):
-    """The packet as it comes in at one interface and leaves by another."""
+    """The packet with a Linux cooked header; direction is 0 for an incoming and 4 for an outgoing packet."""
     return (at, struct.pack(">HHH", direction, 1, 6) + b"\0" * 8 + b"\x08\0" + packet)
 
 
 def captures(folder):
-    """Name, file, and what is special about it."""
+    """Yields the name and the file of each capture, and which differences it may have ("as NAME": none from NAME)."""
     for path in sorted((Path(__file__).parent.parent / "captures").glob("*.pcap")):
         yield f"tcpdump's {path.stem}", path, "public"
     races = sorted(folder.glob("*-*.pcap"))
@@ -162,8 +164,7 @@ FIELDS = ["sctp.assoc_index", "sctp.verification_tag", "sctp.chunk_type", "sctp.
 
 
 def tshark(path):
-    """What tshark counts."""
-    # The payload is not needed: without HTTP and reassembly, every chunk is listed.
+    # HTTP and TCP reassembly are off, because the payload is not needed.
     # By default tshark does not number SCTP associations.
     command = ["tshark", "-r", str(path), "-o", "tcp.desegment_tcp_streams:FALSE", "--disable-protocol", "http",
                "-o", "sctp.association_index:TRUE", "-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]
@@ -196,7 +197,7 @@ def tshark(path):
 
 
 def covered(ranges):
-    """Numbers in at least one of the ranges; those of these captures do not wrap."""
+    """The count of numbers in at least one of the ranges; sequence numbers in these captures do not wrap."""
     count, end = 0, 0
     for start, until in sorted(ranges):
         count += max(0, until - max(start, end))
@@ -205,7 +206,7 @@ def covered(ranges):
 
 
 def decode(program, path):
-    """What decode counts, and what it left out of that."""
+    """The counts of decode, and its counts of packets with a special treatment."""
     text = subprocess.run([program, "decode", path, "-q", "--json", "-"], check=True, capture_output=True).stdout
     found = json.loads(text)
     counts, aside = Counter(frames=found["packets"]), Counter()

@@ -1,9 +1,9 @@
 /* DTLS on a UDP socket with one peer, below usrsctp: OpenSSL's (1.2), or
- * wolfSSL's (1.3, -DWITH_WOLFSSL). A packet is a record (RFC 8261). One thread
- * takes what comes; whatever sends, sends by itself, under one lock.
+ * wolfSSL's (1.3, -DWITH_WOLFSSL). An SCTP packet is one record (RFC 8261).
+ * One thread receives. Other threads send, and a lock protects the session.
  *
- * PEM names a file with a certificate and its key, for a server. Nobody's
- * certificate is looked at: the other side does that.
+ * PEM names a file with the certificate and the key of a server. This side
+ * does not verify certificates; the other side does.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -27,22 +27,22 @@ static pthread_mutex_t sealing = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
 static session *secured;
 static int secured_socket = -1, secured_listens, is_open;
-/* What usrsctp knows the connection by. */
+/* Its address identifies the connection in usrsctp's AF_CONN addresses. */
 static char connection;
 
-/* usrsctp has a packet to send. */
+/* Sends a packet of usrsctp. */
 static int seal(void *where, void *packet, size_t size, uint8_t tos, uint8_t df)
 {
     (void)where, (void)tos, (void)df;
     pthread_mutex_lock(&sealing);
-    /* What comes too early is lost, as on any network. */
+    /* Packets before the end of the handshake are lost; SCTP retransmits them. */
     if (is_open)
         session_write(secured, packet, (int)size);
     pthread_mutex_unlock(&sealing);
     return 0;
 }
 
-/* One step of the handshake; whether it is done. */
+/* Continues the handshake, and returns whether it is complete. */
 static int shake_hands(void)
 {
 #ifdef WITH_WOLFSSL
@@ -63,7 +63,7 @@ static int shake_hands(void)
 #endif
 }
 
-/* Nothing has come for a while. */
+/* Retransmits the last flight of the handshake; OpenSSL does so only if its own timer has expired. */
 static void time_passes(void)
 {
 #ifdef WITH_WOLFSSL
@@ -73,7 +73,7 @@ static void time_passes(void)
 #endif
 }
 
-/* The socket is connected to the peer, from here on. */
+/* Connects the socket to the peer. */
 static void connected(const struct sockaddr *to, socklen_t length)
 {
     if (connect(secured_socket, to, length))
@@ -97,7 +97,7 @@ static void *unseal(void *unused)
     int quiet = 0;
     (void)unused;
     if (secured_listens) {
-        /* The first who writes is the peer, and nobody else. */
+        /* The source of the first datagram becomes the peer. */
         struct sockaddr_storage from;
         socklen_t length = sizeof from;
         struct pollfd wait = { .fd = secured_socket, .events = POLLIN };
@@ -169,7 +169,7 @@ static session *begin(int socket, int listens)
 #endif
 }
 
-/* Opens DTLS, as a server for who writes first, or to `to`. */
+/* Opens DTLS: as a client of `to`, or as a server if `to` is NULL. A client waits for the handshake. */
 static void secure(const struct places *at, const struct places *to)
 {
     pthread_t thread;
@@ -194,7 +194,7 @@ static void secure(const struct places *at, const struct places *to)
     }
 }
 
-/* Ends DTLS in good order. */
+/* Sends close_notify. */
 static void unsecure(void)
 {
     pthread_mutex_lock(&sealing);
@@ -208,7 +208,7 @@ static void unsecure(void)
     pthread_mutex_unlock(&sealing);
 }
 
-/* The one place that usrsctp has in DTLS. */
+/* The AF_CONN address of the DTLS connection, with an SCTP port. */
 static struct places place_in_dtls(int port)
 {
     struct sockaddr_conn place = { .sconn_family = AF_CONN, .sconn_port = htons((uint16_t)port), .sconn_addr = &connection };

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds h2spec into the given directory. Needs Go, and its module proxy for the modules in go.sum.
+# Builds h2spec into the given directory. Needs Go, and its module proxy to download the modules in go.sum.
 set -euo pipefail
 into=$1
 cd "$(dirname "$0")/h2spec"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a guest, a Linux kernel with SCTP as a process of this machine, into the given directory: Debian's
-# user-mode-linux, busybox as its system, and the end on the kernel's own sockets.
+# Builds a guest into the given directory: a Linux kernel with SCTP that runs as a process of this machine. The kernel is
+# Debian's user-mode-linux, its programs are busybox and the peer on the kernel's SCTP sockets (socket.c).
 set -euo pipefail
 into=$1/guest
 cd "$(dirname "$0")"
@@ -23,7 +23,7 @@ cp "$work/busybox/bin/busybox" "$root/bin/"
 cp guest/init guest/race "$root/"
 chmod 755 "$root/init" "$root/race"
 gcc -std=gnu11 -O2 -Wall -Wextra -static socket.c -o "$root/peer" -lpthread
-# Each module after those that it depends on.
+# Copies a kernel module after the modules that it depends on, and adds them to the load order.
 declare -A known=()
 take() {
   local module=$1 needed
@@ -42,7 +42,7 @@ for needed in sctp tun; do
 done
 cp "$work/kernel/usr/bin/linux.uml" "$into/linux.uml.new"
 mv "$into/linux.uml.new" "$into/linux.uml"
-# The kernel, with a preloaded library for what it lacks on current processors.
+# The kernel needs a preloaded library on current processors (see guest/xstate.c).
 gcc -std=gnu11 -O2 -Wall -Wextra -shared -fPIC -o "$into/xstate.so" guest/xstate.c -ldl
 cat > "$into/linux.new" <<'END'
 #!/bin/sh
@@ -52,7 +52,7 @@ END
 chmod 755 "$into/linux.new"
 mv "$into/linux.new" "$into/linux"
 python3 - "$root" "$into/initrd" <<'END'
-# The archive of the guest's root, in cpio's "newc" format.
+# Writes the guest's root file system as an archive in cpio's "newc" format.
 import gzip, os, sys
 root, out = sys.argv[1:]
 def entry(number, name, mode, content=b"", device=(0, 0)):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the pion end into the given directory. Needs Go, and its module proxy for the modules in go.sum.
+# Builds the pion peer into the given directory. Needs Go, and its module proxy to download the modules in go.sum.
 set -euo pipefail
 into=$1
 cd "$(dirname "$0")/pion"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the quiche end into the given directory, with crates.io and Debian's BoringSSL: building quiche's own copy
-# takes five minutes of processor time.
+# Builds the quiche peer into the given directory. quiche comes from crates.io and BoringSSL from Debian, because quiche's
+# own copy of it takes five minutes of CPU time to build.
 set -euo pipefail
 mkdir -p "$1"
 into=$(cd "$1" && pwd)

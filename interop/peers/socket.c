@@ -1,11 +1,10 @@
-/* An SCTP end on the sockets of RFC 6458, told what to do line by line: those
- * of usrsctp (-DUSRSCTP), which may be over DTLS (-DOVER_DTLS), or those of the
- * Linux kernel. One association.
+/* An SCTP peer with one association on the sockets of RFC 6458: those of usrsctp
+ * (-DUSRSCTP), which may run over DTLS (-DOVER_DTLS), or those of the Linux
+ * kernel.
  *
- * Arguments are KEY=VALUE; commands come on standard input and reports go to
- * standard output, each a line (see ../src/field/program.rs). Three threads:
- * this one reads commands, one gives messages to the stack, one takes what
- * comes out of it.
+ * Arguments are KEY=VALUE. Commands come from standard input and reports go to
+ * standard output, one per line (see ../src/field/program.rs). There are three
+ * threads: main reads commands, `sender` sends messages, `receiver` receives.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -27,7 +26,7 @@ typedef struct socket *handle;
 #define NONE NULL
 #define set_option usrsctp_setsockopt
 #ifndef SCTP_INTERLEAVING_SUPPORTED
-/* The library knows it; its header does not name it. */
+/* The library has this option, but its header does not define it. */
 #define SCTP_INTERLEAVING_SUPPORTED 0x00001206
 #endif
 #else
@@ -44,7 +43,7 @@ typedef int handle;
 #define MOST_ADDRESSES 8
 #define MOST_STREAMS 65536
 #define LARGEST (1 << 20)
-/* Bytes of an HTTP body in a message. */
+/* The maximum size of a message with a part of an HTTP body, in bytes. */
 #define PIECE 8000
 
 static pthread_mutex_t printing = PTHREAD_MUTEX_INITIALIZER;
@@ -90,7 +89,7 @@ static long number(const char *key, long otherwise)
     return text ? strtol(text, NULL, 10) : otherwise;
 }
 
-/* Addresses of one family, one behind the other, as the calls for several take them. */
+/* Packed addresses of one family, as sctp_bindx and sctp_connectx expect them. */
 struct places {
     sa_family_t family;
     int count;
@@ -114,7 +113,7 @@ static void address(const char *text, int port, struct places *out)
     out->count++;
 }
 
-/* "A,B" with one port. */
+/* Parses a list of addresses such as "A,B", which share one port. */
 static struct places addresses(const char *list, int port)
 {
     char copy[256], *rest = copy, *one;
@@ -241,7 +240,7 @@ static ssize_t give(handle to, const void *bytes, size_t size, struct sctp_sndin
 }
 #endif
 
-/* An option of level SCTP; without it the case cannot be tried. */
+/* Sets an option of level SCTP; the program ends if that fails. */
 static void want(handle at, int option, const void *value, size_t size, const char *name)
 {
     if (set_option(at, LEVEL, option, value, (socklen_t)size))
@@ -294,7 +293,7 @@ static void configure(handle at, sa_family_t family)
 #ifdef USRSCTP
     path.spp_address.ss_family = AF_UNSPEC;
 #ifdef OVER_DTLS
-    /* RFC 8261 §4.1: there is no ICMP above DTLS. */
+    /* RFC 8261 §4.1: ICMP does not reach SCTP over DTLS, so the path MTU is fixed. */
     path.spp_flags |= SPP_PMTUD_DISABLE;
     path.spp_pathmtu = 1200;
 #else
@@ -309,13 +308,13 @@ static void configure(handle at, sa_family_t family)
 #endif
     want(at, SCTP_PEER_ADDR_PARAMS, &path, sizeof path, "SCTP_PEER_ADDR_PARAMS");
 #ifndef USRSCTP
-    /* A program that ends leaves nothing behind that would keep its port. */
+    /* Closing the socket aborts the association, so the port is free when the program ends. */
     struct linger none = { .l_onoff = 1, .l_linger = 0 };
     if (setsockopt(at, SOL_SOCKET, SO_LINGER, &none, sizeof none))
         fail("SO_LINGER");
 #endif
     want_value(at, SCTP_PR_SUPPORTED, (uint32_t)number("pr", 0), "SCTP_PR_SUPPORTED");
-    /* Neither stack has the second without the first. */
+    /* Both stacks allow ASCONF only with AUTH, so ASCONF is disabled before AUTH and enabled after it. */
     if (!number("asconf", 0))
         want_value(at, SCTP_ASCONF_SUPPORTED, 0, "SCTP_ASCONF_SUPPORTED");
     want_value(at, SCTP_AUTH_SUPPORTED, (uint32_t)number("auth", 0), "SCTP_AUTH_SUPPORTED");
@@ -427,7 +426,7 @@ static void *sender(void *unused)
             free(one->text);
             break;
         case BODY: {
-            /* One piece of an answer; the rest waits behind the other answers, so that all of them are sent in parallel. */
+            /* Send one piece of a body and queue the rest behind the other bodies, so that all are sent in parallel. */
             struct task piece = *one, rest = *one;
             piece.size = one->size < PIECE ? one->size : PIECE;
             send_bytes((unsigned char *)piece.text, &piece, 63);
@@ -451,7 +450,7 @@ static void *sender(void *unused)
     return NULL;
 }
 
-/* ---- HTTP, just enough of it ---- */
+/* ---- the subset of HTTP that the cases use ---- */
 
 struct flow {
     unsigned char *bytes;
@@ -475,7 +474,7 @@ static void answer(uint16_t stream)
     char *blank = memmem(flow->bytes, flow->size, "\r\n\r\n", 4);
     if (!blank)
         return;
-    /* GET /bytes/N */
+    /* The path is /bytes/N. Other paths get a body of 1,000 bytes. */
     size_t size = 1000;
     sscanf((char *)flow->bytes, "GET /bytes/%zu", &size);
     if (size < 4 || size > LARGEST)
@@ -484,7 +483,7 @@ static void answer(uint16_t stream)
     char head[200];
     int length = snprintf(head, sizeof head, "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %zu\r\n\r\n", size);
     text(stream, head, (size_t)length);
-    /* A shorter body is the beginning of a longer one. Only the receiver's thread comes here. */
+    /* Every body is a prefix of this one. No lock is needed, because only the receiver's thread runs this. */
     static unsigned char *body;
     if (!body) {
         body = malloc(LARGEST);
@@ -529,7 +528,7 @@ static void hypertext(uint16_t stream, const unsigned char *bytes, size_t size)
         answered(stream);
 }
 
-/* ---- what comes out of the stack ---- */
+/* ---- notifications and received messages ---- */
 
 static void streams(const char *what, const uint16_t *list, size_t count)
 {
@@ -612,7 +611,7 @@ static void notified(const union sctp_notification *note, size_t size)
 
 static void *receiver(void *unused)
 {
-    /* Parts of messages, a stream at a time: unordered ones beside ordered ones. */
+    /* Incomplete messages of each stream: [0] ordered, [1] unordered. */
     static struct { unsigned char *bytes; size_t size; } parts[2][MOST_STREAMS];
     unsigned char *bytes = malloc(LARGEST), *right = malloc(LARGEST);
     int http = (int)number("http", 0);
@@ -711,7 +710,8 @@ static void obey(char *line)
         if (give(end, "", 0, &how, &limit) < 0)
             report("fault abort: %s", strerror(errno));
 #else
-        /* Of a one-to-one socket only closing it aborts (see SO_LINGER), and a thread waits in it. */
+        /* A one-to-one socket aborts only when it is closed (see SO_LINGER). The exit closes it, because another
+         * thread waits in recvmsg. */
         report("down aborted");
         exit(0);
 #endif

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the usrsctp ends into the given directory, with Debian's library: without encryption, over OpenSSL's DTLS
-# 1.2, and over wolfSSL's DTLS 1.3. Debian's wolfSSL has no DTLS 1.3; the package of a crate contains the source of
-# one that does.
+# Builds the usrsctp peers into the given directory, with Debian's library: without encryption, over OpenSSL's DTLS
+# 1.2, and over wolfSSL's DTLS 1.3. Debian's wolfSSL has no DTLS 1.3, so wolfSSL is compiled from the source in the
+# crate wolfssl-sys.
 set -euo pipefail
 into=$1
 cd "$(dirname "$0")"

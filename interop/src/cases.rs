@@ -27,7 +27,7 @@ pub enum Case {
     Handshake(By),
     /// Messages of all sizes on one stream.
     Ordered,
-    /// The same, unordered.
+    /// Unordered messages of all sizes on one stream.
     Unordered,
     /// Messages of 100 kB.
     Fragmented,
@@ -39,7 +39,7 @@ pub enum Case {
     Reset(By),
     /// Messages with a lifetime, and loss (RFC 3758).
     Lifetime(By),
-    /// The same from the peer, with messages of all sizes and a queue of them.
+    /// The peer queues messages of all sizes with a lifetime, and packets are lost.
     LifetimeBulk,
     /// Messages with at most one or two transmissions, and loss (RFC 3758, RFC 7496).
     Retransmissions(By),
@@ -51,7 +51,7 @@ pub enum Case {
     ZeroChecksum,
     /// Graceful shutdown with data in flight.
     Shutdown(By),
-    /// The same by the peer, with data that is still unsent.
+    /// The peer shuts down gracefully while data of its own is still unsent.
     ShutdownQueued,
     /// ABORT.
     Abort(By),
@@ -314,7 +314,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     ours.resets.iter().filter(|reset| reset.0 == Direction::Outgoing).count() > round
                 })
                 .await?;
-                // They must not use the streams until our answer has arrived.
+                // The peer must not use the streams until our answer has arrived.
                 m.pause(Duration::from_secs(5)).await;
             }
         }

@@ -20,9 +20,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub enum Rule {
     /// The last chunk has no padding.
     LastPadding,
-    /// A chunk whose type dcsctp does not know does not have the form of its type.
+    /// A malformed chunk of a type that dcsctp does not know.
     ChunkOnlyOurs,
-    /// A parameter or cause whose type dcsctp does not know does not have the form of its type.
+    /// A malformed parameter or cause of a type that dcsctp does not know.
     ParamOnlyOurs,
     /// A HEARTBEAT or HEARTBEAT ACK that does not begin with Heartbeat Info.
     HeartbeatInfo,
@@ -40,7 +40,7 @@ pub enum Rule {
     HeartbeatRest,
     /// A parameter that acts as a flag by its presence has a value.
     FlagWithValue,
-    /// A parameter that belongs to another chunk does not have the form of its type.
+    /// A malformed parameter in a chunk to which it does not belong.
     Elsewhere,
 }
 

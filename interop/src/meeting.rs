@@ -53,7 +53,7 @@ pub struct Theirs {
     pub theirs_reset: Vec<u16>,
     /// The number of its requests that failed.
     pub refused: usize,
-    /// The messages that we send to it.
+    /// The messages that we send to the foreign end.
     pub inbox: Ledger,
     fault: Option<String>,
     notify: Notify,

@@ -107,7 +107,7 @@ impl Ours {
                 Ok(()) => self.unsent.pop_front(),
                 Err(SendError::Full) => return,
                 Err(error) => {
-                    // After the association has ended this is expected.
+                    // The error is expected if the association has ended.
                     if self.closed.is_none() {
                         self.fault.get_or_insert(format!("our send: {error}"));
                     }

@@ -21,7 +21,7 @@ pub enum Told {
     Message {
         /// The stream.
         stream: u16,
-        /// Its content.
+        /// The content of the message.
         payload: Vec<u8>,
     },
     /// Streams of the other side were reset.
@@ -41,7 +41,7 @@ pub struct How {
     pub stream: u16,
     /// Whether the message is unordered.
     pub unordered: bool,
-    /// Its reliability.
+    /// The reliability of the message.
     pub reliability: Reliability,
 }
 

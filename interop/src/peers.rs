@@ -45,7 +45,7 @@ impl Stack {
     /// All stacks.
     pub const ALL: [Self; 3] = [Self::DcSctp, Self::Rtc, Self::SctpProto];
 
-    /// Its name on crates.io.
+    /// Returns the name of the stack on crates.io.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, VecDeque};
 /// A message to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Post {
-    /// Its delivery options.
+    /// The delivery options of the message.
     pub how: How,
-    /// Its number in its direction.
+    /// The number of the message in its direction.
     pub number: u32,
-    /// Its size in bytes, at least 4.
+    /// The size of the message in bytes, at least 4.
     pub size: usize,
 }
 
 impl Post {
-    /// Returns its content.
+    /// Returns the content of the message.
     #[must_use]
     pub fn payload(&self) -> Vec<u8> {
         pattern(self.number, self.size)

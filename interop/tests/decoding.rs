@@ -1,4 +1,6 @@
-//! The same bytes through our decoder and dcsctp's: each difference has its reason.
+//! Decodes the same bytes with our decoder and dcsctp's, and fails on a difference that no [`Rule`] explains.
+//!
+//! [`Rule`]: anabranch_interop::decoding::Rule
 
 use anabranch_interop::decoding::{compare, corpus, kinds};
 

@@ -1,4 +1,4 @@
-//! Every case with every peer: `SEEDS` of them (20 when it is not set).
+//! Runs every case with every peer, each with `SEEDS` seeds (default 20).
 
 use anabranch_interop::cases::Case;
 use anabranch_interop::peers::Stack;
@@ -36,7 +36,7 @@ fn sctp_proto() {
     meet(Stack::SctpProto);
 }
 
-/// What is put on a peer's account has to be seen: a fault that is mended must leave the list.
+/// A known fault of a peer that no longer shows has been fixed, and must leave [`Stack::fault`].
 #[test]
 fn known_faults_still_show() {
     for stack in Stack::ALL {

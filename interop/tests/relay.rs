@@ -1,5 +1,4 @@
-//! The relay between programs of HTTP/3: the same seed loses the same datagrams, and a client that it moves is
-//! seen at other places.
+//! Tests the UDP relay that stands between an HTTP/3 client and server.
 
 use anabranch_interop::quic::relay::{MOST_MOVES, Relay, Weather};
 use std::collections::BTreeSet;
@@ -9,8 +8,8 @@ use std::time::Duration;
 
 const COUNT: u8 = 200;
 
-/// Sends numbers through a relay to a server that sends them back: those that came back, whence the server got
-/// them, how many were lost and changed.
+/// Sends numbered datagrams through a relay to an echo server. Returns the datagrams that came back, the addresses from
+/// which the server received them, and the numbers of lost and of damaged datagrams.
 fn run(name: &str, weather: Weather, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<SocketAddr>, u64, u64) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -26,7 +25,7 @@ fn run(name: &str, weather: Weather, seed: u64) -> (Vec<Vec<u8>>, BTreeSet<Socke
         while let Ok((length, from)) = server.recv_from(&mut room) {
             places.insert(from);
             server.send_to(&room[..length], from).expect("sent");
-            // The last one comes last, and is repeated until it has come.
+            // The client repeats the last number, because the relay may lose it.
             if room[0] == COUNT {
                 break;
             }
@@ -74,7 +73,7 @@ fn a_client_is_moved_to_other_ports_and_addresses() {
     let weather = Weather { rebind_after: Some(50), rebind_address: true, queue: 1000, ..Weather::FAIR };
     let (_, places, ..) = run("moved", weather, 1);
     let hosts: BTreeSet<IpAddr> = places.iter().map(SocketAddr::ip).collect();
-    // Where it begins, and each place that it is moved to.
+    // The first address, and one for each move.
     let all = 1 + usize::try_from(MOST_MOVES).expect("small");
     assert_eq!((places.len(), hosts.len()), (all, all), "{places:?}");
 }

@@ -1,4 +1,4 @@
-//! The road of the cases on a real network: what it delays it delivers, whether or not anything else happens.
+//! Tests `Road`, which impairs the packets of the field cases on a real network.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{RecvBatch, SendBatch};
@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::net::Ipv4Addr;
 use std::task::Poll;
 
-/// A packet that is sent when nobody waits for anything arrives when the way is over.
+/// A delayed packet is delivered when its delay is over, although the task that sent it never runs again.
 #[test]
 fn a_lone_packet_leaves_in_time() {
     let options =
@@ -21,7 +21,7 @@ fn a_lone_packet_leaves_in_time() {
         let far = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
         let near = field.bind(Local::Udp { port: 0 }).await.expect("another");
         let (source, target) = (near.local()[0], far.local()[0]);
-        // As the loop that drives an engine: what has arrived, what is to go, and then it waits.
+        // Like the loop that drives an engine: it receives, sends, and then waits.
         let mut sent = false;
         let task = field.spawn(
             "near",

@@ -312,7 +312,7 @@ fn only_the_list_names_transports() {
 #[test]
 fn a_report_needs_what_was_found_and_nothing_else_of_the_laboratory() {
     for file in rust_files(&root().join("crates/lab/src/report")) {
-        // Its tests may compare it with the rest of the laboratory.
+        // The tests of the report may compare it with the rest of the laboratory.
         if file.ends_with("tests.rs") {
             continue;
         }

@@ -54,7 +54,7 @@ fn a_transport_from_outside_races_beside_ours() {
             }
         }
     }
-    // Its timer repairs losses, which takes time, and it is reported with its own reasons.
+    // Go-back-N repairs losses by its timer, so the parts of response times include waits for that timer.
     let gbn = &contestants[1];
     assert!(gbn.runs.iter().any(|run| run.events.timeouts > 0 && run.packets.down.retransmitted > 0));
     let waits = gbn.runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why?.timeout_ns);

@@ -153,7 +153,7 @@ fn steps(page: &str) -> Vec<(&str, &str)> {
     pairs.map(|three| (three[0], three[2])).collect()
 }
 
-/// The map and the walks name functions that exist.
+/// Every function in the map (ARCHITECTURE.md) and in the walks (docs/walks.md) exists in the file that they name.
 #[test]
 fn the_map_and_the_walks_name_functions_that_exist() {
     for name in ["ARCHITECTURE.md", "docs/walks.md"] {

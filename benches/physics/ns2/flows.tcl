@@ -1,11 +1,11 @@
-# One long TCP flow over a link with random loss: goodput in segments per second.
+# Simulates one long TCP flow over a link with random loss.
 #
 #   ns flows.tcl AGENT LOSS SEED [RTT_MS] [RATE_MBIT] [SECONDS] [WINDOW]
 #
-# AGENT is Reno, Newreno or Sack1. The sink is DelAck (or Sack1/DelAck): an
-# acknowledgement every second segment, at the latest after 100 ms. Segments
-# are 1460 bytes, RTO.min 1 s or what MINRTO says, losses are Bernoulli on the
-# data direction, after the queue. Prints one CSV line:
+# AGENT is Reno, Newreno or Sack1. The sink is DelAck (or Sack1/DelAck), which
+# acknowledges every second segment, or after 100 ms. Segments have 1460 bytes.
+# The minimum RTO is 1 s, or MINRTO (s) of the environment. Losses are Bernoulli
+# in the data direction, after the queue. Prints one CSV line:
 #   agent,loss,seed,rtt_ms,rate_mbit,seconds,window,segments_acked,segments_sent,timeouts,fast
 
 set agent [lindex $argv 0]

@@ -1,10 +1,11 @@
-# One SCTP flow over a link with random loss: every packet that leaves and arrives, as a trace.
+# Simulates one SCTP flow over a link with random loss, and prints a trace of the packets in the data direction.
 #
 #   ns sctp.tcl LOSS SEED SECONDS [RTT_MS] [RATE_MBIT]
 #
 # All settings are those of ns-default.tcl: chunks of 1468 bytes with their headers, a receive window of 65,536 bytes, delayed
-# SACKs. Losses are Bernoulli on the data direction, after the queue. A line of the trace: event (+ enters the queue, r
-# arrives), time, .., the chunk's kind last in the flags (D is DATA), .., TSN in column 12 (the first is 1).
+# SACKs. Losses are Bernoulli in the data direction, after the queue. The first columns of a trace line are the event (+ enters
+# the queue, r arrives) and the time. The last letter of the flags is the chunk type (D is DATA). Column 12 is the TSN; the first
+# is 1.
 
 set loss [lindex $argv 0]
 set seed [lindex $argv 1]

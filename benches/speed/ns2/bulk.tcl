@@ -1,13 +1,12 @@
-# One bulk transfer, for measuring how fast ns-2 simulates it.
+# Simulates one bulk transfer, to measure the speed of ns-2.
 #
 #   ns bulk.tcl AGENT SEED [SECONDS] [COUNT]
 #
 # AGENT is tcp (TCP/Sack1 with a delayed-ack SACK sink) or sctp (ns-2's SCTP
-# agent, delayed SACKs). 100 Mbit/s, 10 ms each way, drop-tail queue of 1000
-# packets, 0.1 % of the data packets lost behind the queue, packets of 1500
-# bytes. With COUNT, every packet that leaves a queue onto the link is counted,
-# both ways, and the count is printed; without, nothing is traced, so that the
-# time is the simulation's alone. Same seed, same packets.
+# agent, delayed SACKs). The link has 100 Mbit/s, 10 ms each way and a drop-tail
+# queue of 1000 packets. 0.1 % of the data packets are lost after the queue.
+# Packets have 1500 bytes. COUNT counts the packets that leave each queue and
+# prints the counts. Without it nothing is traced, because tracing takes time.
 
 set agent [lindex $argv 0]
 set seed [lindex $argv 1]

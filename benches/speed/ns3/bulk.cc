@@ -1,13 +1,13 @@
-// One bulk TCP transfer, for measuring how fast ns-3 simulates it.
+// Simulates one bulk TCP transfer, to measure the speed of ns-3.
 //
 //   bulk SEED SECONDS [count|checksum]
 //
-// The network of ../ns2/bulk.tcl: 100 Mbit/s, 10 ms each way, a drop-tail queue
-// of 1000 packets, 0.1 % of the data packets lost on the wire, packets of 1500
-// bytes, NewReno with SACK, an acknowledgement every second segment. With
-// "count" it prints the packets that either end put on the link; with
-// "checksum" ns-3 computes the checksums that it leaves out by default.
-// Build: see ../README.md.
+// The network is that of ../ns2/bulk.tcl: 100 Mbit/s, 10 ms each way, a
+// drop-tail queue of 1000 packets, 0.1 % of the data packets lost on the wire,
+// packets of 1500 bytes. TCP is NewReno with SACK and acknowledges every second
+// segment. "count" prints the number of packets that both ends have sent.
+// "checksum" makes ns-3 compute the checksums that it omits by default.
+// ../README.md says how to build this program.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"

@@ -144,7 +144,7 @@ fn ms(nanos: i64) -> String {
     format!("{:+.3} ms", nanos as f64 / 1e6)
 }
 
-/// The requirements, and whether each holds.
+/// Each requirement in words, and whether it holds.
 #[derive(Default)]
 struct Verdicts(Vec<(String, bool)>);
 

@@ -7,7 +7,7 @@
 //! They are alike on a long path, and differ on a path with losses or a short queue, for which version 3 was made.
 //! Our `reno` is shown beside them, to put a difference of versions into proportion.
 //!
-//! Each row has medians over the runs of the goodput, of the mean time of data packets in the queue, and of the
+//! Each row has three medians over the runs: the goodput, the mean time of data packets in the queue, and the
 //! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law: it is
 //! the area between the packets handed to the path and those that arrived. Propagation, the transmission of one
 //! packet, and lost packets (evenly) are subtracted. It is sampled once per bucket of the series (100 ms).

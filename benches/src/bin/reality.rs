@@ -4,17 +4,17 @@
 //!
 //! Two tables have a verdict. First, TCP of profile `modern` is compared with the kernel's, seed by seed: a bulk
 //! transfer over losses and queues, and the default page. A cell is equivalent if the 90 % interval of the ratio of
-//! times is within 5 % of one, and lost and retransmitted packets are within 15 % or 5 packets. All cells have to be
-//! equivalent.
+//! times is within 5 % of one. Lost and retransmitted packets must also be within 15 % or 5 packets. All cells have to
+//! be equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
 //! the train of acknowledgements for which Linux's HyStart looks. A cell that misses is also shown without such runs.
 //!
-//! Second, a page of 20 objects of 10 kB over rates, round trips and losses: RUNS emulated page loads per cell
-//! (kernel TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees if a rank
-//! test does not separate the two at 1 %, or if the medians are within 10 %; nine of ten cells have to. Of the cells
-//! whose emulated runs are all within 10 % of each other, nine of ten need medians within 10 %; there the rank test
-//! is no excuse.
+//! Second, a page of 20 objects of 10 kB over rates, round trips and losses: RUNS emulated page loads per cell (kernel
+//! TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees if a rank test does not
+//! separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. In some cells the emulated
+//! runs are all within 10 % of each other. Of these cells, nine of ten must have medians within 10 %, whatever the rank
+//! test says.
 //!
 //! Third, contestants that race together: the kernel's TCP and our SCTP over one link. The table shows each one's
 //! share of the bytes while both load, and Jain's index, virtual and emulated. It has no verdict.

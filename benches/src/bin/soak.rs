@@ -254,7 +254,7 @@ impl Memory {
                 .split(|&byte| byte == 0)
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect();
-            // Shells are not included.
+            // Only `anabranch` itself is measured, not a shell that runs it.
             if words.len() < 3 || !words[0].ends_with("anabranch") {
                 continue;
             }

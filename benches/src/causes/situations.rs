@@ -33,7 +33,7 @@ pub struct Situation {
     pub fast: &'static str,
     /// The slower one.
     pub slow: &'static str,
-    /// How many times slower it is, as measured in plain races.
+    /// The ratio of the slower contestant's time to the faster one's, as measured in plain races.
     pub gap: f64,
     /// The true cause.
     pub truth: Truth,

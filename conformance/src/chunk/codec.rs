@@ -24,7 +24,7 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// Returns the names for chunks that the other side has sent.
+    /// Returns these names for decoding chunks that the other side has sent.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }
@@ -337,7 +337,7 @@ pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let names = Names::default().reflected();
     let read = node(Family::Chunk, &bytes[..told], names, false);
     let name = by_code(Family::Chunk, kind.into()).map_or("CHUNK", |layout| layout.name);
-    // Of a chunk that is too short to be read, only the name is used.
+    // A chunk that is too short for its layout is shown in the generic form, but with its name.
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }
 }
 

@@ -58,7 +58,7 @@ pub(crate) enum Kind {
     OneChunk,
     /// Counts, gap blocks and duplicate TSNs.
     Gaps,
-    /// The same, followed by non-renegable gap blocks.
+    /// Counts, gap blocks, non-renegable gap blocks and duplicate TSNs.
     NrGaps,
     /// Pairs of stream and sequence number.
     Skipped,

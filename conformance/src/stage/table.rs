@@ -17,7 +17,7 @@ pub struct Stage {
     pub peer_addresses: u8,
     /// For each packet with DATA, the number of its destination address, from 1. Empty: any destination.
     pub towards: Vec<u8>,
-    /// Why the script itself cannot set this up.
+    /// Why the script needs a stage, and cannot set up the peer itself.
     pub reason: String,
 }
 

@@ -1,8 +1,8 @@
-//! Texts that somebody might have written who was not careful.
+//! Creates texts with random typing errors.
 
 use anabranch_base::Rng;
 
-/// `text` with up to five characters from `pool` put in, put in place of another, or taken out.
+/// Returns `text` with one to five changes: a character from `pool` inserted or substituted, or one removed.
 pub fn strange(text: &str, pool: &str, rng: &mut Rng) -> String {
     let (mut chars, pool): (Vec<char>, Vec<char>) = (text.chars().collect(), pool.chars().collect());
     for _ in 0..=rng.below(4) {

@@ -7,7 +7,7 @@
 use crate::time::Instant;
 use std::ops::Range;
 
-/// A record of a trace.
+/// An event with its time and its connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceRecord {
     /// The time of the event.

@@ -308,8 +308,8 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         "{what}: {found}"
     );
     assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
-    // It is drawn for this width rather than scaled down until it is unreadable; paper has 72 dots where a screen has
-    // 96.
+    // Figures are drawn for this width, and not scaled down until they are unreadable. Paper has 72 dots where a screen
+    // has 96.
     assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
     let light = |key: &str| -> f64 {
         let text = found[key].as_str().expect("a colour");

@@ -18,11 +18,11 @@ use std::process::{Command, Stdio};
 
 /// What the test does instead of running a command as typed.
 enum Instead {
-    /// Runs this command, which does the same with less work.
+    /// This shorter command, which shows the same.
     Run(&'static str),
-    /// Nothing: CI runs it as a separate step. A line of `.ci/run` ends with this text.
+    /// Nothing: CI runs the command as a separate step. A line of `.ci/run` ends with this text.
     Step(&'static str),
-    /// Nothing: it is not run here.
+    /// Nothing: the command is not run here.
     Nothing,
 }
 
@@ -333,7 +333,7 @@ const TRACES: [(&str, &str); 5] = [
     ("iperf_cleaned_seconds_Enschede.csv", "download\n90000000\n80000000\n"),
 ];
 
-/// A command that runs the words like a shell in this directory.
+/// Returns the command that a shell in this directory would run for `words`.
 fn shell(place: &Path, words: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(words[0]);

@@ -110,7 +110,7 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
     assert!(interruptions(&result, "sent").is_empty() && !text.contains(": data goes on"), "{text}");
-    // The failure was detected by one of these reports.
+    // The client sends only reports on received data, and detected the failure by one of them.
     assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
 }
 

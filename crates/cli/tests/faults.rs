@@ -21,7 +21,7 @@ fn serving(name: &str) -> (Scratch, Running) {
     let place = Scratch::new(name);
     place.file("site/big", noise(20_000_000));
     let site = place.0.join("site");
-    // Its idle timeout is longer than the tests.
+    // The idle timeout of the server is longer than the tests.
     let mut words = vec!["serve", site.to_str().expect("UTF-8"), "--quiet", "--idle", "10min"];
     words.extend(EVERYWHERE);
     let server = Running::start(&words);
@@ -236,7 +236,7 @@ fn a_full_server_is_told() {
     let mut first = anabranch();
     first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut first = first.spawn().expect("it starts");
-    // Its request is in progress for about fifteen seconds; a client that read nothing would lose its slot.
+    // The first client's request is in progress for about fifteen seconds. A client that read nothing would lose its slot.
     let mut out = first.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
     let (enough, wait) = mpsc::channel::<()>();

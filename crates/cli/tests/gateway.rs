@@ -106,7 +106,7 @@ fn the_same_bytes_pass_in_either_direction() {
 #[test]
 fn requests_and_tunnels_pass_two_gateways() {
     let (echo, _) = origin(|mut stream| {
-        // It sends nothing before it has read everything: the end of one direction must not end the other.
+        // This server reads everything before it sends, so the end of one direction must not end the other.
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
             let _ = stream.write_all(&all);

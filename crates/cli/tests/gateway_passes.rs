@@ -133,7 +133,7 @@ fn a_client_that_half_closes_has_its_answer() {
             assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nhello"), "{answer}");
         }
     }
-    // The same with a server whose large response is in progress for a long time.
+    // A client that half-closes receives a large response completely, although it takes a long time.
     let site = Scratch::new("half-close");
     site.file("site/big", noise(20_000_000));
     let server = Running::start(&["serve", &format!("{}/site", site.text()), "-q", "--listen", TCP]);

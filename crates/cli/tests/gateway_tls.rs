@@ -49,7 +49,8 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     let seen = "ssl_protocols TLSv1.3; add_header Seen \"$ssl_server_name $ssl_protocol $ssl_alpn_protocol $http_host\" always;";
     let nginx = Nginx::start(&place, seen);
     let (origin, trust) = (format!("localhost:{}", nginx.port), format!("{}/cert.pem", place.text()));
-    // As a proxy for an https:// URL: the server name is sent (RFC 6066 §3) and HTTP/1.1 is negotiated.
+    // The gateway is a proxy, and the request has an https:// URL. The gateway sends the server name (RFC 6066 §3) and
+    // negotiates HTTP/1.1.
     let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--allow", &origin, "--trust", &trust]);
     for _ in 0..2 {
         let asked = format!("HEAD https://{origin}/big.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -115,7 +115,7 @@ fn what_is_missing_fails_alone() {
         assert_eq!(got.status.code(), Some(1), "{told}");
         assert!(told.lines().count() == 1 && told.contains("/gone.png: status 404"), "{told}");
         assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["index.html", "there.png"]);
-        // The same without a directory.
+        // Without `-o`, the objects are only counted.
         let got = run(anabranch().args(["get", "--page", &format!("{}there.png", server.url(scheme))]));
         assert!(got.status.success() && String::from_utf8_lossy(&got.stdout).contains("1 objects, 7 B"));
     }
@@ -260,7 +260,7 @@ fn each_object_has_a_file_of_its_own() {
     }
 }
 
-/// URLs of this host, and those that are no address, do not depend on the base URL.
+/// A base URL on another host changes relative URLs. It changes neither absolute URLs of this host nor `data:` URLs.
 #[test]
 fn the_base_of_another_host_moves_only_what_is_relative() {
     let place = Scratch::new("page-base");
@@ -364,7 +364,8 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     }
 }
 
-/// A server names its objects like configuration files in a home directory that has such files already.
+/// The page has objects with the names of configuration files, such as `.bashrc`. The client writes into a home directory
+/// that already has such files, and links.
 #[test]
 fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
     let place = Scratch::new("page-links");

@@ -50,7 +50,7 @@ fn the_log_of_a_gateway_has_its_own_answers() {
     let place = Scratch::new("gateway-log");
     let log = place.0.join("log");
     let output = fs::File::create(&log).expect("a file");
-    // Nothing listens there.
+    // Nothing listens at this address.
     let nobody =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
     let origin = format!("http://{nobody}/");

@@ -122,7 +122,7 @@ fn windows_stuffed_shut() {
             assert!(during < before + 60_000, "{before} KiB, then {during}");
             ends(&world, &session).await;
         });
-        // The same amount over TCP.
+        // 5 answers of 8 MB over TCP, of which nothing is read while another client is served.
         let mut held = Vec::new();
         for _ in 0..5 {
             let mut stream = TcpStream::connect(target.tcp()).expect("connected");

@@ -153,7 +153,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection() {
     target.has_borne("rapid reset", 40_000, 10.0);
 }
 
-/// The same over TLS.
+/// Over TLS, too, a client that cancels every request at once is disconnected.
 #[test]
 fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
     let target = Target::new("http2-rapid-tls", &[]);

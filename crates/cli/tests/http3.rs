@@ -38,7 +38,7 @@ fn a_directory_is_served_to_who_believes_it() {
         assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
         assert!(out == body, "{trust:?}: another body");
     }
-    // The same server with an https:// URL and --http 3, and a redirection that stays there.
+    // With --http 3, an https:// URL is fetched over HTTP/3, also after a redirection.
     let https = format!("{}d", server.url("h3")).replace("h3://", "https://");
     let (code, err, out) = get(&https, &["--http", "3", "--trust", &kept]);
     assert_eq!((code, err.as_str(), out.as_slice()), (Some(0), "", &b"hello"[..]));

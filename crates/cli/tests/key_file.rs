@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 
 const SECRET: &str = "00112233445566778899aabbccddeeff";
-/// The same in base64.
+/// `SECRET` in base64.
 const SAME: &str = "base64:ABEiM0RVZneImaq7zN3u/w==";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100";
 

@@ -40,7 +40,7 @@ impl Rig {
         Self::with(name, gateway, MEMORY, &[])
     }
 
-    /// Does the same with additional flags.
+    /// Does what [`new`](Self::new) does, with this `--memory` in MiB and additional flags.
     fn with(name: &str, gateway: bool, memory: u64, more: &[&str]) -> Self {
         let given = format!("{memory}MiB");
         // Omit the flag for the default value, so that the default itself is tested.
@@ -242,7 +242,7 @@ fn gateway_requests_with_large_heads() {
     rig.holds("large heads");
 }
 
-/// An origin that cooperates with its clients: response heads of the maximum size, complete or not.
+/// The origin conspires with the clients: it sends response heads of almost the maximum size, complete or incomplete.
 fn answers_with_large_heads(whole: bool) {
     let rig = Rig::behind(&format!("memory-answers-{whole}"), move || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
@@ -363,7 +363,7 @@ fn gateway_holes() {
 
 /// The maximum number of streams, with a byte on each.
 fn streams(gateway: bool) {
-    // Otherwise no more streams are granted.
+    // By default the server grants fewer streams.
     let more = ["--set", "max_streams=65535"];
     let rig = Rig::with(&format!("memory-streams-{gateway}"), gateway, MEMORY, &more);
     let mut raw = Raw::associate(&rig.target, 40, 1500);
@@ -407,7 +407,7 @@ fn gateway_streams() {
     streams(true);
 }
 
-/// The same over TCP: a large file on each connection, of which nothing is read.
+/// TCP clients request a large file on each of 1024 connections, and read almost nothing of it.
 fn tcp(gateway: bool) {
     let rig = Rig::new(&format!("memory-tcp-{gateway}"), gateway);
     let held: Vec<TcpStream> = (0..1024)

@@ -122,7 +122,7 @@ impl Slow {
         self.told.store(false, Ordering::Relaxed);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
         let (mut shown, mut said, mut piece) = (shown(&mut child), Vec::new(), [0; 4096]);
-        // Its other output is read as well, so that it does not block.
+        // Standard output of the program is read as well, so that the program does not block.
         let drained = child
             .stdout
             .take()

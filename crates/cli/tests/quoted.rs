@@ -49,8 +49,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Fails unless each paragraph that a page quotes appears contiguously in the output of its commands. For a level of a
-/// factor these are its line and its table.
+/// Fails unless each paragraph that a page quotes is contiguous in the output of its commands. If a paragraph begins with
+/// the line of a factor's level, that line and the table below it may be in different places.
 fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));

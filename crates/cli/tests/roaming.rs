@@ -103,7 +103,7 @@ fn a_transfer_follows_its_host_to_another_network() {
     }
 }
 
-/// The same with keys that both ends share (RFC 4895); and with different keys, so that the change is rejected.
+/// If the ends share keys (RFC 4895), a transfer follows its host. If their keys differ, the change is rejected.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
     if !full_ring() {
@@ -185,7 +185,7 @@ fn a_path_is_cut() {
         told.lines().filter(|line| line.contains("/big: ") || line.contains("no connection")).count() == 1
     };
     assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
-    // The same holds for kernel TCP.
+    // Kernel TCP also fails with one line.
     let far = format!("exec {PROGRAM} serve site --quiet --listen tcp://*:8080");
     let script = format!("exec {PROGRAM} get --quiet --timeout 3s http://$ANABRANCH_FAR:8080/big -o mine");
     let mut command = anabranch();

@@ -122,7 +122,7 @@ fn stalled_ones_may_end(root: &str) {
     });
 }
 
-/// A client without a slot gets one, repeatedly, while another client has all but a few.
+/// Checks that a new client gets a slot, five times in a row, while another client holds almost all slots.
 fn a_third_is_served(target: SocketAddr, request: &str) {
     for number in 0..5 {
         let mut stream = connect(3, target);

@@ -144,7 +144,7 @@ impl Route {
         Ok(wire)
     }
 
-    /// The same, waiting until there is a slot: sessions of the previous round may not have ended yet.
+    /// Opens a busy session with one request, once there is a slot. Sessions of the previous round may not have ended yet.
     fn busy_at_last(&self) -> Box<dyn Wire> {
         let mut found = None;
         wait_until("there is a slot", || {
@@ -228,7 +228,7 @@ fn anybody() -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// A server in the clear and over TLS, and a gateway in front of a server with slots for all.
+/// A server that listens with and without TLS, and a gateway. The origin of the gateway has slots for all clients.
 struct Target {
     _site: Scratch,
     server: Running,

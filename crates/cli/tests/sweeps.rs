@@ -100,7 +100,7 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
     let (place, whole) = place("sweep-moments");
-    // In the order in which they are renamed: the other files of a point precede the point's own file.
+    // The files in the order in which a sweep completes them. The other files of a point precede the point's own file.
     let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
     let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
     order.sort_by_key(|name| (number(name), is_point(name), name.to_path_buf()));
@@ -388,7 +388,7 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
         let whole = fs::metadata(place.0.join(&out).join("results.json")).expect("a result").len() >> 10;
         (most, whole)
     };
-    // Both exceed the number of points that a report draws.
+    // Both sweeps have more points than a report draws.
     let (few, many) = (peak(500), peak(2000));
     println!(
         "peak: {} KiB of 500 points ({} KiB of results), {} KiB of 2000 ({} KiB)",
@@ -448,7 +448,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         let pipe = place.0.join("sweep").join(name);
         let fed = feed(&pipe);
         refused(&resume(), 2, &["sweep", name, "no regular file"]);
-        // The command has not read it.
+        // The command has not read the FIFO, so read it here.
         drop(fs::File::open(&pipe).expect("a FIFO"));
         fed.join().expect("fed");
     }

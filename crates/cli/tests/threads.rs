@@ -14,13 +14,14 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-/// The addresses on which it listens for SCTP.
+/// Returns the addresses on which the server listens for SCTP.
 fn sctp(server: &Running) -> Vec<SocketAddr> {
     let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp://"));
     urls.map(|url| url.trim_end_matches('/').parse().expect("an address")).collect()
 }
 
-/// RFC 9260 §6.4, RFC 6951 §5.4.
+/// An association stays on its thread when its peer uses another of its addresses (RFC 9260 §6.4), or another UDP port
+/// (RFC 6951 §5.4).
 #[test]
 fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     let site = site("threads-paths");

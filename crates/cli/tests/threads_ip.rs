@@ -63,7 +63,7 @@ fn many_associations_are_spread_and_all_served_over_either_version() {
     });
 }
 
-/// RFC 9260 §6.4.
+/// RFC 9260 §6.4: an association stays on its thread when its peer uses another of its addresses.
 #[test]
 fn other_addresses_lead_to_the_same_thread() {
     inside(|| {
@@ -85,7 +85,7 @@ fn other_addresses_lead_to_the_same_thread() {
     });
 }
 
-/// RFC 9260 §5.2.2, §5.2.4 A.
+/// RFC 9260 §5.2.2, §5.2.4 A: the INIT of a restarted peer finds the thread of the association.
 #[test]
 fn a_peer_that_restarts_is_known_again() {
     inside(|| {
@@ -103,7 +103,7 @@ fn a_peer_that_restarts_is_known_again() {
     });
 }
 
-/// RFC 9260 §8.5.1 B.
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     inside(|| {

@@ -101,7 +101,7 @@ fn an_answer_that_is_cut_between_two_records_is_no_answer() {
             .arg(&kept));
         let said = errors(&got);
         assert_eq!(got.status.code(), Some(1), "{version}: {said}");
-        // The warning of --insecure, and one line.
+        // One line is the warning about --insecure, and the other is the error.
         assert_eq!(said.lines().count(), 2, "{version}: {said}");
         assert!(
             said.contains("cut") || said.contains("ended early") || said.contains("closed"),
@@ -257,7 +257,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
             let _ = stream.write_all(&recorded);
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer);
-            // A ServerHello and finally an alert.
+            // The server may answer with a ServerHello (22) or an alert (21), but not with data.
             assert!(answer.first().is_none_or(|kind| [21, 22].contains(kind)), "{answer:?}");
         }
     }

@@ -41,9 +41,9 @@ pub(crate) struct Peers {
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// The connections as a client, and the connections as a server after the handshake.
+    /// The connections in which this side is the client, and those in which it is the server and whose handshake is done.
     open: BTreeMap<Key, Connection>,
-    /// The connections as a server during the handshake, each with its sequence number.
+    /// The connections in which this side is the server and whose handshake is in progress, each with its sequence number.
     half_open: BTreeMap<Key, (u64, Connection)>,
     /// The keys of `half_open` by sequence number: first the handshakes without a cookie, then those with one.
     order: [BTreeMap<u64, Key>; 2],

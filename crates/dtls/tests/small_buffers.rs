@@ -1,5 +1,5 @@
-//! Peers that read smaller datagrams than the interface takes, as programs of WebRTC do (pion/dtls v3 reads 8,192 bytes):
-//! larger ones vanish, whatever the network takes.
+//! Peers whose receive buffers are smaller than the MTU of the interface, as in WebRTC programs (pion/dtls v3 reads 8,192
+//! bytes). Larger datagrams are lost at the peer, although the network carries them.
 
 use crate::virtual_time::{LIMIT, UDP, echo, host, identity, layer, network, talk};
 use anabranch_base::{RecvBatch, SendBatch};
@@ -14,12 +14,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A layer over a socket whose peers read datagrams of at most `limit` bytes.
+/// A layer over a socket that drops datagrams of more than `limit` bytes, as if the peer could not read them.
 #[derive(Debug)]
 struct ToSmallBuffers {
     layer: Rc<dyn Layer>,
     limit: usize,
-    /// Sizes of datagrams that were sent.
+    /// The sizes of all sent datagrams, including the dropped ones.
     sizes: Rc<RefCell<Vec<usize>>>,
 }
 
@@ -66,8 +66,8 @@ impl Datagrams for Socket {
     }
 }
 
-/// RFC 8261 §4, RFC 8899 §5.2: the first data fits 1200 bytes of IP, whatever the interface takes, so that all of it arrives
-/// in the time that it takes; the search does not go beyond what programs are known to read.
+/// RFC 8261 §4, RFC 8899 §5.2: the first data packets fit into IP packets of 1200 bytes, regardless of the interface's
+/// MTU, so none of them is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
 #[test]
 fn what_a_peer_can_read_is_searched_for_from_below() {
     for version in [Version::Only12, Version::Only13] {
@@ -89,10 +89,10 @@ fn what_a_peer_can_read_is_searched_for_from_below() {
             talk(&here, &client, 5_000).await.expect("met")
         };
         let [established, ended] = network.run(program, LIMIT).done().expect("in time");
-        // 210 kB there and back, and one closing of the loss window at the most.
+        // 210 kB in each direction, and at most one retransmission timeout.
         assert!((ended - established).as_millis() < 1_000, "{version:?}: {:?}", ended - established);
         let sizes = sizes.borrow();
-        // Flights of the handshake fill a usual interface's datagrams; the client, which does not search, may read no more.
+        // The server's handshake fits into datagrams for an MTU of 1500, because a client may read no larger ones.
         assert!(sizes.iter().all(|&size| size < 1_473), "{version:?}: {sizes:?}");
     }
 }

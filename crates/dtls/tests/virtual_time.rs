@@ -1,4 +1,4 @@
-//! SCTP over DTLS in virtual time: handshake, bytes, loss, trust, the end.
+//! SCTP over DTLS in virtual time: handshakes, data, losses, certificates, and the end of connections.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 const SECRET: &[u8] = b"nobody on the way is to read this sentence";
 pub const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
-/// Of DTLS on the server.
+/// The server's UDP port.
 pub const UDP: u16 = 4433;
 
 fn surroundings(world: &SimWorld) -> Surroundings {
@@ -23,7 +23,7 @@ fn surroundings(world: &SimWorld) -> Surroundings {
 }
 
 pub fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
-    // Keys of DTLS 1.3 are changed many times on the way, in all that is said here.
+    // DTLS 1.3 updates its keys every ten records, so every test also covers key updates.
     let ends = Ends::new(settings, surroundings(world)).expect("ends").update_keys_after(10);
     Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
 }
@@ -46,7 +46,7 @@ pub async fn server(world: &SimWorld, version: Version) -> SctpHost<SimWorld> {
     host
 }
 
-/// Sends back what comes on the first stream of each association.
+/// Echoes the data on the first stream of each association.
 pub fn echo(world: &SimWorld, host: &SctpHost<SimWorld>) {
     let mut listener = host.listen(7).expect("listening");
     let here = world.clone();
@@ -71,7 +71,8 @@ fn to_server() -> SctpServer {
     SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP)], port: 7 }
 }
 
-/// Says the secret `times` on a fresh association; when that was established, and when all was back.
+/// Sends the secret `times` times on a new association to the echo server. Returns when the association was established
+/// and when the last byte was back.
 pub async fn talk(
     world: &SimWorld,
     host: &SctpHost<SimWorld>,
@@ -107,7 +108,7 @@ pub fn network(seed: u64, link: &str) -> (Network, [NodeId; 2]) {
 
 pub const LIMIT: Instant = Instant::from_millis(600_000);
 
-/// What a talk of one client with one server came to, and the client's capture.
+/// Runs [`talk`] between a client and a server. Returns its result and the client's capture.
 fn met(
     seed: u64,
     link: &str,
@@ -139,7 +140,8 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
         let met = |seed| met(seed, LINK, [version; 2], identity().1, 100);
         let (came, capture) = met(1);
         let [established, _] = came.expect("in time").expect("met");
-        // With the cookie two of DTLS 1.3 or three of 1.2, and two of SCTP; each with a little for its bytes.
+        // DTLS 1.3 needs two round trips and DTLS 1.2 three, including the cookie; SCTP needs two. Transmission takes up
+        // to 30 ms in all.
         let (least, most) = (60 * trips, 60 * trips + 30);
         assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
         assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
@@ -191,10 +193,10 @@ fn a_server_that_is_not_believed_hears_no_packet_of_sctp() {
     }
 }
 
-/// When the last association is over and what may still come of it has been waited for, one end says so (close_notify).
+/// Some time after the last association has ended, one end sends close_notify.
 #[test]
 fn a_connection_without_associations_ends_with_an_alert() {
-    // In version 1.2 a record's kind is to be seen: an alert, of the epoch that is sealed.
+    // The header of an encrypted alert of DTLS 1.2, which shows the content type and the epoch.
     const ALERT: [u8; 5] = [21, 0xfe, 0xfd, 0, 1];
     let alerts = |wait: u64| {
         let (network, nodes) = network(1, LINK);
@@ -210,7 +212,7 @@ fn a_connection_without_associations_ends_with_an_alert() {
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;
-            // The next association begins a connection of its own, or rides on the one that is there.
+            // The next association uses the existing DTLS connection, or starts a new one.
             let began = here.now();
             talk(&here, &client, 1).await.expect("met again")[0] - began
         };

@@ -256,9 +256,9 @@ pub struct Record {
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// Where the HTTP/2 frames that clients sent lie in the bytes of their connections.
+    /// Where the HTTP/2 frames that clients sent begin and end, as byte positions in their connections.
     pub requests: Placement,
-    /// Where the HTTP/2 frames that servers sent lie in the bytes of their connections.
+    /// Where the HTTP/2 frames that servers sent begin and end, as byte positions in their connections.
     pub answers: Placement,
 }
 

@@ -434,7 +434,7 @@ fn a_client_that_is_wrong_is_told_so() {
         let ended = ended.expect("the connection is over").to_string();
         assert!(answer.is_empty() && ended.contains(line), "'{ended}' is not '{line}'");
     }
-    // These are errors of one request only.
+    // These errors end one request, but not the connection.
     for request in [vec![], frame(HEADERS, &[0, 0])] {
         let (answer, ended) = with_client(request);
         assert!(answer.is_empty() && ended.is_none(), "{answer:?} {ended:?}");
@@ -448,7 +448,7 @@ fn bytes_at_random_end_in_a_line() {
     let mut some = |most: u64| -> Vec<u8> {
         let mut bytes = vec![0; rng.below(most) as usize];
         rng.fill(&mut bytes);
-        // Make most of them look like a frame.
+        // The first two bytes are often a frame type and a length that fit.
         if let [kind, length, ..] = &mut bytes[..] {
             (*kind, *length) = (*kind % 16, *length % 64);
         }

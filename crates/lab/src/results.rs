@@ -411,7 +411,7 @@ pub struct Instants {
     pub written_ns: u64,
     /// First transmission of the packet whose arrival completed the object.
     pub sent_ns: u64,
-    /// Transmission of the copy that arrived first, original or retransmission, of the packet that completed the object.
+    /// Transmission of the first copy to arrive of the packet that completed the object, original or retransmission.
     pub copy_ns: u64,
     /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
@@ -450,7 +450,7 @@ pub struct Packets {
 /// The packets that iptables rules counted in one direction, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rules {
-    /// Packets that reached the rules.
+    /// Packets that the iptables rules examined.
     pub packets: u64,
     /// Packets that the rules dropped. The lost packets of the direction include them.
     pub dropped: u64,

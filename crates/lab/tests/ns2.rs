@@ -75,7 +75,8 @@ fn trace(loss: &str, seed: u64, seconds: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Returns the same times for ns-2, or `None` if it is not installed.
+/// Returns the microseconds from the departure of the first packet in ns-2 until each of these numbers of packets has
+/// arrived. Returns `None` if ns-2 is not installed.
 fn theirs(packets: &[u64], loss: &str, seed: u64) -> Option<Vec<u64>> {
     let trace = trace(loss, seed, "120")?;
     let (mut first, mut found, mut have, mut whole) = (None, Vec::new(), BTreeSet::new(), 0);

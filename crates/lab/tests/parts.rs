@@ -45,7 +45,7 @@ fn queue() {
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
 }
 
-/// With pipelining, it waits at the server, unread or unserved.
+/// With pipelining, the second request waits at the server until the first has been served.
 #[test]
 fn ahead() {
     for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {

@@ -6,7 +6,7 @@ use anabranch_lab::run::batch;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
-    // `--a b` and `--a=b`, with '…' around values that contain spaces.
+    // Accepts `--a b`, `--a=b`, and `--a` for `--a=yes`.
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     let words: Vec<&str> = line.split_whitespace().collect();
     for word in words {

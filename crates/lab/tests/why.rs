@@ -70,7 +70,7 @@ fn parts(run: &Run) -> Vec<Parts> {
 
 /// A round-trip time of 100 ms; a byte takes 800 ns.
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
-/// The same, but faster: a byte takes 100 ns, and a packet of 1500 bytes 150 us. No losses.
+/// A round-trip time of 100 ms; a byte takes 100 ns, a packet of 1500 bytes 150 us. No losses.
 const WIDE: [(&str, &str); 2] = [("rate", "80mbit"), ("rtt", "100ms")];
 
 fn on(

@@ -64,10 +64,10 @@ use spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec, TraceSpec};
 
 impairments! {
     each direction {
-        /// Bits per second, perhaps changing; not used when there is a trace.
+        /// The rate in bits per second, which may change with time. It is not used if there is a trace.
         rate: RateSpec = RateSpec::TEN_MBIT, rate::Rate, "RATE",
             "Capacity: 10mbit, 56kbit, 10mbit/5s:2mbit (changing) or unlimited [default: 10mbit]";
-        /// Propagation, one way.
+        /// The one-way propagation delay.
         delay: Duration = Duration::from_millis(40), delay::Delay, "TIME",
             "Propagation delay one way: 40ms (not with --rtt)", passing Delay;
     }
@@ -75,42 +75,42 @@ impairments! {
         "rtt", spec::RoundTrip, "TIME", "Propagation delay of the round trip: 80ms [default: 80ms]";
     }
     each direction {
-        /// Spread of the propagation either way.
+        /// The maximum deviation of the propagation delay from its mean, in both directions.
         jitter: Duration = Duration::ZERO, jitter::Jitter, "TIME",
             "Uniform ± around the delay, in order unless --reorder: 5ms", passing Jitter;
-        /// Which packets are lost on the wire.
+        /// The model that decides which packets are lost on the wire.
         loss: LossSpec = LossSpec::None, loss::Loss, "LOSS",
             "1%, nth:N[/first=K][/shared], ge:P/R[/..] (Gilbert-Elliott) or list:3/17 [default: 0,1%: a race \
              without and with]",
             passing Loss;
-        /// What the medium adds to each packet, in bytes of its rate.
+        /// The bytes that framing adds to each packet on the medium.
         overhead: Bytes = Bytes(0), rate::Overhead, "SIZE",
             "What framing adds to each packet on the medium: 24B (Ethernet: 38B with its header) [default: 0B]";
-        /// What a packet takes on the medium beside its bytes.
+        /// The time that each packet occupies the medium in addition to the time for its bytes.
         packet_time as "packet-time": Duration = Duration::ZERO, rate::PacketTime, "TIME",
             "What each packet takes on the medium beside its bytes: 118us (802.11) [default: 0]";
-        /// How much waits at most.
+        /// The limit of the queue.
         queue: QueueSpec = QueueSpec::ONE_BDP, queue::Bottleneck, "SIZE",
             "Drop-tail queue: 50p packets, 100kB, 1bdp [default: 1bdp, at least 10p]";
-        /// What the queue does beyond its limit.
+        /// The queue management, which decides when to drop or mark a packet.
         aqm: AqmSpec = AqmSpec::DropTail, queue::Policy, "NAME",
             "Queue management: droptail, codel, fq-codel, pie or red [default: droptail]";
-        /// Whether it marks.
+        /// Whether the queue marks ECN-capable packets instead of dropping them.
         ecn: EcnSpec = EcnSpec::No, queue::Threshold, "MARK",
             "Mark ECN-capable packets: yes (with an aqm), or a drop-tail queue's threshold: 20p",
             counts marked at 3 "marked CE";
-        /// Packets that overtake.
+        /// The share of packets that overtake others, and by how much time.
         reorder: Option<reorder::ReorderSpec> = None, reorder::Reorder, "SHARE[/TIME]",
             "Packets that overtake others: 1%, 1%/10ms", passing Reorder, counts overtaking at 4 "overtaking";
-        /// Share of packets that arrive twice.
+        /// The share of packets that arrive twice.
         duplicate: Ratio = Ratio::ZERO, duplicate::Duplicate, "SHARE",
             "Packets that arrive twice: 0.1%", passing Duplicate, counts duplicated at 1 "doubled";
-        /// Share of packets whose bits are flipped.
+        /// The share of packets with flipped bits.
         corrupt: Ratio = Ratio::ZERO, corrupt::Corrupt, "SHARE",
             "Packets that arrive with flipped bits: 0.1%", passing Corrupt, counts corrupted at 2 "damaged";
-        /// Largest packet, IP header included, in bytes.
+        /// The size of the largest packet in bytes, including the IP header.
         mtu: u32 = 1500, mtu::Mtu, "BYTES", "Largest IP packet: 1500 [default: 1500]", passing Mtu;
-        /// Recorded capacity in place of a rate.
+        /// A recorded capacity, which replaces the rate.
         trace: Option<TraceSpec> = None, trace::TracePlayer, "FILE",
             "Recorded capacity: mahimahi's times, or columns of seconds and bit/s; a header names others, rtt_ms and loss";
     }

@@ -1,13 +1,12 @@
-//! Properties of whole chains, over many seeds: nothing is lost uncounted,
-//! order holds, the rate is never exceeded, the same seed gives the same
-//! instants.
+//! Properties of complete chains, over many seeds: every loss is counted, packets stay in order, the rate is never
+//! exceeded, and the same seed gives the same times.
 
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Ecn, Instant, Rng};
 use anabranch_link::{Blank, Cause, Chain, LinkSpec, Meter};
 
-/// Pushes `count` packets of random sizes in bursts with random gaps, popping
-/// what comes out as its time comes. Gives what came out, in order, and when.
+/// Pushes `count` packets of random sizes in bursts with random gaps, and pops each packet when it is due. Returns the
+/// packets in order, with the times at which they left the chain.
 fn storm(chain: &mut Chain<Blank>, rng: &mut Rng, count: u64) -> Vec<(Instant, Blank)> {
     let mut out = Vec::new();
     let mut now = Instant::ZERO;
@@ -105,8 +104,7 @@ fn another_seed_is_another_run() {
     }
 }
 
-/// In any window of time no more bytes finish than the rate allows, give or
-/// take the one packet that was begun before the window.
+/// In any interval that begins when a packet leaves, no more bytes leave than the rate allows.
 #[test]
 fn the_rate_is_never_exceeded() {
     let queues = ["queue=40p", "queue=30kB", "aqm=codel", "aqm=fq-codel", "aqm=red", "aqm=pie"];
@@ -142,7 +140,7 @@ fn a_link_never_idles_while_a_packet_waits() {
     }
 }
 
-/// 1500 + 38 bytes at 12 Mbit/s and 100 us: 1,125,333.3 ns, whatever decides about the queue; rounded up each time.
+/// 1500 + 38 bytes at 12 Mbit/s and 100 us take 1,125,333.3 ns, rounded up for each packet, with any queue discipline.
 #[test]
 fn every_packet_pays_for_framing_and_access() {
     for aqm in ["droptail", "red:min=900p/max=950p", "pie:target=1s", "codel:target=1s", "fq-codel:target=1s"]
@@ -184,7 +182,7 @@ fn a_counter_shared_by_both_directions_loses_every_nth_of_all() {
         let chain = if number % 2 == 0 { &mut up } else { &mut down };
         chain.push(at, Blank::numbered(1500, number + 1));
     }
-    // One at a time, in the order of time.
+    // Run both directions in the order of their events, because they share the loss counter.
     while let Some(at) = [up.next(), down.next()].into_iter().flatten().min() {
         run_to(&mut up, at, &mut out);
         run_to(&mut down, at, &mut out);
@@ -227,7 +225,7 @@ fn a_chosen_packet_overtakes_by_its_lead() {
     for (at, packet) in &out {
         let entered = Instant::from_millis(packet.number);
         let delay = at.since(entered);
-        // At its own instant, or as one that overtakes: at the instant it entered.
+        // A packet is delayed by 20 ms, or by less if it overtakes.
         assert!(delay <= Duration::from_millis(20));
     }
     assert!(out.windows(2).any(|pair| pair[0].1.number > pair[1].1.number));

@@ -1,4 +1,4 @@
-//! The transfer without HTTP, over both engines in virtual networks.
+//! The bulk transfer (without HTTP) over both engines in virtual networks.
 
 use crate::rig::sim::{Rig, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
@@ -47,7 +47,7 @@ fn bulk_moves_every_byte_at_the_rate_of_the_link() {
                 (End::Done, 5_000_000),
                 "{name} {loss} {outcome:?}"
             );
-            // Two seconds at the full rate.
+            // 5 MB take two seconds at the rate of the link.
             let most = if loss == "0" { 5 } else { 60 };
             assert!(outcome.elapsed() > Duration::from_secs(2), "{name} {:?}", outcome.elapsed());
             assert!(outcome.elapsed() < Duration::from_secs(most), "{name} {:?}", outcome.elapsed());

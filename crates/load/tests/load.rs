@@ -1,4 +1,5 @@
-//! The load generator in virtual time: what an open loop charges a slow server with, and a closed one does not.
+//! The load generator in virtual time. The latencies of an open loop include the time in which requests wait for a slow
+//! server; those of a closed loop do not.
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, sctp_hosts, sctp_server};
@@ -29,7 +30,7 @@ fn plan(pace: Pace) -> Plan {
     }
 }
 
-/// Loads a server that takes 50 ms for each request, one after the other in a session.
+/// Loads a server that needs 50 ms for each request and handles the requests of a session one after another.
 fn load(plan: Plan) -> Tally {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
     let run = async {
@@ -50,14 +51,14 @@ fn load(plan: Plan) -> Tally {
 
 #[test]
 fn latency_counts_from_the_plan_only_where_there_is_one() {
-    // 20 a second is all it can do: at 40 a second half of what is due waits, the last of it for as long as the load.
+    // The server handles 20 requests per second. At 40 per second the last request waits as long as the load lasts.
     let interval = Duration::from_millis(25);
     let open = load(plan(Pace::Pool { interval, random: false, sessions: 1 }));
     assert_eq!((open.replies, open.error_count()), (160, 0));
     let worst = open.latency.max();
     assert!(worst > Duration::from_secs(4), "{worst:?}");
     assert!(open.latency.percentile(0.5) > Duration::from_secs(1), "{:?}", open.latency.percentile(0.5));
-    // The server was never asked for two at once, so by itself each took what it takes.
+    // The server never gets two requests at once, so the service time does not include waiting.
     assert!(open.service.max() < Duration::from_millis(150), "{:?}", open.service.max());
 
     let closed = load(plan(Pace::Closed { sessions: 1 }));
@@ -70,7 +71,7 @@ fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
     let pace = Pace::Open { interval: Duration::from_secs(1), random: false };
     let tally = load(Plan { objects: Some(5), streams: 5, ..plan(pace) });
     assert_eq!((tally.sessions, tally.requests, tally.replies, tally.fruitful), (4, 20, 20, 4));
-    // One handshake and a round trip, and the server's five in turn.
+    // A handshake, a round trip, and one to five times the service time.
     let (first, last) = (tally.latency.min(), tally.latency.max());
     assert!((Duration::from_millis(65)..Duration::from_millis(85)).contains(&first), "{first:?}");
     assert!((Duration::from_millis(265)..Duration::from_millis(285)).contains(&last), "{last:?}");
@@ -87,7 +88,7 @@ fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     assert_eq!(tally.replies, tally.sessions);
 }
 
-/// What the plan's own seed draws is what is done, whatever the world is made of.
+/// The random gaps between sessions depend only on the plan's seed, not on the seed of the world.
 #[test]
 fn a_seed_of_the_plan_draws_its_gaps() {
     let pace = Pace::Open { interval: Duration::from_millis(100), random: true };
@@ -102,18 +103,18 @@ fn a_seed_of_the_plan_draws_its_gaps() {
     assert!(counts.iter().any(|count| *count != counts[0]), "{counts:?}");
 }
 
-/// What is too much for its server ends all the same, a timeout after its plan: what was not asked for by then has
-/// failed.
+/// A load that overwhelms its server ends one timeout after the end of its plan. Requests that were not sent by then
+/// count as failed.
 #[test]
 fn a_load_that_is_too_much_ends() {
     let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };
-    // Twice what the server can do; objects wait for a stream.
+    // Twice the rate of the server. Objects wait for a stream.
     let interval = Duration::from_millis(25);
     let tally = load(Plan { pace: Pace::Pool { interval, random: false, sessions: 1 }, ..short.clone() });
     let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);
     assert_eq!((replies + failed, failed), (160, tally.error_count()));
     assert!((95..=110).contains(&replies) && tally.duration() < Duration::from_millis(6_300), "{tally:?}");
-    // The same as sessions of many objects, one after the other.
+    // A load of new sessions, each of which requests many objects one after another, ends at that time, too.
     let interval = Duration::from_secs(1);
     let pace = Pace::Open { interval, random: false };
     let tally = load(Plan { pace, objects: Some(1_000), ..short });
@@ -121,7 +122,7 @@ fn a_load_that_is_too_much_ends() {
     assert!(tally.duration() < Duration::from_millis(6_300), "{:?}", tally.duration());
 }
 
-/// Objects that wait for a session where nobody listens do not wait for ever.
+/// If no server listens, objects that wait for a session fail at their timeout.
 #[test]
 fn a_load_on_nobody_ends() {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);

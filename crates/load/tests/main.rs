@@ -1,4 +1,4 @@
-//! Generator and bulk transfer, over both engines in virtual networks.
+//! Tests of the load generator and the bulk transfer, over both engines in virtual networks.
 
 mod bulk;
 mod load;

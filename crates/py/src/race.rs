@@ -34,7 +34,7 @@ fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     plan::read(file, flags).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
-/// The points of a plan, each raced separately: the plan is read once and its points are raced one by one.
+/// The points of a plan, which is read once. Each point is raced separately.
 #[pyclass(frozen)]
 pub struct Points {
     outline: Mutex<Outline>,
@@ -117,7 +117,7 @@ pub fn race(
     let results = carried_out(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
-    // Recorded only for a whole race, as on the command line.
+    // Threads and duration are recorded only for a whole race, not for single points, as on the command line.
     (race.results.host.threads, race.results.host.elapsed_s) =
         (Some(threads as u32), Some(elapsed.as_secs_f64()));
     Ok(race)

@@ -124,10 +124,10 @@ anabranch_base::knobs! {
         /// initial_max_data (RFC 9000 §4.1).
         window: u64 = 15_728_640, "Chromium: 15 MiB a connection",
             Size(1_200, 1 << 32), "flow control: bytes that a connection may have unread, such as 15MiB";
-        /// What an application may write before it is acknowledged.
+        /// The bytes that an application may write before they are acknowledged.
         sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
             Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
-        /// Whose bytes go next.
+        /// The order in which streams send.
         scheduler: Scheduler = Scheduler::RoundRobin, "quinn-proto 0.11, TransportConfig::default",
             Names(&[("rr", Scheduler::RoundRobin), ("fcfs", Scheduler::Fcfs)]),
             "streams with bytes to send: rr (in turn, a packet each) or fcfs (one after the other)";

@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-/// A frame.
+/// A QUIC frame, without its payload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Frame {
     /// Bytes of a stream (STREAM, §19.8).

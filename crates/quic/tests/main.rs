@@ -31,7 +31,7 @@ fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// What `program` comes to on two hosts with this link between them, and the client's capture.
+/// Runs `program` on two hosts that this link connects. Returns its result and the client's capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -47,7 +47,7 @@ fn run<T, F: Future<Output = T>>(
     (came, network.finish_capture(client).expect("captured"))
 }
 
-/// A client's connector, and a server that sends back what comes on each stream.
+/// Starts an echo server, and returns a client's connector to it.
 async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
     let world = worlds[1].clone();
     let (mut listener, connector) = hosts(worlds, config, trusted).await;
@@ -62,19 +62,20 @@ async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConn
     connector
 }
 
-/// Both ends of a connection, and the client's world.
+/// Returns both ends of a new connection, and the client's world.
 async fn pair(worlds: [SimWorld; 2]) -> ([QuicSession<SimWorld>; 2], SimWorld) {
     let world = worlds[0].clone();
     let (mut listener, connector) = hosts(worlds, &Config::default(), true).await;
     let client = connector.connect(0).expect("begun");
     client.established().await.expect("stands");
     let server = listener.accept().await.expect("accepted");
-    // The port stays open for as long as the world runs.
+    // Keep the port open as long as the world runs.
     world.spawn("listener", async move { drop(listener.accept().await) }).detach();
     ([client, server], world)
 }
 
-/// A server's listener and a client's connector.
+/// Returns a server's listener and a client's connector to it. Without `trusted` the client rejects the server's
+/// certificate.
 async fn hosts(
     worlds: [SimWorld; 2],
     config: &Config,
@@ -96,7 +97,7 @@ async fn hosts(
     (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
 }
 
-/// A client that believes one certificate, which nobody has.
+/// Creates a client that only trusts a fingerprint which no certificate has.
 fn client_of(here: &SimWorld) -> Ends {
     client_with(here, Trust::Certificate(Fingerprint([0; 32])))
 }
@@ -123,7 +124,8 @@ async fn echo(world: SimWorld, session: QuicSession<SimWorld>) {
     }
 }
 
-/// Sends `bytes` on each of `streams` streams at once and reads them back: when the connection stood, and when all was back.
+/// Sends `bytes` bytes on each of `streams` streams in parallel, and reads the echoes. Returns when the connection was
+/// established and when the last byte was back.
 async fn talk(
     worlds: [SimWorld; 2],
     config: Config,
@@ -162,7 +164,7 @@ fn a_connection_stands_after_one_round_trip_and_its_streams_carry_bytes_both_way
     let (came, capture) =
         run(1, "rate=10mbit,rtt=40ms", |worlds| talk(worlds, Config::default(), 10, 20_000));
     let [ready, done] = came.expect("talked");
-    // One round trip and the server's flight, which amplification protection (RFC 9000 §8.1) lets go in one, too.
+    // One round trip. The server's first flight does not exceed the anti-amplification limit (RFC 9000 §8.1).
     assert!((40..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
     assert!(done.as_nanos() < 2_000_000_000, "{done}");
     assert!(!capture.is_empty());
@@ -208,11 +210,11 @@ fn every_controller_brings_a_transfer_to_its_end() {
             came.expect("talked")[1].as_nanos() / 1_000_000
         })
         .collect();
-    // 1 MB takes 0.8 s each way at 10 Mbit/s, and goes both ways at once.
+    // 1 MB takes 0.8 s at 10 Mbit/s; both directions run at the same time.
     assert!(times.iter().all(|ms| (800..4_000).contains(ms)), "{times:?}");
 }
 
-/// Of what was written nothing is lost when the session ends in good order, and until then it counts as not acknowledged.
+/// A graceful close delivers all written data. Until then the data counts as unacknowledged.
 #[test]
 fn an_end_in_good_order_waits_for_what_was_written() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
@@ -230,7 +232,7 @@ fn an_end_in_good_order_waits_for_what_was_written() {
     });
     let ((unacknowledged, begun), reason, rest, ended, _) = came;
     assert_eq!((unacknowledged, reason, rest), (100_000, CloseReason::Finished, 0));
-    // 100 kB take 80 ms of the link.
+    // 100 kB take 80 ms on the link.
     assert!(ended - begun >= Duration::from_millis(100), "{begun} {ended}");
 }
 
@@ -243,7 +245,7 @@ fn an_abort_is_told_as_one() {
         session.established().await.expect("established");
         session.abort();
         let closed = world.timeout(Some(Duration::from_millis(1)), session.closed()).await;
-        // A port without a socket: the host says so by ICMP.
+        // No socket is bound to this port, so the host sends an ICMP message.
         let nowhere = QuicConnector::new(
             start(world.clone(), 0, Config::default(), client_of(&world), Options::default())
                 .await
@@ -257,7 +259,7 @@ fn an_abort_is_told_as_one() {
     assert_eq!(came.1, Err(CloseReason::Refused));
 }
 
-/// A thousand exchanges, each on a stream of its own, while two are under way at most.
+/// A thousand exchanges use a stream each, although at most two streams may be open at once.
 #[test]
 fn streams_come_and_go() {
     let (came, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
@@ -281,7 +283,8 @@ fn streams_come_and_go() {
     assert_eq!(came, 2);
 }
 
-/// A certificate of virtual time comes with a provider that has no randomness elsewhere: nothing begins with it.
+/// A simulated certificate comes with a crypto provider without real randomness, so an endpoint on a real network refuses
+/// it.
 #[test]
 fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -303,7 +306,7 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// A visit leaves tickets (RFC 8446 §4.6.1) with the client, so that early data can ride with its next handshakes.
+/// An earlier visit gives the client tickets (RFC 8446 §4.6.1), with which it can send early data.
 #[test]
 fn a_visit_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -327,7 +330,7 @@ fn a_visit_leaves_tickets_for_early_data() {
     assert_eq!([Visits::Never, Visits::Before, Visits::Early].map(begins_early), [false, false, true]);
 }
 
-/// A host of two networks, whose first address is not in that of the server.
+/// A host is in two networks, and only its second address is in the server's network.
 #[test]
 fn packets_leave_from_the_first_address_or_by_the_routes() {
     let answer = |source| {
@@ -353,11 +356,11 @@ fn packets_leave_from_the_first_address_or_by_the_routes() {
         network.run(program, Instant::ZERO + Duration::from_secs(600)).expect_done()
     };
     assert_eq!(answer(Source::First), None, "the first address leads to another host");
-    // The server's certificate is not believed, so it has answered.
+    // The client rejects the server's certificate, so the server has answered.
     assert!(matches!(answer(Source::Routed), Some(Err(CloseReason::Untrusted(_)))));
 }
 
-/// What a stream of a lower rank has goes first, though it was written later.
+/// Data of a stream with a lower rank is sent first, even if it was written later.
 #[test]
 fn a_stream_of_a_lower_rank_goes_first() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -388,11 +391,11 @@ fn a_stream_of_a_lower_rank_goes_first() {
         ended
     });
     let [(0, later), (1, sooner)] = came[..] else { panic!("{came:?}") };
-    // 100 kB take 80 ms of the link.
+    // 100 kB take 80 ms on the link.
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// Streams of one way, both from the client and from the server, more in all than may be open at once.
+/// Unidirectional streams of both ends, more in all than may be open at once.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -427,7 +430,7 @@ fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     came
 }
 
-/// More streams than a client may have open at once: each that is over makes room for another.
+/// A client can open more streams than may be open at once, because each finished stream makes room for another.
 #[test]
 fn there_are_always_more_streams() {
     let mut config = Config::default();
@@ -447,7 +450,7 @@ fn there_are_always_more_streams() {
     came
 }
 
-/// Each direction is cancelled by itself, with a code that the other end reads.
+/// Each direction of a stream can be cancelled alone, with a code that the other end can read.
 #[test]
 fn a_direction_is_cancelled_with_a_code() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -465,7 +468,7 @@ fn a_direction_is_cancelled_with_a_code() {
             }
         };
         assert_eq!((refused, far.cancel_code(false)), (CloseReason::Cancelled, Some(8)));
-        // The connection goes on.
+        // The connection continues to work.
         drop((near, far));
         let mut near = begin(&client, false).await.expect("begun");
         near.write_all(b"hi").await.expect("written");
@@ -479,7 +482,7 @@ fn a_direction_is_cancelled_with_a_code() {
     came
 }
 
-/// What is taken and has not left is bounded: a stream that comes late does not wait for megabytes of another.
+/// The amount of accepted and unsent data can be limited, so that a later stream does not wait for megabytes of another.
 #[test]
 fn what_waits_to_leave_is_bounded() {
     let taken = |unsent: Option<u64>| {
@@ -494,7 +497,7 @@ fn what_waits_to_leave_is_bounded() {
         .0
     };
     let (all, some) = (taken(None), taken(Some(16_384)));
-    // Ten packets at first, of 1200 bytes or as many as were found to fit.
+    // The initial window of ten packets, of 1200 bytes or more, and the limit of 16,384 bytes.
     assert!(all > 2_000_000 && (28_000..40_000).contains(&some), "{all} {some}");
 }
 
@@ -502,7 +505,7 @@ async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStr
     poll_fn(|cx| session.poll_begin(cx, one_way)).await
 }
 
-/// A session that is closed delivers what was written to streams that are finished.
+/// A session that is being closed still delivers the data of finished streams.
 #[test]
 fn a_close_waits_for_what_was_written() {
     let (came, _) = run(1, "rate=1mbit,rtt=40ms,loss=2%", |worlds| async move {

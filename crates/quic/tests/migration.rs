@@ -1,4 +1,4 @@
-//! A client whose address changes under way (RFC 9000 §9), and a stranger who makes it look so.
+//! A client whose address changes during a transfer (RFC 9000 §9), and an attacker who fakes such a change.
 
 use crate::validation::{Sent, at, events, give, pair, sends, settle, size};
 use anabranch_base::time::Duration;
@@ -9,16 +9,16 @@ use std::net::SocketAddr;
 
 const BYTES: usize = 2_000_000;
 
-/// A server that sends a client so many bytes on one stream, and what stands between them.
+/// A transfer of [`BYTES`] from a server to a client on one stream, and the network between them.
 struct Transfer {
     ends: [Endpoint; 2],
     ids: [Id; 2],
     now: Instant,
-    /// Where the client is, as others see it.
+    /// The client's public address.
     client: SocketAddr,
     written: usize,
     read: usize,
-    /// Bytes that the server has from each address, and has sent there.
+    /// The bytes that the server has received from each address, and those that it has sent to each.
     came: BTreeMap<SocketAddr, usize>,
     went: BTreeMap<SocketAddr, usize>,
 }
@@ -40,7 +40,8 @@ impl Transfer {
         Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, came, went }
     }
 
-    /// A millisecond: what either end has to send comes to the other, if it goes where the other is.
+    /// Runs both ends for a millisecond, and delivers the packets to the client's public address. Returns the client's
+    /// packets.
     fn step(&mut self) -> Vec<Sent> {
         self.now += Duration::from_millis(1);
         let ([near, far], now) = (&mut self.ends, self.now);
@@ -64,7 +65,7 @@ impl Transfer {
         }
         for sent in sends(far, now) {
             *self.went.entry(sent.target).or_default() += sent.bytes.len();
-            // A translator stands before the client, which does not know of its other address.
+            // A NAT translates the address, so the client does not know its public address.
             if sent.target == self.client {
                 give(near, now, &Sent { target: at(1, 1000), ..sent });
             }
@@ -91,15 +92,15 @@ impl Transfer {
     }
 }
 
-/// RFC 9000 §9.3, §8.2: the transfer goes on at the new address, and until the client has shown that it is there, no more goes to
-/// it than three times what came from it, or one datagram.
+/// RFC 9000 §9.3, §8.2: the transfer continues at the new address. Until that address is validated, the server sends at
+/// most three times the bytes received from it, or one datagram.
 #[test]
 fn a_transfer_goes_on_at_another_address() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
     let (old, new) = (transfer.client, at(3, 2000));
     transfer.client = new;
-    // The first round from there: the server has heard of the address, and of nobody there.
+    // After the first packet from the new address, the server has not validated the address yet.
     let mut rounds = 0;
     while Transfer::of(&transfer.came, new) == 0 {
         transfer.step();
@@ -107,7 +108,7 @@ fn a_transfer_goes_on_at_another_address() {
         assert!(rounds < 1_000, "the client says nothing");
     }
     let (came, went) = (Transfer::of(&transfer.came, new), Transfer::of(&transfer.went, new));
-    // One datagram with a challenge may be whole (§8.2.1).
+    // A datagram with PATH_CHALLENGE may have the full size (§8.2.1).
     assert!(went > 0 && went <= (3 * came).max(1_200), "{went} bytes for {came}");
     transfer.until(BYTES);
     assert_eq!(transfer.read, BYTES);
@@ -116,13 +117,13 @@ fn a_transfer_goes_on_at_another_address() {
     assert!(Transfer::of(&transfer.went, new) > BYTES / 2, "the rest went there, {after} to the old one");
 }
 
-/// RFC 9000 §9.3.1: a copy of a packet with another source makes a server send there no more than three times its bytes, or one
-/// datagram, however long it waits for an answer, and the client gets the rest.
+/// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends the victim at most
+/// three times its bytes, or one datagram. The client gets the rest of the transfer.
 #[test]
 fn a_stranger_cannot_turn_a_transfer_on_somebody_else() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // One packet of the client comes from the victim's address, and first.
+    // The client's next packet arrives from the victim's address only.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;
@@ -137,7 +138,7 @@ fn a_stranger_cannot_turn_a_transfer_on_somebody_else() {
     let came = size(&stolen);
     assert!(came > 0 && came == Transfer::of(&transfer.came, victim), "{came}");
     transfer.until(BYTES);
-    // Whatever its timers do afterwards.
+    // Include everything that the server's timers send afterwards.
     for _ in 0..10_000 {
         transfer.step();
     }

@@ -1,11 +1,11 @@
-//! What leaves together, and when the window grows: endpoints whose packets the test carries.
+//! The size of batches, and the growth of the window. The test itself carries the packets between the endpoints.
 
 use crate::validation::{at, ends, give, pair, sends, settle};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_quic::{Config, Endpoint, Start};
 
-/// Packets that leave in one call are at most as many as the kernel takes: 65,535 bytes with their headers.
+/// A batch has at most 65,535 bytes with its headers, because the kernel accepts no more in one call.
 #[test]
 fn packets_that_leave_together_fit_into_one_of_the_largest() {
     const LARGEST: usize = 65_535 - 48;
@@ -27,7 +27,8 @@ fn packets_that_leave_together_fit_into_one_of_the_largest() {
     assert_eq!(batch.len(), LARGEST / batch.stride(), "packets of {} bytes", batch.stride());
 }
 
-/// RFC 9002 §7.3.2: packets that left when a recovery began, or earlier, do not let the window grow; those after it do.
+/// RFC 9002 §7.3.2: acknowledgements of packets sent before or at the start of a recovery do not increase the window;
+/// later ones do.
 #[test]
 fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut config = Config::default();
@@ -42,14 +43,15 @@ fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut windows = Vec::new();
     for round in 0..4 {
         let flight = sends(&mut near, now);
-        // The first packet of all is lost. What leaves in round 1 leaves at the instant at which that is noticed.
+        // Only the very first packet is lost. The packets of round 1 are sent at the instant at which the loss is detected.
         let lost = usize::from(round == 0);
         now += Duration::from_millis(50);
         flight.iter().skip(lost).for_each(|sent| give(&mut far, now, sent));
         sends(&mut far, now).iter().for_each(|sent| give(&mut near, now, sent));
         windows.push(near.figures(id).expect("it stands").cwnd);
     }
-    // RFC 5681 §3.1: a packet more once a whole window was acknowledged. Nine packets have not as much, so two rounds have.
+    // RFC 5681 §3.1: the window grows by one packet after a whole window was acknowledged. One round acknowledges nine
+    // packets, which is less than the window, so two rounds are needed.
     let reduced = windows[0];
     assert_eq!(windows, [reduced, reduced, reduced, reduced + 1_200]);
 }

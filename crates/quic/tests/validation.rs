@@ -1,5 +1,5 @@
-//! What a server does for those who have not shown that they are at their addresses, and for packets out of the blue:
-//! two endpoints without a network, whose packets the test carries, copies or keeps back.
+//! How a server treats clients whose addresses are not validated, and packets that belong to no connection. There is no
+//! network: the test itself delivers, copies or drops the packets of two endpoints.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Budget, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
@@ -21,7 +21,7 @@ fn surroundings() -> Surroundings {
     Surroundings::Simulated(Simulation::new(Rng::new(9), || Instant::ZERO))
 }
 
-/// Who both ends are, with these protocols (ALPN).
+/// Creates the TLS settings of client and server, each with its application protocol (ALPN).
 pub(crate) fn ends(protocols: [&str; 2]) -> [Ends; 2] {
     let (identity, root) = Identity::simulated(NAME, 4_000).expect("a chain");
     let [near, far] = protocols.map(|name| vec![name.as_bytes().to_vec()]);
@@ -54,7 +54,7 @@ pub(crate) fn pair(config: &Config) -> [Endpoint; 2] {
     [endpoint(at(1, 1000), 1, near, config, None), endpoint(at(2, 443), 2, far, config, None)]
 }
 
-/// A datagram on its way.
+/// A datagram in flight.
 #[derive(Clone)]
 pub(crate) struct Sent {
     pub(crate) source: SocketAddr,
@@ -83,7 +83,7 @@ pub(crate) fn size(sent: &[Sent]) -> usize {
     sent.iter().map(|sent| sent.bytes.len()).sum()
 }
 
-/// Carries packets both ways until nobody has any more.
+/// Delivers packets in both directions until neither end sends any more.
 pub(crate) fn settle(ends: &mut [Endpoint; 2], now: Instant) {
     for _ in 0..50 {
         let [near, far] = ends;
@@ -104,7 +104,7 @@ fn stands(events: &[Event]) -> bool {
     events.iter().any(|event| matches!(event, Event::Connected { .. } | Event::Accepted { .. }))
 }
 
-/// Everything that a server sends within a minute to a stranger from whom nothing else comes.
+/// Returns the number of bytes that a server sends within a minute after the datagrams `first`, if no others follow.
 fn answers(far: &mut Endpoint, begun: Instant, first: &[Sent]) -> usize {
     first.iter().for_each(|sent| give(far, begun, sent));
     let mut all = size(&sends(far, begun));
@@ -117,26 +117,27 @@ fn answers(far: &mut Endpoint, begun: Instant, first: &[Sent]) -> usize {
     all
 }
 
-/// RFC 9000 §8.1: no more than three times what has come, whatever the certificate's size and however long it waits.
+/// RFC 9000 §8.1: before validation a server sends at most three times the received bytes, even with a large certificate
+/// and after all timeouts.
 #[test]
 fn a_stranger_gets_at_most_three_times_what_has_come() {
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
     let (came, sent) = (size(&hello), answers(&mut far, Instant::ZERO, &hello));
-    // The chain has 4 kB, so there is more to send than that.
+    // The certificate chain has 4 kB, so the limit is reached.
     assert!(sent > came && sent <= 3 * came, "{sent} bytes for {came}");
 }
 
-/// RFC 9000 §8.1: not a byte more, where a client's datagrams do not divide by those of the server, and what has come from
-/// elsewhere does not count; and who shows that it is there is let in.
+/// RFC 9000 §8.1: the limit is exact for any size of the client's datagrams. Bytes from other addresses do not count. A
+/// client that validates its address is accepted.
 #[test]
 fn three_times_what_has_come_from_there_and_no_more() {
     for (more, elsewhere) in [(0, 0), (50, 0), (199, 0), (0, 5)] {
         let mut both = pair(&Config::default());
         both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
         let mut hello = sends(&mut both[0], Instant::ZERO);
-        // What stands behind a packet is none, and has come all the same.
+        // Bytes after the packet are not a packet, but they count as received.
         hello.iter_mut().for_each(|sent| sent.bytes.resize(sent.bytes.len() + more, 0));
         hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
         for _ in 0..elsewhere {
@@ -152,7 +153,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         settle(&mut both, Instant::ZERO);
         assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])), "{more}, {elsewhere}");
     }
-    // The same with all that a server sends by its timers.
+    // The limit also includes the server's retransmissions.
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
@@ -164,8 +165,9 @@ fn three_times_what_has_come_from_there_and_no_more() {
     assert!(all <= 3 * size(&hello), "{all} bytes for {}", size(&hello));
 }
 
-/// Thousands of clients of one address begin at the same instant. Who has shown its address and finds no room is not answered,
-/// asks again and comes in; nobody is refused, and handshakes under way are bounded.
+/// Thousands of clients with one address connect at the same instant. A client with a validated address that finds no
+/// room gets no answer, retries, and is accepted later. None is refused, and the number of handshakes in progress is
+/// bounded.
 #[test]
 fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     const CLIENTS: usize = 3_000;
@@ -176,7 +178,7 @@ fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     let (mut now, mut connected, mut accepted, mut answers) = (Instant::ZERO, 0, 0, Vec::new());
     while connected < CLIENTS || accepted < CLIENTS {
         assert!(now < Instant::from_millis(25_000), "{connected} have come in");
-        // All that clients say comes before anything that is said to them has left the server.
+        // All packets of the clients arrive before the server's answers do.
         let [near, far] = &mut both;
         for sent in sends(near, now) {
             give(far, now, &sent);
@@ -202,8 +204,8 @@ fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     }
 }
 
-/// RFC 9000 §6.1, §10.3: what answers without a connection is no larger than what it answers, and a short packet that may be
-/// anything gets nothing.
+/// RFC 9000 §6.1, §10.3: an answer to a packet without a connection is smaller than the packet. Very short packets get no
+/// answer.
 #[test]
 fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
     let [_, mut far] = pair(&Config::default());
@@ -220,30 +222,30 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
         give(&mut far, now, sent);
         sends(&mut far, now)
     };
-    // A version that nobody speaks: those that are spoken.
+    // An unknown version is answered with the list of supported versions.
     let negotiation = answer(&packet(0xc0, 0xface_b001, 1_200));
     assert_eq!(negotiation.len(), 1);
     let bytes = &negotiation[0].bytes;
     assert!(bytes[0] & 0x80 != 0 && bytes[1..5] == [0; 4] && bytes.len() < 1_200, "{bytes:02x?}");
     assert!(bytes[23..].chunks(4).any(|version| version == [0, 0, 0, 1]), "{bytes:02x?}");
     assert!(answer(&packet(0xc0, 0xface_b001, 1_199)).is_empty(), "RFC 9000 §14.1");
-    // A connection that nobody knows: a stateless reset, smaller than what it answers.
+    // An unknown connection ID is answered with a stateless reset, which is smaller than the packet.
     let reset = answer(&packet(0x40, 0, 100));
     assert!(reset.len() == 1 && reset[0].bytes.len() < 100, "{}", reset.len());
     assert_eq!(reset[0].bytes[0] & 0xc0, 0x40, "it looks like any packet");
     for short in [1, 5, 21] {
         assert!(answer(&packet(0x40, 0, short)).is_empty(), "{short}");
     }
-    // Initial packets that are too short, or no such.
+    // An Initial packet in a datagram that is too short, and one that cannot be decrypted.
     assert!(answer(&packet(0xc0, 1, 1_199)).is_empty());
     assert!(size(&answer(&packet(0xc0, 1, 1_200))) <= 3 * 1_200);
 }
 
-/// Packets that need an answer come faster than answers leave: a bounded number of answers waits.
+/// If packets without a connection arrive faster than answers are sent, the queue of answers is bounded.
 #[test]
 fn answers_without_a_connection_that_wait_are_bounded() {
     let [_, mut far] = pair(&Config::default());
-    // A version that nobody speaks (RFC 9000 §6.1).
+    // An unknown version (RFC 9000 §6.1).
     let mut bytes = vec![0xc0, 0xfa, 0xce, 0xb0, 0x01, 4, 1, 2, 3, 4, 4, 4, 3, 2, 1];
     bytes.resize(1_200, 0x55);
     let asks = Sent { source: at(1, 1000), target: at(2, 443), bytes };
@@ -253,7 +255,8 @@ fn answers_without_a_connection_that_wait_are_bounded() {
     }
 }
 
-/// RFC 9000 §10.3: who was connected to a server that has restarted learns that it is gone.
+/// RFC 9000 §10.3: a restarted server answers packets of an earlier connection with a stateless reset, which closes the
+/// connection at the client.
 #[test]
 fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
     let config = Config::default();
@@ -264,7 +267,7 @@ fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])));
     let [mut near, _] = both;
-    // In virtual time keys come from the seed: the same seed is the same server.
+    // In virtual time all keys follow from the seed, so this server has the reset key of the first one.
     let mut again = endpoint(at(2, 443), 2, far, &config, None);
     let now = Instant::from_millis(10);
     near.send(now, id, 0, &[7; 500]).expect("written");
@@ -278,8 +281,8 @@ fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
     assert!(ended.iter().any(|event| matches!(event, Event::Closed { .. })), "{ended:?}");
 }
 
-/// RFC 9000 §8.1.2: asked to always, or while many handshakes are under way, a server remembers nothing of who has not come
-/// back with its token; and who does is let in.
+/// RFC 9000 §8.1.2: with `retry=always` a server keeps no state for a client that has not returned its token. A client
+/// that returns the token is accepted.
 #[test]
 fn who_does_not_come_back_with_a_token_is_not_remembered() {
     let mut config = Config::default();
@@ -297,7 +300,7 @@ fn who_does_not_come_back_with_a_token_is_not_remembered() {
     give(&mut both[0], Instant::ZERO, &sent[0]);
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])));
-    // A token is of one address (§8.1.4).
+    // A token is only valid for one address (§8.1.4).
     let mut stranger = pair(&config);
     stranger[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut stranger[0], Instant::ZERO);
@@ -326,15 +329,15 @@ fn under_load_strangers_are_told_to_come_back_and_the_rest_is_bounded() {
         retried += usize::from(sent.iter().any(|sent| sent.bytes[0] & 0xf0 == 0xf0));
     }
     assert_eq!(retried, 300 - 256, "from 256 handshakes under way on");
-    // An honest client comes in all the same.
+    // A client that answers the Retry is still accepted.
     let mut both = [endpoint(at(3, 1000), 5, near, &config, None), server];
     both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])));
 }
 
-/// RFC 9001 §9.2, RFC 8446 §8.1: each ticket is good once. A copy of a client's first packets, with what rides on them, brings
-/// nothing to the application a second time, from wherever it comes.
+/// RFC 9001 §9.2, RFC 8446 §8.1: each ticket can be used once. A replay of a client's first packets, from any address,
+/// does not deliver their early data a second time.
 #[test]
 fn early_data_is_taken_once() {
     let config = Config::default();
@@ -367,7 +370,7 @@ fn early_data_is_taken_once() {
     flight.iter().for_each(|sent| give(&mut both[1], now, sent));
     let came = events(&mut both[1]);
     assert_eq!(read(&mut both[1], &came), [b"GET /".to_vec()]);
-    // The same once more, under way twice, and from somebody else.
+    // A replay from the client's address, and one from another address.
     for source in [at(1, 1000), at(66, 6)] {
         let mut other = flight.clone();
         for sent in &mut other {
@@ -395,7 +398,7 @@ fn ends_that_share_no_protocol_say_so() {
     assert!(line.contains("the two share no application protocol (ALPN)"), "{line}");
 }
 
-/// RFC 9000 §14.2.1: ICMP is believed where it quotes a first packet of ours, and nowhere else.
+/// RFC 9000 §14.2.1: an ICMP message ends a connection attempt only if it quotes one of our first packets.
 #[test]
 fn a_client_believes_that_nobody_is_there_by_a_quote_alone() {
     let [mut near, _] = pair(&Config::default());
@@ -413,7 +416,8 @@ fn a_client_believes_that_nobody_is_there_by_a_quote_alone() {
     assert!(matches!(&ended[..], [Event::Closed { reason: Some(_), .. }]), "{ended:?}");
 }
 
-/// Every packet that a client sends leads to one endpoint of several, from its first on, and after it has moved.
+/// All packets of a connection are steered to the same endpoint, from the first packet on, and after a change of the
+/// client's port.
 #[test]
 fn packets_lead_to_the_endpoint_that_has_the_connection() {
     let config = Config::default();
@@ -431,7 +435,7 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
         let mut waiting = first;
         let mut now = Instant::ZERO;
         for round in 0..8 {
-            // From another port half-way (RFC 9000 §9.3).
+            // After four rounds the client's packets come from another port (RFC 9000 §9.3).
             let source = at(1, if round < 4 { 1000 } else { 2000 });
             for sent in waiting.drain(..) {
                 assert_eq!(steered.owner(source.ip(), &sent.bytes), Some(owner), "round {round}");
@@ -451,8 +455,8 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
     assert!(used.iter().all(|count| *count > 0), "{used:?}");
 }
 
-/// Clients that ask and then say nothing more: what a server holds for all of them together is within its budget. (Who
-/// acknowledges and does not read is held nothing for: quinn takes no more than flow control lets go.)
+/// Clients that send a request and then never acknowledge: all data that the server holds for them is within its memory
+/// budget. Clients that acknowledge and do not read need no budget, because quinn accepts no more than flow control allows.
 #[test]
 fn who_takes_nothing_is_held_little_for() {
     let memory = Budget::new(16 << 20, 100);

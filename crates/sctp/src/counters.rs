@@ -6,7 +6,7 @@
 use crate::stats::{AssociationStats, PathStats};
 use anabranch_base::Instant;
 
-/// The counters of an association.
+/// The frequent counters inline, and a box for the rare ones.
 #[derive(Debug)]
 pub(crate) struct AssociationCounters {
     pub(crate) packets_sent: u64,
@@ -74,7 +74,7 @@ impl AssociationCounters {
     }
 }
 
-/// The counters of a path.
+/// The frequent counters of a path inline, and a box for the rare ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathCounters {
     pub(crate) packets_sent: u64,

@@ -16,13 +16,13 @@ use std::net::SocketAddr;
 /// The time that a host's processor takes for its work; zero by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// Per packet that is sent or received.
+    /// The time for each packet that is sent or received.
     pub per_packet: Duration,
-    /// Per byte of a packet that is sent or received.
+    /// The time for each byte of a packet that is sent or received.
     pub per_byte: Duration,
-    /// Per connection that a program accepts; the program charges it with `World::charge`.
+    /// The time for each connection that a program accepts; the program charges it with `World::charge`.
     pub per_connection: Duration,
-    /// Per request that a program handles; the program charges it with `World::charge`.
+    /// The time for each request that a program handles; the program charges it with `World::charge`.
     pub per_request: Duration,
 }
 

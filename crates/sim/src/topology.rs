@@ -218,7 +218,7 @@ fn covers(prefix: IpAddr, length: u8, target: IpAddr) -> bool {
     }
 }
 
-/// One direction of a link.
+/// The chain of a link from one interface to another, with its counters.
 pub(crate) struct LinkDirection {
     pub(crate) chain: Chain<Parcel>,
     pub(crate) slot: Slot,

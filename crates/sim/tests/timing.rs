@@ -138,6 +138,6 @@ fn a_multi_segment_batch_is_so_many_packets() {
         },
         Instant::MAX,
     );
-    // 128 bytes per packet with headers, the last 68.
+    // With headers the packets have 128, 128 and 68 bytes.
     assert_eq!(tags.expect_done(), [(7, 100, micros(128)), (8, 100, micros(256)), (9, 40, micros(324))]);
 }

@@ -169,7 +169,8 @@ fn packets_too_big_are_reported_to_the_sender() {
     }
 }
 
-/// RFC 1122 §3.2.2.1, RFC 4443 §3.1 and §3.4.
+/// A host reports a port or protocol that it does not have (RFC 1122 §3.2.2.1, RFC 4443 §3.1 and §3.4), unless it is
+/// configured not to.
 #[test]
 fn unknown_ports_and_protocols_are_unreachable_unless_the_host_is_silent() {
     for (near, far, port, protocol) in [

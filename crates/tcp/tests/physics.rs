@@ -45,8 +45,8 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
 ///
 /// There are two known differences. In both, this implementation follows the RFCs. First, `TcpAgent::slowdown` of ns-2
 /// halves its window. RFC 5681 §3.1 eq. 4 halves the outstanding data (without limited transmit), which is less after
-/// losses. With the rule of ns-2, NewReno changes from 3 to 6 % below ns-2 to 0 to 4 % below, and SACK from 1 to 3 %
-/// below to 1 to 5 % above.
+/// losses. NewReno is 3 to 6 % below ns-2, and 0 to 4 % below with the rule of ns-2. SACK is 1 to 3 % below, and 1 to
+/// 5 % above with that rule.
 ///
 /// Second, `pipe_` of `Sack1TcpAgent` counts lost segments as in flight until the recovery is over, while RFC 6675
 /// subtracts them. So ns-2 sends one segment less per loss. It also discards its scoreboard when a recovery ends.

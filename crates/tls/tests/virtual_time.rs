@@ -1,4 +1,4 @@
-//! Handshake, bytes, the end and what goes wrong, over TCP in virtual time.
+//! TLS over TCP in virtual time: handshakes, data, closing, and failures.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -72,7 +72,7 @@ async fn echo(session: TlsSession<TcpSession<SimWorld>>) {
     }
 }
 
-/// What `program` comes to on two hosts with this link between them, and the client's capture.
+/// Runs `program` on two hosts that this link connects. Returns its result and the client's capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -93,7 +93,8 @@ fn identity() -> (ServerSettings, Trust) {
     (ServerSettings::of(identity), Trust::Authorities(vec![root]))
 }
 
-/// Says `said` once, reads it back, and closes; the instants of the handshake's end and of all.
+/// Sends `said` to an echo server, reads it back, and closes. Returns when the handshake was complete and when the
+/// session had ended.
 async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], CloseReason> {
     let (settings, trust) = identity();
     let world = worlds[0].clone();
@@ -102,7 +103,7 @@ async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], Clos
     session.established().await?;
     let ready = world.now();
     let mut stream = session.open(0).expect("the stream");
-    // Both directions at once: whoever only writes to an echo waits for ever.
+    // Write and read at the same time: without reading, the buffers of both ends would fill up.
     let (mut written, mut back, mut buffer) = (0, Vec::new(), vec![0; 10_000]);
     poll_fn(|cx| {
         while written < said.len() {
@@ -134,7 +135,7 @@ fn bytes_cross_sealed_and_the_handshake_takes_one_round_trip_more() {
     let link = "rate=10mbit,rtt=40ms";
     let (came, capture) = run(1, link, |worlds| talk(worlds, SECRET.repeat(100)));
     let [ready, _] = came.expect("talked");
-    // SYN and SYN ACK, then ClientHello and the server's flight with 3 kB of certificates: two round trips and their bytes.
+    // One round trip for TCP and one for TLS, plus the transmission time of 3 kB of certificates.
     assert!((80..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
     assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "readable on the wire");
 }
@@ -155,8 +156,8 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
     assert!(capture(7) != capture(8), "another seed");
 }
 
-/// Why a client that trusts so, and knows the server by this name, does not get through; how many bytes of the
-/// program the server has read.
+/// Returns the reason why a client with this trust and this server name refuses the server. Checks that the server gets
+/// no data.
 fn refused(trust: Trust, name: &str) -> CloseReason {
     let (settings, _) = identity();
     let name = name.to_owned();
@@ -246,7 +247,7 @@ fn a_session_is_resumed_with_fewer_bytes() {
             session.established().await.expect("established");
             let mut stream = session.open(0).expect("the stream");
             stream.write_all(b"x").await.expect("written");
-            // The tickets come before the answer.
+            // The server sends its session tickets before the data, so they have arrived after this read.
             assert_eq!(stream.read(&mut [0; 9]).await, Ok(1));
             drop(stream);
             acknowledged.push(ends.client.inspect(|engine| engine.totals().bytes_received));
@@ -263,7 +264,7 @@ fn a_session_is_resumed_with_fewer_bytes() {
 #[test]
 fn an_end_without_a_closure_alert_is_no_end() {
     let program = async |worlds: [SimWorld; 2]| {
-        // Somebody in between who passes the handshake and ends the connection by a FIN of his own.
+        // As if an attacker on the path sent a FIN: the server closes TCP without a closure alert.
         let [here, there] = worlds;
         let (settings, trust) = identity();
         let server = Server::new(settings, surroundings(&there)).expect("a server");
@@ -276,7 +277,7 @@ fn an_end_without_a_closure_alert_is_no_end() {
                 let session = listener.accept().await.expect("a session");
                 let mut stream = session.accept().await.expect("a stream");
                 stream.write_all(b"half").await.expect("written");
-                // Below TLS.
+                // Close the TCP connection, not the TLS session.
                 anabranch_transport::Host::close(&cut);
             })
             .detach();

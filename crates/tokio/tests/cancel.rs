@@ -223,7 +223,7 @@ async fn what_was_written_before_a_close_arrives() {
     }
 }
 
-/// A call for a stream that is dropped keeps no stream.
+/// A dropped call of `open_bi` or `accept_bi` takes no stream away from the association.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opening_and_accepting_may_be_dropped() {
     let (_ends, ours, theirs) = associated().await;
@@ -231,7 +231,7 @@ async fn opening_and_accepting_may_be_dropped() {
         drop(ours.open_bi());
         assert!(once(theirs.accept_bi()).await.is_none(), "nothing was sent");
     }
-    // No stream was lost by that.
+    // Every stream can still be opened.
     let mut held = Vec::new();
     for number in 0..ours.streams() {
         let mut opened = None;

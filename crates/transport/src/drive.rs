@@ -19,7 +19,7 @@ use std::task::{Context, Poll, Waker};
 
 /// An engine, together with the tasks that wait for events of the engine.
 pub trait EngineOwner: 'static {
-    /// The engine.
+    /// The type of the protocol engine that the loop drives.
     type Engine: Engine;
 
     /// The number of received bytes after which the loop sends packets before it receives more. With a much larger

@@ -135,7 +135,7 @@ where
                 if events.is_empty() {
                     break;
                 }
-                // Commands come after the polls are drained: they are the next mutation.
+                // A command changes the engine, so it follows when all polls are drained.
                 for event in events {
                     act(now, side, &mut pair.engines[side], Some(event));
                 }

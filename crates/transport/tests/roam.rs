@@ -26,7 +26,7 @@ fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(
     download_with([None; 2], asconf, carrier, comes, leaves)
 }
 
-/// The same with these shared keys at the client and at the server.
+/// Performs [`download`] with these shared keys at the client and at the server.
 fn download_with(
     keys: [Option<&str>; 2],
     asconf: bool,

@@ -318,7 +318,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // With TCP the other end has the writer, whose own session has ended.
+            // Over TCP, which has a single stream, the server writes, and it has aborted its own session.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
             // Data that has arrived may be read first.
             assert!(!matches!(reader.await, Ok(0)));

@@ -86,7 +86,7 @@ impl<W: World> Tasks<W> {
         if self.count() == 0 {
             return Poll::Ready(());
         }
-        // There has been at least one task.
+        // A task was started, so `finished` exists already.
         let finished = self.finished.get_or_init(Rc::default);
         *finished.waiting.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending

@@ -61,7 +61,7 @@ fn on<T>(seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> 
     on_ip(HERE, seats, program)
 }
 
-/// The same at this address.
+/// Runs a program at address `here` with one world that takes all seats.
 fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     let options = Options { addresses: vec![here], seed: Some(1), ..Options::default() };
     os::run(options, async |world| {

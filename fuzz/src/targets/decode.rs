@@ -85,13 +85,13 @@ fn payload(bytes: &[u8], source: IpAddr, target: IpAddr) {
     let _ = ladder.line(anabranch_base::Instant::ZERO, source, target, bytes);
 }
 
-/// The payload of a QUIC packet, whose frames are inspected, and a datagram.
+/// The frames in the payload of a QUIC packet, and a whole datagram.
 pub fn quic(input: &[u8]) {
     anabranch_quic::testing::payload(input);
     anabranch_quic::testing::datagram(input);
 }
 
-/// A capture.
+/// A capture file, pcap or pcapng.
 pub fn pcap(input: &[u8]) {
     let Ok(mut reader) = pcapng::Reader::new(input) else {
         return;

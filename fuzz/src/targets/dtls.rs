@@ -71,7 +71,7 @@ impl Datagrams for Wire {
     }
 }
 
-/// One end.
+/// The client or the server, with its datagrams.
 struct End {
     socket: Box<dyn Datagrams>,
     lane: Rc<RefCell<Lane>>,

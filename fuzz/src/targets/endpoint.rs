@@ -436,7 +436,7 @@ fn read(now: Instant, host: &mut Host) {
     }
 }
 
-/// The same for the TCP endpoint, with segments.
+/// Runs two TCP endpoints whose segments are lost, repeated, delayed or changed, as `input` decides.
 pub fn tcp(input: &[u8]) {
     use anabranch_tcp::{Config, Endpoint};
     use anabranch_wire::tcp::header;

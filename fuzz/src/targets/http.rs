@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes on one stream, parsed as HTTP/1.1 or whatever the server recognizes.
+/// Bytes on one stream, which the server parses as HTTP/1.1 unless it recognizes another version.
 pub fn http1(input: &[u8]) {
     let mut source = Source::new(input);
     let manner = Manner::read(&mut source);

@@ -1,6 +1,6 @@
-/* Lets user-mode-linux 6.1 run on processors with more registers than it knows of (AMX): it sets a process's registers
- * (NT_X86_XSTATE) from a buffer of the size that they had once, and today's kernels take all of them or none. What is beyond its buffer
- * stays as it is. Loaded before the guest by LD_PRELOAD. */
+/* Lets user-mode-linux 6.1 run on processors with newer registers (AMX). It sets a process's registers (NT_X86_XSTATE)
+ * from a buffer that is too small for them, and current kernels only accept the complete set. This library, loaded by
+ * LD_PRELOAD, completes the buffer with the current values of the other registers. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -12,7 +12,7 @@
 long ptrace(enum __ptrace_request request, ...)
 {
 	static long (*real)(enum __ptrace_request, ...);
-	/* The stacks that this is called on are small. */
+	/* Static, because user-mode-linux calls this function on small stacks. */
 	static char whole[1 << 16] __attribute__((aligned(64)));
 	va_list more;
 

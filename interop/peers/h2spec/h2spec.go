@@ -1,4 +1,4 @@
-// Package h2spec names what is built here, so that go.mod and go.sum list it.
+// Package h2spec imports the program that h2spec.sh builds, so that go.mod and go.sum list its modules.
 package h2spec
 
 import _ "github.com/summerwind/h2spec"

@@ -1,6 +1,7 @@
-// An end in pion/sctp, told what to do line by line, as ../socket.c is: the
-// arguments are KEY=VALUE, commands come on standard input, reports go to
-// standard output. Each UDP datagram is an SCTP packet.
+// An SCTP peer in pion/sctp. Arguments are KEY=VALUE. Commands come from
+// standard input and reports go to standard output, one per line (see
+// ../../src/field/program.rs). Each UDP datagram is an SCTP packet, or a DTLS
+// record with one.
 package main
 
 import (
@@ -62,7 +63,7 @@ func number(key string, otherwise int) int {
 	return otherwise
 }
 
-// link is a UDP socket that answers whoever wrote first.
+// link is a UDP socket that sends to the source of the last datagram.
 type link struct {
 	*net.UDPConn
 	lock sync.Mutex
@@ -72,7 +73,7 @@ type link struct {
 func (l *link) Read(into []byte) (int, error) {
 	for {
 		size, from, err := l.ReadFromUDP(into)
-		// The other side may not be there yet, or not any more: SCTP finds out by itself.
+		// The peer may not have started, or may have ended. SCTP detects that with its own timers.
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			continue
 		}
@@ -115,11 +116,11 @@ type end struct {
 	closing     bool
 	serves      bool
 	http        bool
-	// What requests and answers are marked with.
+	// The PPID of requests and responses.
 	kind sctp.PayloadProtocolIdentifier
 }
 
-// stream gives the stream of this number, opened if need be.
+// stream returns a stream, and opens it if necessary.
 func (e *end) stream(id uint16) (*sctp.Stream, error) {
 	e.lock.Lock()
 	defer e.lock.Unlock()
@@ -134,7 +135,7 @@ func (e *end) stream(id uint16) (*sctp.Stream, error) {
 	return opened, nil
 }
 
-// open gives the stream of this number, and waits while the reset of one before it is under way.
+// open returns a stream that can be written. It waits until a previous stream of the same number has been reset.
 func (e *end) open(id uint16) (*sctp.Stream, error) {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		stream, err := e.stream(id)
@@ -150,7 +151,7 @@ func (e *end) open(id uint16) (*sctp.Stream, error) {
 	}
 }
 
-// keep reads the stream from here on, unless it is read already.
+// keep stores the stream and starts to read it, unless it is being read.
 func (e *end) keep(stream *sctp.Stream) {
 	e.streams[stream.StreamIdentifier()] = stream
 	if !e.reading[stream] {
@@ -173,7 +174,7 @@ func (e *end) read(stream *sctp.Stream) {
 			e.lock.Unlock()
 			if errors.Is(err, io.EOF) {
 				report("reset in %d", id)
-				// RFC 8831, section 6.7: its other direction follows.
+				// RFC 8831, section 6.7: when the peer resets its stream, this side resets the other direction.
 				_ = stream.Close()
 			}
 			return
@@ -197,7 +198,7 @@ func (e *end) read(stream *sctp.Stream) {
 	}
 }
 
-// hypertext takes what has come of a request or an answer; what is left of it.
+// hypertext processes the received part of a request or a response, and returns the bytes of an incomplete one.
 func (e *end) hypertext(stream *sctp.Stream, flow []byte) []byte {
 	head, body, found := bytes.Cut(flow, []byte("\r\n\r\n"))
 	if !found {
@@ -209,7 +210,8 @@ func (e *end) hypertext(stream *sctp.Stream, flow []byte) []byte {
 		answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", size)
 		e.write(stream, []byte(answer))
 		for rest := pattern(bodyMessage, size); len(rest) > 0; {
-			// pion sends in the order of the writes, whatever the stream: answers are sent in parallel only if little of each waits.
+			// pion sends in the order of the writes, even on different streams. So little of each response is
+			// queued, and all of them are sent in parallel.
 			for stream.BufferedAmount() > mostWaiting {
 				time.Sleep(5 * time.Millisecond)
 			}
@@ -314,7 +316,7 @@ func (e *end) obey(line string) {
 	}
 }
 
-// plain is a way for packets in the clear.
+// plain opens a connection without encryption.
 func plain(local, peer *net.UDPAddr) net.Conn {
 	socket, err := net.ListenUDP("udp", local)
 	if err != nil {
@@ -324,14 +326,14 @@ func plain(local, peer *net.UDPAddr) net.Conn {
 	return &link{UDPConn: socket, peer: peer}
 }
 
-// secured is one for records of DTLS, once its handshake is done.
+// secured opens a DTLS connection, and waits for its handshake.
 func secured(local, peer *net.UDPAddr) net.Conn {
 	certificate, err := selfsign.GenerateSelfSigned()
 	if err != nil {
 		fail("certificate", err)
 	}
 	var conn net.Conn
-	// As its WebRTC has it: a client may offer SRTP, whether or not there will be any.
+	// Like pion's WebRTC, the server accepts a client that offers SRTP, even if no media will follow.
 	profiles := dtls.WithSRTPProtectionProfiles(dtls.SRTP_AEAD_AES_128_GCM, dtls.SRTP_AES128_CM_HMAC_SHA1_80)
 	if peer == nil {
 		listener, listening := dtls.ListenWithOptions("udp", local, dtls.WithCertificates(certificate), profiles)
@@ -409,7 +411,7 @@ func main() {
 		for {
 			stream, err := e.association.AcceptStream()
 			if err != nil {
-				// Every end shows here; of a graceful close begun here there is word already.
+				// The association has ended. closing says that a command of this side ended it.
 				if !e.closing {
 					report("down closed")
 				} else {

@@ -1,4 +1,4 @@
-//! Links BoringSSL of Debian's android-libboringssl-dev, which is installed separately from OpenSSL.
+//! Links the BoringSSL of Debian's android-libboringssl-dev, which is not in the default library path.
 
 fn main() {
     let place = std::env::var("BORINGSSL").unwrap_or_else(|_| "/usr/lib/x86_64-linux-gnu/android".into());

@@ -1,4 +1,4 @@
-/* What of wolfSSL takes part: DTLS 1.3 and 1.2 with ECDHE, ECDSA and AEADs, cookies from the server. */
+/* The features of wolfSSL that are compiled in: DTLS 1.3 and 1.2 with ECDHE, ECDSA and AEADs, and the server's cookies. */
 #ifndef ANABRANCH_WOLFSSL_SETTINGS
 #define ANABRANCH_WOLFSSL_SETTINGS
 #define WOLFSSL_TLS13

@@ -47,7 +47,7 @@ pub struct Setup {
 #[derive(Debug)]
 pub struct Theirs {
     program: Option<Rc<RefCell<Program>>>,
-    /// It is listening or connecting.
+    /// The program is listening or connecting.
     pub ready: bool,
     /// The association is established.
     pub up: bool,
@@ -55,9 +55,9 @@ pub struct Theirs {
     pub closed: Option<String>,
     /// The program itself has ended.
     pub ended: bool,
-    /// Its reports other than messages.
+    /// The reports of the program, except messages.
     pub said: Vec<String>,
-    /// The messages that we send to it.
+    /// The messages that we send to the program.
     pub inbox: Ledger,
     fault: Option<String>,
 }

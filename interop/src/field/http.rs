@@ -211,7 +211,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     world.sleep_until(world.now() + Duration::from_millis(300)).await;
     let mut path = format!("/bytes/{size}");
     if column.kind == Kind::Aiortc && asks == Asks::InKind(WEBRTC_STRING) {
-        // There a string has to be UTF-8.
+        // In aiortc a string has to be UTF-8.
         path = format!("/text/{size}");
         let texts = root.join("text");
         std::fs::create_dir_all(&texts).map_err(|error| error.to_string())?;

@@ -112,7 +112,7 @@ impl Place {
         ]);
         command.arg(format!("initrd={}", image.join("initrd").display()));
         for number in 0..OURS.len() {
-            // The older of its drivers, because the newer one loses packets of SCTP in UDP before they are sent.
+            // Use the guest's older network driver, because the newer one loses packets of SCTP in UDP before they are sent.
             command.arg(format!("eth{number}=tuntap,tap{number}"));
         }
         let udp = if self.column.carrier == Carrier::Udp { super::UDP_PORT } else { 0 };
@@ -121,7 +121,7 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the guest, if the peer is one. Its first report is `booted`.
+    /// Returns the guest if the peer runs in one. The first report of a guest is `booted`.
     #[must_use]
     pub fn guest(&self) -> Option<Rc<RefCell<Program>>> {
         self.guest.clone()

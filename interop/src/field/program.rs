@@ -11,10 +11,11 @@
 //!
 //! A guest's console keeps only 4 kB of unread input: each command is answered by `took`, and few are outstanding.
 //!
-//! Reports begin with `: `, so that a kernel's messages on the same line are not taken for reports. They are `ready`,
-//! `connected`, `up`, `message STREAM N SIZE ok|wrong`, `reset in|out|refused STREAM..`, `streams IN OUT`, `address
-//! WHAT ADDRESS`, `restarted`, `body STREAM STATUS SIZE ok|wrong`, `down WHY`, `fault WHAT`, and from a guest `ended
-//! CODE`.
+//! Reports begin with `: `, so that a kernel's messages on the same line are not taken for reports:
+//! - `ready`, `connected`, `up`, `restarted`, `down WHY`
+//! - `message STREAM N SIZE ok|wrong`, `body STREAM STATUS SIZE ok|wrong`
+//! - `reset in|out|refused STREAM..`, `streams IN OUT`, `address WHAT ADDRESS`
+//! - `fault WHAT`, and from a guest `ended CODE`
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};

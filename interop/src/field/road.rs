@@ -73,7 +73,7 @@ impl Road {
         Ok(())
     }
 
-    /// Ends the capture.
+    /// Completes and closes the capture file.
     pub fn end_capture(&self) {
         if let Some(writer) = self.capture.borrow_mut().take() {
             let _ = writer.finish();
@@ -161,13 +161,13 @@ impl Field {
         Self { os, road, tun: Rc::default(), secure: false }
     }
 
-    /// The same, with UDP carrying DTLS records if `secure`.
+    /// Returns this world with UDP that carries DTLS records if `secure`.
     #[must_use]
     pub fn secured(self, secure: bool) -> Self {
         Self { secure, ..self }
     }
 
-    /// The next socket that is bound is this one.
+    /// Makes `tun` the socket that the next call to bind returns.
     pub fn put_tun(&self, tun: TunSocket) {
         *self.tun.borrow_mut() = Some(tun);
     }
@@ -309,7 +309,7 @@ impl RoadSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Passes packets that have arrived there to the socket.
+    /// Passes outgoing packets that have reached the end of the road to the socket.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {
@@ -394,7 +394,7 @@ impl Datagrams for RoadSocket {
 pub struct Watched {
     /// The DTLS layer.
     pub inner: Box<dyn Datagrams>,
-    /// The road below it.
+    /// The road that carries the datagrams of the DTLS layer.
     pub road: Rc<Road>,
 }
 

@@ -34,7 +34,7 @@ pub enum Case {
 /// The impairments of the road.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// None.
+    /// Packets are neither lost nor delayed.
     Straight,
     /// This percentage of packets is lost.
     Loss(u64),

@@ -21,7 +21,7 @@ pub(super) struct End {
     endpoint: Endpoint,
     /// Each INIT starts an association, a duplicate too; at most one is established.
     associations: BTreeMap<usize, Association>,
-    /// The one that is established, or was started last.
+    /// The key of the established association; if none is established, of the one that was started last.
     current: usize,
     packets: VecDeque<Bytes>,
     told: VecDeque<Told>,

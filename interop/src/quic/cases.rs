@@ -1,9 +1,9 @@
 //! The cases of the QUIC interop runner, under its names: files, network, and the conditions besides the complete
 //! arrival of all files.
 //!
-//! Files are smaller and the network is faster than there (5 MB for a transfer at 20 Mbit/s, not 10 MB at 10), and
-//! all use HTTP/3. A dozen connections are made in parallel where the runner makes fifty, at 25 % loss in each
-//! direction.
+//! There are three differences from the runner. Files are smaller and the network is faster (a transfer has 5 MB at
+//! 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. A dozen connections are made in parallel instead of
+//! fifty, at 25 % loss in each direction.
 
 use super::headers::Kind;
 use super::meeting::Meeting;
@@ -208,8 +208,8 @@ fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     Err(format!("{} handshakes, {expected} expected", ids.len()))
 }
 
-// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: it continues its packet numbers (which cannot be read on
-// the path; the server would reject others).
+// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: it also continues its packet numbers. They are encrypted, so
+// this function cannot check them, but the server would reject other numbers.
 fn check_retry(meeting: &Meeting) -> Result<String, String> {
     let retry = meeting.seen.from_server.iter().find(|header| header.kind == Kind::Retry);
     let retry = retry.ok_or("no Retry packet")?;

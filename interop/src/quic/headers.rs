@@ -12,15 +12,15 @@
 /// The type of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// §17.2.2.
+    /// Initial (§17.2.2).
     Initial,
-    /// §17.2.3.
+    /// 0-RTT (§17.2.3).
     ZeroRtt,
-    /// §17.2.4.
+    /// Handshake (§17.2.4).
     Handshake,
-    /// §17.2.5.
+    /// Retry (§17.2.5).
     Retry,
-    /// §17.2.1.
+    /// Version Negotiation (§17.2.1).
     VersionNegotiation,
     /// A version other than 1.
     Other,
@@ -31,7 +31,7 @@ pub enum Kind {
 pub struct Header {
     /// The type of the packet.
     pub kind: Kind,
-    /// Its version.
+    /// The version of QUIC.
     pub version: u32,
     /// Destination Connection ID.
     pub target: Vec<u8>,

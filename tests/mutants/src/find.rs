@@ -1,7 +1,7 @@
 //! Finds all positions in a source file that can be mutated, and the replacement for each.
 //!
-//! A mutant replaces a function body by a fixed value, swaps an operator, deletes a negation, a match arm or a call
-//! whose result is not used, or negates a condition. Test code, constants and `Debug` are left alone.
+//! A mutant replaces a function body by a fixed value, swaps an operator, or negates a condition. It may also delete a
+//! negation, a match arm, or a call whose result is not used. Test code, constants and `Debug` are left alone.
 
 use proc_macro2::Span;
 use std::ops::Range;
@@ -31,7 +31,7 @@ pub enum Form {
     NoMatch,
 }
 
-/// One mutant.
+/// A change of the source that the tests should detect.
 #[derive(Clone, Debug)]
 pub struct Mutant {
     /// The bytes of the file that the mutant replaces.

@@ -17,9 +17,9 @@ pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
 /// A drawn mutant.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// Its file, relative to the root of the tree.
+    /// The path of the changed file, relative to the root of the tree.
     pub file: PathBuf,
-    /// Its change.
+    /// The change.
     pub mutant: Mutant,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Drawn {
 /// The copy of the tree.
 #[derive(Debug)]
 pub struct Scratch {
-    /// Its root.
+    /// The root of the copy.
     pub root: PathBuf,
     /// The root of the original tree.
     tree: PathBuf,

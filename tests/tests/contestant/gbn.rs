@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Its IP protocol number.
+/// The IP protocol number of Go-back-N.
 pub const PROTOCOL: u8 = 253;
 /// The size of a packet's header: kind, both ports, position.
 const HEADER: usize = 13;
@@ -31,7 +31,7 @@ const BUFFER: usize = 64 * 1024;
 /// The number of timeouts in a row that ends a connection.
 const MAX_TRIES: u32 = 8;
 
-/// Its settings.
+/// The settings of Go-back-N.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     window: u64,

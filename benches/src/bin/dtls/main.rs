@@ -161,7 +161,7 @@ fn main() {
             (Version::Only12, "DTLS 1.2, AES-256-GCM", &AES_256_GCM),
         ] {
             let size = 1_472 - version.overhead() as usize;
-            // They take turns in each round, so that other load on the machine affects all of them.
+            // The measured programs take turns in each round, so that other load on the machine affects all of them.
             let ends = ends(&world, version);
             let mut layer = through(&ends, size);
             let mut alone = alone(cipher, size);

@@ -1,5 +1,5 @@
-//! The same transfer with quinn's state machine, with the same cipher and datagrams: one stream, both ends in one
-//! thread.
+//! The transfer of this benchmark with quinn's state machine instead of DTLS, with the same cipher and datagrams. It has
+//! one stream, and both ends run in one thread.
 
 use anabranch_benches::thread_cpu;
 use anabranch_tls::Identity;
@@ -159,7 +159,7 @@ impl Bulk {
             }
         }
         self.datagrams.clear();
-        // The same number per call as ours.
+        // At most as many datagrams per call as our engine writes.
         let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else {
             return false;
         };

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 pub const PACKET: usize = 1452;
 const TRAIN: usize = 44;
 
-/// Returns the flow of `bytes` in `seconds` of time and `spent` seconds of processor time.
+/// Returns the rates of a transfer of `bytes` in messages of `message` bytes, which took `seconds` and cost `spent`
+/// seconds of CPU time.
 pub fn flow(bytes: f64, seconds: f64, spent: f64, message: usize) -> Flow {
     Flow {
         gbits: bytes * 8.0 / seconds / 1e9,

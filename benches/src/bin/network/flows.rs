@@ -69,7 +69,7 @@ impl Bench {
         self.aims.alone("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
     }
 
-    /// The same transfers compared with usrsctp, in the same run.
+    /// Compares bulk transfers of anabranch and of usrsctp, in the same run.
     pub fn usrsctp(&self) {
         let peer = Usrsctp::build();
         let server = self.server(&["bulk", "--listen", &self.at("sctp")]);

@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// One workload.
+/// A program run of a fixed size whose user time is compared.
 pub struct Workload {
     /// The benchmark it is a part of: `speed`, `memory` or `network`.
     pub part: &'static str,
@@ -79,7 +79,7 @@ impl Workload {
             Kind::Bench(program, words) => {
                 let told = succeed(Command::new(tree.benches.join(program)).args(*words))?;
                 if self.part == "speed" {
-                    // "anabranch tcp  1758080  4255873  235.0"
+                    // For example "anabranch tcp  1758080  4255873  235.0".
                     let row = told.lines().rev().find(|line| line.starts_with("anabranch"));
                     let count = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<f64>().ok());
                     let count = count.ok_or_else(|| format!("no transmissions in {told:?}"))?;

@@ -1,16 +1,16 @@
-//! A story of two engines made from one seed, and told twice: with the fast path on and off it is the same line by
-//! line.
+//! Runs two engines through a random sequence of events, once with and once without the fast path. Both logs must be
+//! equal.
 //!
-//! Owns the clock, the network between the two, which loses, reorders, repeats, marks and breaks packets, and the
-//! comparison. The test of an engine, which takes this file in, adds what its applications do and what can be seen of
-//! its ends.
+//! Owns the clock, the comparison, and the network between the engines, which loses, delays, duplicates, marks and
+//! damages packets. The tests of an engine include this file. They add the actions of the applications and the values
+//! to log.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, RecvBatch, Rng, SendBatch};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// A packet on its way to an end.
+/// A packet in flight.
 struct Flying {
     at: Instant,
     to: usize,
@@ -20,22 +20,22 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-/// What a seed lets happen; `A` is what the applications at both ends remember.
+/// A run of one seed. `A` is the state of the applications at both ends.
 pub struct Story<E, A> {
     pub rng: Rng,
     pub now: Instant,
     pub ends: [E; 2],
     pub app: A,
-    /// With a net, only what goes there, `10.0.net.*`, is lost while it is dark.
+    /// With `Some(net)` an outage only affects packets to `10.0.net.*`, otherwise all packets.
     pub dark_net: Option<u8>,
     flying: Vec<Flying>,
     batch: SendBatch,
     arrived: RecvBatch,
-    /// One packet in so many is lost, comes late, comes twice, is marked, is broken; 0 for none.
+    /// For each fault, one in how many packets has it (0: none): lost, late, duplicated, marked, damaged.
     faults: [u64; 5],
-    /// One way, in milliseconds.
+    /// The one-way delay in milliseconds.
     latency: u64,
-    /// Nothing passes before this.
+    /// The end of the current outage.
     dark_until: Instant,
     lines: Vec<String>,
 }
@@ -55,7 +55,7 @@ pub fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
 }
 
 impl<E: Engine, A> Story<E, A> {
-    /// Nothing has happened yet. One story in four is traced.
+    /// Creates a run with random faults. One run in four is traced.
     pub fn new(mut rng: Rng, mut ends: [E; 2], app: A) -> Self {
         let traced = one_in(&mut rng, 4);
         for end in &mut ends {
@@ -84,13 +84,13 @@ impl<E: Engine, A> Story<E, A> {
         self.lines.push(format!("{:?} {end} {what}", self.now));
     }
 
-    /// What was said.
+    /// Returns the log.
     pub fn told(self) -> Vec<String> {
         self.lines
     }
 
-    /// The clock moves, mostly by less than `pace` µs. Several things may happen at one instant, and nothing for longer
-    /// than a timeout; now and then it is dark for less than `darkness` ms.
+    /// Moves the clock, mostly by less than `pace` µs, sometimes by nothing or by more than a timeout. From time to time
+    /// an outage of less than `darkness` ms begins.
     pub fn pass(&mut self, pace: u64, darkness: u64) {
         let span = pick(&mut self.rng, &[0, 1000, pace, pace, pace]);
         self.now += Duration::from_micros(self.rng.below(span + 1));
@@ -102,7 +102,7 @@ impl<E: Engine, A> Story<E, A> {
         }
     }
 
-    /// Hands an end what has arrived, one by one or as many at once as go together, and its timeout when that is due.
+    /// Passes arrived packets to an engine, singly or in batches, and calls its timeout handler if that is due.
     pub fn receive(&mut self, end: usize) {
         while let Some(at) = self.flying.iter().position(|p| p.at <= self.now && p.to == end) {
             let first = self.flying.remove(at);
@@ -188,8 +188,8 @@ impl<E: Engine, A> Story<E, A> {
     }
 }
 
-/// Tells the story of every seed twice and compares. `SEED` in the environment runs one seed, `SEEDS` that many instead
-/// of `usual`.
+/// Runs every seed twice and compares the logs. The environment variable `SEED` selects one seed, and `SEEDS` the number
+/// of seeds (default `usual`).
 pub fn compare(package: &str, usual: u64, tell: impl Fn(u64, bool) -> Vec<String>) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match (number("SEED"), number("SEEDS")) {

@@ -19,7 +19,7 @@ pub struct Raw {
     packets: Vec<u8>,
 }
 
-/// One association.
+/// The few words of state that the attacker keeps for an association.
 #[derive(Clone, Default)]
 pub struct Association {
     /// Our SCTP port; our verification tag is the same.
@@ -57,7 +57,7 @@ impl Raw {
         Self::associate_from([127, 0, 0, 1], target, count, window)
     }
 
-    /// The same, from a client at this address.
+    /// Opens `count` associations with the SCTP listener of `target`, from a client at address `from`.
     pub fn associate_from(from: [u8; 4], target: &Running, count: usize, window: u32) -> Self {
         let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
@@ -114,7 +114,7 @@ impl Raw {
         self.listen_while(silences, |_| true);
     }
 
-    /// The same, while `is_wanted` holds.
+    /// Listens as [`listen`](Self::listen) does, but only while `is_wanted` holds.
     pub fn listen_while(&mut self, silences: u32, is_wanted: impl Fn(&Self) -> bool) {
         let mut silent = 0;
         while silent < silences && is_wanted(self) {

@@ -36,20 +36,20 @@ impl Running {
         Self::start_with(words, Stdio::null())
     }
 
-    /// Does the same with this standard output, to which a server writes its log.
+    /// Starts `anabranch` as [`start`](Self::start) does, with this standard output, to which a server writes its log.
     pub fn start_with(words: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
         command.args(words);
         Self::start_as(command, output)
     }
 
-    /// Does the same for any command.
+    /// Starts any command, and waits for the line with its URLs.
     pub fn start_as(command: Command, output: impl Into<Stdio>) -> Self {
         let words = format!("{command:?}");
         Self::try_start(command, output).unwrap_or_else(|line| panic!("{words} said: {line}"))
     }
 
-    /// Does the same; on failure returns the line that it printed instead.
+    /// Starts any command, and waits for the line with its URLs. On failure returns the line that it printed instead.
     pub fn try_start(mut command: Command, output: impl Into<Stdio>) -> Result<Self, String> {
         command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
@@ -73,13 +73,13 @@ impl Running {
         found.unwrap_or_else(|| panic!("no {scheme} in {:?}", self.urls))
     }
 
-    /// The address on which it listens for TCP.
+    /// Returns the address on which the server listens for TCP.
     pub fn tcp(&self) -> SocketAddr {
         let url = self.url("http").trim_start_matches("http://").trim_end_matches('/');
         url.parse().expect("an address")
     }
 
-    /// Opens a connection to it.
+    /// Opens a TCP connection to the server.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.tcp()).expect("connected");
         stream.set_read_timeout(Some(LONG)).expect("a deadline");
@@ -97,22 +97,22 @@ impl Running {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Its process ID.
+    /// Returns the process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The number of its open file descriptors.
+    /// Returns the number of open file descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("running").count()
     }
 
-    /// Its resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub fn resident(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// Its peak resident memory in KiB.
+    /// Returns the peak of the resident memory in KiB.
     pub fn peak(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -128,7 +128,7 @@ impl Running {
         self.end_with_lines().0
     }
 
-    /// Does the same, and also returns the lines that it has printed.
+    /// Sends SIGTERM, and returns the exit code and the lines that the program has printed.
     pub fn end_with_lines(mut self) -> (i32, Vec<String>) {
         let pid = i32::try_from(self.child.id()).expect("a process");
         Command::new("kill").arg("-TERM").arg(pid.to_string()).status().expect("kill");
@@ -162,7 +162,7 @@ impl Running {
         self.try_wait().is_none()
     }
 
-    /// Its exit status, if it has ended.
+    /// Returns the exit status if the process has ended.
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("known")
     }

@@ -100,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// The same directly on IP.
+    /// A peer whose packets travel directly on IP, on these addresses.
     pub fn on_ip(addresses: &[[u8; 4]], seed: u64) -> Self {
         Self::over(addresses.iter().map(|&ip| Link::ip(ip).expect("permitted")).collect(), seed)
     }

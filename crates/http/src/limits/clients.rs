@@ -33,7 +33,7 @@ pub(super) struct ClientSlots(Mutex<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     slots: BTreeMap<Client, usize>,
-    /// The same counts as `slots`, the smallest first.
+    /// The counts of `slots`, the smallest first.
     ordered: BTreeSet<(usize, Client)>,
     /// Clients that wait for a slot, in the order of their requests.
     waiting: VecDeque<Client>,

@@ -147,7 +147,7 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The divisor for exchanges: they may use this fraction of the session's guaranteed memory (its floor).
+/// The exchanges of a session may use one part in `PART` of the session's guaranteed memory (its floor).
 const PART: u64 = 4;
 /// The estimated memory of an exchange in bytes: two buffers of hyper, the task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;

@@ -3,8 +3,8 @@
 //! A session waits while it has no request in progress, or only part of a head. The session that has waited longest is
 //! ended at once. If all have requests in progress, the session that its own client has stalled longest is ended, if it
 //! was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data, or sends no request data. Fewer
-//! than [`MIN_PROGRESS`] bytes do not count as progress; otherwise an occasional byte would keep a slot forever. While the
-//! next step is that of the server, no session is stalled.
+//! than [`MIN_PROGRESS`] bytes do not count as progress; otherwise an occasional byte would keep a slot forever. While one
+//! of its exchanges waits for a step of the server, a session is not stalled.
 //!
 //! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of all
 //! slots and twice as many as the new session's client would have. Then one of the sessions of that client is ended,
@@ -172,7 +172,7 @@ impl<N: Session> Drop for Slot<N> {
 }
 
 /// A handle through which the streams of a session report about the session: requests in progress, bytes transferred, and
-/// whether the next step is that of the server. Streams of an aborted session may end later than its task, so reports
+/// whether an exchange waits for a step of the server. Streams of an aborted session may end later than its task, so reports
 /// after the [`Slot`] was released have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
@@ -196,12 +196,12 @@ impl SlotHandle {
         self.order.progress(self.key, left)
     }
 
-    /// Records that the session has one more exchange whose next step is that of the server.
+    /// Records that one more exchange of the session waits for a step of the server.
     pub fn begin_server_turn(&self) {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records that the session has one more exchange whose next step is that of the server, until the result is dropped.
+    /// Records that one more exchange of the session waits for a step of the server, until the result is dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {
@@ -213,7 +213,7 @@ impl SlotHandle {
         ServerTurn(self.clone())
     }
 
-    /// Records that the session has one exchange fewer whose next step is that of the server.
+    /// Records that one exchange of the session no longer waits for a step of the server.
     pub fn end_server_turn(&self) {
         self.order.end_server_turn(self.key);
     }

@@ -45,7 +45,7 @@ struct Record {
     state: State,
     /// The number of bytes transferred in both directions.
     carried: u64,
-    /// The number of exchanges whose next step is that of the server.
+    /// The number of exchanges that wait for a step of the server.
     server_turns: u32,
     /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
     /// [`MIN_PROGRESS`].
@@ -185,14 +185,14 @@ impl WaitOrder {
         self.0.borrow().get(key).map_or(0, |record| record.carried.saturating_sub(left))
     }
 
-    /// Records that the session has one more exchange whose next step is that of the server.
+    /// Records that one more exchange of the session waits for a step of the server.
     pub(super) fn begin_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns += 1;
         }
     }
 
-    /// Records that the session has one exchange fewer whose next step is that of the server.
+    /// Records that one exchange of the session no longer waits for a step of the server.
     pub(super) fn end_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns = record.server_turns.saturating_sub(1);

@@ -90,8 +90,8 @@ impl Log {
         self.under_way.get()
     }
 
-    /// Records that hyper's buffered response bytes are written. Unless a response has more bytes, no request is in
-    /// progress then.
+    /// Records that hyper's buffered response bytes are written. If no response has more bytes, then no request is in
+    /// progress any more.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.answering.get() == 0 && self.under_way.replace(false) {
             activity.done();

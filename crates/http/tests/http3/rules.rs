@@ -18,13 +18,13 @@ use std::fmt::Write as _;
 enum Said {
     /// Bytes on a unidirectional stream, which stays open.
     OneWay(Vec<u8>),
-    /// The same, followed by FIN.
+    /// Bytes on a unidirectional stream, followed by FIN.
     OneWayEnd(Vec<u8>),
-    /// The same, followed by RESET_STREAM.
+    /// Bytes on a unidirectional stream, followed by RESET_STREAM.
     OneWayReset(Vec<u8>),
     /// Bytes on a request stream, followed by FIN.
     Request(Vec<u8>),
-    /// The same without FIN.
+    /// Bytes on a request stream, which stays open.
     Open(Vec<u8>),
     /// More bytes on the stream of the last request, after its response has arrived.
     AfterAnswer(Vec<u8>),
@@ -129,7 +129,7 @@ fn client_says(said: &[Said]) -> Verdict {
                     held.push(stream);
                 }
                 Request(ref bytes) | Open(ref bytes) => {
-                    // Data that was sent before arrives first.
+                    // The data of earlier actions arrives before the request.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
                     let _ = stream.write_all(bytes).await;

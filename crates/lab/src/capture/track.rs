@@ -15,7 +15,7 @@
 //!    lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
 //! 2. *timeout* if the data was already retransmitted, and nothing was acknowledged for a retransmission timeout;
 //! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
-//!    (RFC 9260 §7.2.4, RFC 5681 §3.2), or fewer and no timeout can have passed;
+//!    (RFC 9260 §7.2.4, RFC 5681 §3.2); also if fewer have reported it and no timeout can have passed;
 //! 4. *timeout* if this data was not sent and no new data was acknowledged for a retransmission timeout;
 //! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. *other* if none of these applies.

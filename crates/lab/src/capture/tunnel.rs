@@ -2,10 +2,11 @@
 //!
 //! This module detects a tunnel by its IP protocol or UDP port, and skips the tunnel's headers, options and extensions.
 //!
-//! Home of RFC 2003 (IPv4 in IPv4), RFC 4213 §3 (IPv6 in IPv4), RFC 2473 (IPv6),
-//! RFC 2784, 2890 and 1701 (GRE), RFC 7637 (NVGRE), RFC 2637 §4.1 (PPTP),
-//! RFC 7348 §5 (VXLAN), RFC 8926 §3.4 (Geneve), RFC 7510 and 4023 (MPLS in UDP
-//! and IP), RFC 8086 (GRE in UDP), and 3GPP TS 29.281 §5 (GTP-U).
+//! Home of these tunnels:
+//! - IP in IP: RFC 2003 (IPv4 in IPv4), RFC 4213 §3 (IPv6 in IPv4), RFC 2473 (in IPv6)
+//! - GRE: RFC 2784, 2890 and 1701, RFC 7637 (NVGRE), RFC 2637 §4.1 (PPTP), RFC 8086 (GRE in UDP)
+//! - MPLS: RFC 7510 (in UDP), RFC 4023 (in IP)
+//! - over UDP: RFC 7348 §5 (VXLAN), RFC 8926 §3.4 (Geneve), 3GPP TS 29.281 §5 (GTP-U)
 
 use super::frame::{Carried, carried};
 use super::layers::{Bytes, Kind, MAX_TUNNELS, ip};

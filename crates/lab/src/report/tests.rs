@@ -365,7 +365,7 @@ fn like_labels_of_a_path_do_not_cover_each_other() {
         run.path_events = vec![event(300), event(310), event(900)];
     }
     let html = page("labels", &race);
-    // The state is named at both widths.
+    // The name of the state is in the drawing for wide screens and in the one for narrow screens.
     assert_eq!(html.matches(">\u{a0}potentially failed\u{a0}<").count(), 2 * 2 * contestants);
 }
 

@@ -184,7 +184,8 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         deadline: Some(workload.deadline),
         preconnect: workload.preconnect,
         keep_origins: workload.keep_origins,
-        // If each arrival brings as many objects as a connection has streams, the requests stay on one connection.
+        // With `arrivals-of=connections`, each arrival fills a connection with as many objects as it has streams, so they
+        // must not be spread over several connections.
         spread: policy.spread && !workload.arrivals_of_connections,
         ..policy
     })

@@ -40,7 +40,7 @@ pub struct Built {
     pub lanes: Vec<ContestantHosts>,
     /// The links of the paths. Their direction `up` leads from the clients to the servers.
     pub paths: Vec<LinkId>,
-    /// If clients move: the interfaces to each path, on the router next to the servers.
+    /// If clients move: for each path, the interface to it on the router next to the servers.
     pub towards: Vec<InterfaceId>,
     /// If clients move: for each contestant, the links between its client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,

@@ -10,7 +10,7 @@ use crate::results::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 pub struct Terms {
     /// The earliest time at which an unfinished run could have ended, in nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// Whether anything is drawn from the seed, for example loss or jitter.
+    /// Whether runs with different seeds can differ, for example by random loss or jitter.
     pub chance: bool,
 }
 

@@ -268,7 +268,7 @@ impl Course {
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
-                    // If the limit of connections is reached, a new connection may only open when one of them is done.
+                    // If the limit is reached, a new connection opens when one of the others is done.
                     let mut ends: Vec<f64> =
                         connections.iter().filter_map(|own| own.ends.last().copied()).collect();
                     ends.sort_by(|a, b| b.total_cmp(a));

@@ -108,7 +108,7 @@ impl<'a> Bench<'a> {
     pub fn figures(&mut self, places: &[Place], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // The contestants that an earlier one of the missing places already runs under the same conditions.
+        // The contestants that an earlier place runs under the same conditions, so they need not run again.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, place) in names.iter().zip(places) {
             if self.known.contains_key(name) || missing.iter().any(|other| other.name == name) {

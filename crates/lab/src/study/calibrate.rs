@@ -1,10 +1,10 @@
 //! Calibration: sets inputs that a paper does not give, so that some of its published cells are met. Every reading is
 //! calibrated anew, by the same rule, and without randomness.
 //!
-//! One number, or several together, are found by Newton's method on logarithms. The aim is that the mean of
-//! ln(ours/published) over the cells of each number is 0. Sizes of files are found by bisection, so that each size meets its
-//! own cell. Steps are bounded, and the best of all trials is taken. If some cells cannot be met in a reading, the other
-//! cells still determine their own numbers. No score includes the remaining error.
+//! One number, or several together, are found by Newton's method on logarithms. Each number has cells that it is to meet,
+//! and the mean of ln(ours/published) over these cells should be 0. Sizes of files are found by bisection, and each size has
+//! one cell. Steps are bounded, and the best of all trials is taken. If a number cannot meet its cells in a reading, the
+//! other numbers are still found. No score includes the remaining error.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;

@@ -29,7 +29,7 @@ pub struct Cause {
     pub of: String,
     /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The levels that select the point: factor, or `object`, to level.
+    /// The levels that select the point. A key is a factor or `object`, and its value is the level.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
     /// The bounds of the effect. The effect is the number with the change divided by the number without it.
@@ -37,7 +37,8 @@ pub struct Cause {
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and `{is}` by
     /// the number with it.
     pub says: String,
-    /// Whether the cause is run over the whole table, and explains the cells that it brings near the published values.
+    /// Whether the change is made in the whole table. The cause then explains each cell that the change brings near the
+    /// published value.
     #[serde(default)]
     pub explains: bool,
     /// Whether the cause is known to be false. It is a negative control that the check must refute.

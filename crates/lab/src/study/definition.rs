@@ -43,7 +43,7 @@ pub struct Redone {
     pub name: String,
     /// A description of the table or figure, or a note that its values are lost.
     pub shows: String,
-    /// The tables of the study that reproduce it.
+    /// The tables of the study that reproduce the published table or figure.
     #[serde(default)]
     pub tables: Vec<String>,
     /// The claims about the table or figure.

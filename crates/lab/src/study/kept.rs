@@ -212,7 +212,8 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 /// The columns of `sensitivity.csv`.
 const HELD: [&str; 7] = ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// Returns the text of `sensitivity.csv`, with one row per order and finding, then one per single change and one per error.
+/// Returns the text of `sensitivity.csv`. It has a row for each order and each finding. A row for the error with each
+/// assumption changed alone follows, then rows for the errors with all assumptions changed at once.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![HELD.map(str::to_owned).to_vec()];

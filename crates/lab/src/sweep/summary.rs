@@ -24,7 +24,8 @@ impl Summary {
         Self { axes, cells, names: Vec::new() }
     }
 
-    /// Summarises these points; `None` if they are not all combinations of several levels.
+    /// Summarises these points. Returns `None` if there is only one point, or if the points are not all combinations of
+    /// their factors' levels.
     #[must_use]
     pub fn of(points: &[Point]) -> Option<Self> {
         let axes = Axes::of(points.iter().map(|point| &point.factors)).filter(|axes| axes.count() > 1)?;

@@ -189,7 +189,7 @@ impl Control {
                 whole: number(8)? != 0,
             }),
             SETTINGS => {
-                // Settings are printed, so only characters that occur in settings are accepted.
+                // The peer's settings are printed on a terminal, so unusual characters are refused.
                 let plain = |text: &str| {
                     !text.is_empty()
                         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.+/%:".contains(&b))

@@ -28,7 +28,7 @@ pub(super) struct Entrance {
 /// Whether there is room for one more handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
-    /// There is room.
+    /// There is room for a handshake.
     Free,
     /// There is room if this older handshake is ended.
     InsteadOf(Id),

@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    /// RFC 5061 §4.2.7.
+    /// RFC 5061 §4.2.7: ASCONF is used only if both ends support AUTH.
     #[test]
     fn dynamic_addresses_need_authentication_at_both_ends() {
         let full = Extensions::from_bits(255);

@@ -125,7 +125,7 @@ impl Association {
         self.stats.seldom().t1_expirations += 1;
         echo.retries += 1;
         if echo.retries > self.config.init_max_retrans {
-            // RFC 9260 §5.1.4.
+            // RFC 9260 §5.1.4: the peer counts as unreachable after Max.Init.Retransmits retransmissions.
             self.give_up(ctx);
             return;
         }

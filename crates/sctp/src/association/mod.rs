@@ -135,7 +135,7 @@ impl Trace {
     }
 }
 
-/// One association.
+/// The complete state of an association.
 #[derive(Debug)]
 pub(crate) struct Association {
     id: AssociationId,
@@ -300,7 +300,7 @@ impl Association {
         self.paths.peer()
     }
 
-    /// Returns a path to `address` from a suitable local address.
+    /// Returns a new path to `address`, from the local address that `source_for` selects.
     pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
         let mut path = path_to(&self.config, ctx, address, turn)?;
         path.draw_from(chances(&self.rng, self.paths.len()));

@@ -64,7 +64,7 @@ impl UsedCookies {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §5.3.1.
+    /// RFC 9260 §5.3.1: an association that is set up again has another tag.
     #[test]
     fn a_used_tag_is_not_drawn_again() {
         let endpoint = || {

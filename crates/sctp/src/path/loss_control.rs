@@ -54,7 +54,7 @@ impl LossByTime {
         self.repairs.front().copied()
     }
 
-    /// Removes the oldest retransmission, which is now judged.
+    /// Removes the oldest retransmission, after it was judged delivered or lost.
     pub(crate) fn drop_repair(&mut self) {
         self.repairs.pop_front();
     }

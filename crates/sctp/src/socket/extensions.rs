@@ -1,9 +1,13 @@
 //! Socket options of SCTP extensions.
 //!
-//! Home of the socket options of RFC 6458 §8.1.17, §8.1.18 and §8.3 (AUTH),
-//! RFC 5061 §4.2.6 (adaptation), RFC 6525 §6.3 (re-configuration), RFC 6951 §6
-//! (UDP ports), RFC 7829 §7.2 (thresholds), RFC 8260 §4.3 (schedulers) and
-//! RFC 9653 §8 (checksums).
+//! Home of the socket options of these sections:
+//! - RFC 6458 §8.1.17, §8.1.18 and §8.3: AUTH
+//! - RFC 5061 §4.2.6: adaptation
+//! - RFC 6525 §6.3: re-configuration
+//! - RFC 6951 §6: UDP ports
+//! - RFC 7829 §7.2: thresholds
+//! - RFC 8260 §4.3: schedulers
+//! - RFC 9653 §8: checksums
 
 use super::{Errno, Scope, SocketId, SocketOption, Sockets};
 use crate::config::Config;

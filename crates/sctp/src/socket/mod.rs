@@ -134,7 +134,7 @@ pub struct Sockets {
     woken: VecDeque<SocketId>,
 }
 
-/// One socket.
+/// A one-to-one or one-to-many socket.
 #[derive(Debug)]
 struct Socket {
     style: Style,

@@ -48,7 +48,7 @@ pub async fn recv(socket: &SimSocket) -> RecvBatch {
     batch
 }
 
-/// The same, but gives up after `span`.
+/// Returns the next received batch, or `None` if none arrives within `span`.
 pub async fn recv_within(world: &SimWorld, socket: &SimSocket, span: Duration) -> Option<RecvBatch> {
     world.timeout(span, recv(socket)).await
 }

@@ -61,20 +61,20 @@ pub enum RecoveryKind {
 /// How often the round-trip time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttSampling {
-    /// On every acknowledgement of new data that allows a measurement.
+    /// Every acknowledgement of new data is measured, if it allows a measurement.
     Every,
-    /// On one segment at a time, as in stacks without timestamps.
+    /// One segment at a time is measured, as in stacks without timestamps.
     Once,
 }
 
 /// When a listener answers a SYN with a SYN cookie and keeps no state (RFC 4987 §3.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SynCookies {
-    /// Never: a connection for which the backlog has no room is dropped.
+    /// Cookies are never sent. A connection for which the backlog has no room is dropped.
     No,
-    /// Only while the backlog has no room for a half-open connection.
+    /// Cookies are sent only while the backlog has no room for a half-open connection.
     Auto,
-    /// Always.
+    /// Every SYN is answered with a cookie.
     Yes,
 }
 

@@ -547,5 +547,5 @@ const MAX_PROBE_DELAY: Duration = Duration::from_secs(60);
 /// demand tiny segments.
 const MIN_MTU_V4: u32 = 552;
 const MIN_MTU_V6: u32 = 1280;
-/// RFC 4443 §3.1.
+/// The code of Destination Unreachable for a port (RFC 4443 §3.1).
 const PORT_UNREACHABLE_V6: u8 = 4;

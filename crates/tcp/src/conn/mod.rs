@@ -67,7 +67,7 @@ impl Outbox {
 /// The limit of the reply queue, so that a flood of unsolicited segments cannot fill the memory.
 const MAX_REPLIES: usize = 1024;
 
-/// One connection.
+/// The complete state of a connection (the TCB of RFC 9293 §3.3.1).
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) id: ConnectionId,

@@ -43,7 +43,7 @@ pub struct Setup {
 pub struct Outcome {
     /// The growth of the process's memory for each association, once all members have joined, in bytes.
     pub idle: i64,
-    /// The same, once every line has been sent and received.
+    /// The growth for each association, once every line has been sent and received, in bytes.
     pub spoken: i64,
     /// The number of lines received.
     pub heard: u64,

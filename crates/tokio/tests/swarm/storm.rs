@@ -81,7 +81,7 @@ impl Storm {
         }
     }
 
-    /// The same for a call that borrows the object `of`.
+    /// Returns the result of a call that borrows `of`, is dropped at random points and is repeated.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,

@@ -226,7 +226,7 @@ pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), Str
                 e.ours().heard.iter().any(|event| matches!(event, Event::StreamsAdded { .. }))
             })
             .await?;
-            // They must not use the streams until our answer has arrived.
+            // The peer must not use the streams until our answer has arrived.
             e.until("our answer", PATIENCE, |e| e.theirs.has_said("streams")).await?;
         }
     }

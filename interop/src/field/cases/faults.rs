@@ -26,7 +26,7 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
             both(e, 10, 10).await
         }
         By::Them => {
-            // No packet of their end gets out, because a kernel would close the association.
+            // Drop all packets of the peer's host, because its kernel would close the association otherwise.
             let all: Vec<_> = THEIRS.iter().map(|&ip| IpAddr::V4(ip)).collect();
             e.world.road.cut.borrow_mut().extend(all);
             e.kill_them().await?;
@@ -44,7 +44,7 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
     }
 }
 
-/// Their program is killed while both send: our side ends soon, with a reason.
+/// The peer's program is killed while both sides send. Our side ends soon, with a reason.
 pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<String, String> {
     for number in 0..300 {
         for by in [By::Us, By::Them] {
@@ -72,7 +72,7 @@ pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<Stri
     Ok(format!("{reason}, {:.1} s", taken.as_secs_f64()))
 }
 
-/// Two addresses each; the first of both is cut while both send.
+/// Each side has two addresses. The path between the first ones is cut while both sides send.
 pub(super) async fn primary_cut(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 10, 10).await?;
     e.until("both paths", PATIENCE, |e| {

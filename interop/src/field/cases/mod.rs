@@ -39,7 +39,7 @@ pub enum Case {
     Restart(By),
     /// The peer's program is killed during a transfer.
     Killed,
-    /// The same, and another program is started at the same address.
+    /// The peer's program is killed during a transfer, and another program is started at the same address.
     Replaced,
     /// The path to the primary address is cut during a transfer.
     PrimaryCut,
@@ -136,7 +136,7 @@ impl Case {
     #[must_use]
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
-            // Its data channels have only the payload protocol identifiers of WebRTC.
+            // aiortc's data channels have only the payload protocol identifiers of WebRTC.
             (Kind::Aiortc, Self::HttpFifty(By::Them, _) | Self::HttpKind(_)) => None,
             // `get` sends messages with HTTP's identifier, 63, and has no setting to change it.
             (Kind::Aiortc, Self::HttpFifty(By::Us, _)) => Some("needs PPID 51 or 53"),

@@ -1,4 +1,4 @@
-//! The engine alone: two endpoints of `sctp-proto`'s interface, without ICE and DTLS.
+//! A transfer between two `sctp-proto` endpoints, without ICE and DTLS.
 
 use crate::link::Link;
 use crate::{CAP, LIMIT, MESSAGE, Outcome, begin, processor_time};
@@ -46,11 +46,11 @@ fn settings() -> Arc<TransportConfig> {
     Arc::new(TransportConfig::default().with_max_init_retransmits(None).with_max_data_retransmits(None))
 }
 
-/// Sends so many bytes from one end to the other.
+/// Sends `bytes` bytes from one endpoint to the other.
 pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
     let peer: SocketAddr = ([10, 0, 0, 1], 5000).into();
     let mut config = EndpointConfig::default();
-    // As str0m has it for its datagrams of 1200 bytes.
+    // str0m uses this value for its datagrams of 1,200 bytes.
     config.max_payload_size(1_120);
     let config = Arc::new(config);
     let mut server = ServerConfig::default();

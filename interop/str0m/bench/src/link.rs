@@ -1,24 +1,24 @@
-//! One direction of a link: a rate, a delay, and losses that hang on a seed alone.
+//! One direction of a link, with a rate, a delay, and losses that depend only on the seed.
 
 use crate::RATE;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Bytes of headers beneath a datagram: IPv4's and UDP's.
+/// The size of the IPv4 and UDP headers of a datagram, in bytes.
 const HEADERS: usize = 28;
 
-/// Packets on their way.
+/// A link without a limit on its queue.
 pub struct Link {
     loss: u64,
     delay: Duration,
     luck: u64,
-    /// When the last packet has left the queue.
+    /// The time at which the last packet has left the queue.
     free: Option<Instant>,
     flying: VecDeque<(Instant, Vec<u8>)>,
 }
 
 impl Link {
-    /// `loss`: hundredths of a percent; one way takes `delay`.
+    /// Creates a link that loses `loss` of 10,000 packets and delays each packet by `delay`.
     pub fn new(loss: u64, delay: Duration, seed: u64) -> Self {
         Self {
             loss,
@@ -29,7 +29,7 @@ impl Link {
         }
     }
 
-    /// Xorshift64*: a number below 10,000.
+    /// Draws a number below 10,000 with xorshift64*.
     fn draw(&mut self) -> u64 {
         self.luck ^= self.luck >> 12;
         self.luck ^= self.luck << 25;
@@ -46,12 +46,12 @@ impl Link {
         }
     }
 
-    /// When the next packet arrives.
+    /// Returns the arrival time of the next packet.
     pub fn next(&self) -> Option<Instant> {
         self.flying.front().map(|(at, _)| *at)
     }
 
-    /// A packet that has arrived.
+    /// Returns a packet that has arrived by `now`.
     pub fn receive(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.flying.pop_front_if(|(at, _)| *at <= now).map(|(_, packet)| packet)
     }

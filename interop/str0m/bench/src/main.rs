@@ -1,9 +1,16 @@
-//! A transfer through one data channel of str0m, or through its engine alone, over a link in virtual time: the same
-//! program for whichever engine is built in, the same link, the same losses.
+//! Measures a transfer through one data channel of str0m, or through its SCTP engine alone, over a link in virtual
+//! time. `interop/str0m.sh` builds this program with each of the two engines.
 //!
-//! `str0m-bench ENGINE LOSS RTT MB SEED`: `rtc` (ICE, DTLS and SCTP, as str0m has them) or `sctp` (SCTP alone);
-//! hundredths of a percent lost each way; milliseconds; megabytes to be sent; whose luck. One line: seconds of virtual
-//! time, Mbit/s of payload, and seconds of processor time from the first to the last byte.
+//! `str0m-bench ENGINE LOSS RTT MB SEED`
+//!
+//! - ENGINE: `rtc` for all of str0m (ICE, DTLS and SCTP), `sctp` for its SCTP engine alone
+//! - LOSS: hundredths of a percent of the packets that are lost in each direction
+//! - RTT: milliseconds
+//! - MB: megabytes to send
+//! - SEED: the seed of the losses
+//!
+//! The output is one line: seconds of virtual time, Mbit/s of payload, and seconds of CPU time, each from the first
+//! byte to the last.
 
 mod engine;
 mod link;
@@ -11,34 +18,34 @@ mod rtc;
 
 use std::time::{Duration, Instant};
 
-/// The link: 100 Mbit/s each way, with room in its queue for all that may be sent.
+/// The rate of the link in each direction, bit/s.
 pub const RATE: u64 = 100_000_000;
 
-/// What str0m may buffer; its cap is raised to this.
+/// The limit of str0m's send buffer in bytes, set higher than its default.
 pub const CAP: usize = 8 << 20;
 
-/// Bytes of a message.
+/// The size of a message in bytes.
 pub const MESSAGE: usize = 16 << 10;
 
-/// No transfer takes longer than this.
+/// The virtual time after which a transfer is abandoned.
 pub const LIMIT: Duration = Duration::from_secs(600);
 
-/// What came of a transfer.
+/// The result of a transfer.
 pub struct Outcome {
-    /// Virtual time from the first byte given to the last received.
+    /// Virtual time from the first byte written to the last byte received.
     pub took: Duration,
     pub bytes: u64,
     pub processor: Duration,
 }
 
-/// Processor time of this program, which has one thread.
+/// Returns the CPU time of this program, which has one thread.
 pub fn processor_time() -> Duration {
     let told = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanos = told.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
     nanos.map_or(Duration::ZERO, Duration::from_nanos)
 }
 
-/// Where virtual time begins: it has to be an instant of the system's, and is the only one that is asked for.
+/// Returns the start of virtual time. An [`Instant`] can only come from the system clock, which is read nowhere else.
 #[expect(clippy::disallowed_methods, reason = "str0m takes no other")]
 pub fn begin() -> Instant {
     Instant::now()

@@ -1,4 +1,4 @@
-//! Two peers of str0m with one data channel: ICE, DTLS and SCTP, as an application has them.
+//! A transfer between two str0m peers (ICE, DTLS and SCTP) over one data channel.
 
 use crate::link::Link;
 use crate::{CAP, LIMIT, MESSAGE, Outcome, begin, processor_time};
@@ -23,7 +23,7 @@ impl Peer {
         Self { rtc, here, there, timeout: now, events: VecDeque::new() }
     }
 
-    /// Takes out all there is.
+    /// Sends and stores all pending output.
     fn poll(&mut self, now: Instant, link: &mut Link) {
         loop {
             match self.rtc.poll_output().expect("output") {
@@ -45,7 +45,7 @@ impl Peer {
     }
 }
 
-/// Two peers that know each other and are about to set up a channel.
+/// Creates two peers that have exchanged candidates, fingerprints and credentials, and a channel between them.
 fn peers(now: Instant) -> (Peer, Peer, ChannelId) {
     let ends = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 5000)));
     let (mut left, mut right) = (Peer::new(now, ends[0], ends[1]), Peer::new(now, ends[1], ends[0]));
@@ -75,7 +75,7 @@ fn peers(now: Instant) -> (Peer, Peer, ChannelId) {
     (left, right, channel)
 }
 
-/// Sends so many bytes from one peer to the other.
+/// Sends `bytes` bytes from one peer to the other.
 pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
     let mut now = begin();
     let (mut left, mut right, channel) = peers(now);
@@ -119,7 +119,7 @@ pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
         }
         let timeouts = [left.timeout, right.timeout].into_iter();
         let next = timeouts.chain(there.next()).chain(back.next()).min().expect("a timeout");
-        // str0m may ask for the present again and again.
+        // str0m may return a timeout that is not in the future; without this the loop would not end.
         now = next.max(now + Duration::from_micros(1));
         while let Some(packet) = there.receive(now) {
             right.receive(now, &packet, &mut back);

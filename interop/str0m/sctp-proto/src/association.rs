@@ -1,7 +1,7 @@
-//! An association: an engine of its own, and what `sctp-proto` knows of its streams.
+//! An association, with its own engine and the stream states that `sctp-proto`'s interface needs.
 //!
-//! A data channel is one stream each way, and ends when both have been reset (RFC 8831 §6.7): who is told that the
-//! peer has reset its one resets the other.
+//! A data channel is one stream in each direction, and ends when both have been reset (RFC 8831 §6.7). When the peer
+//! resets its stream, this side resets the other.
 
 use crate::config::{ClientConfig, TransportConfig};
 use crate::endpoint::{AssociationEvent, ConnectError, EndpointEvent};
@@ -20,10 +20,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::time::Instant as StdInstant;
 
-/// Packets of one size that are fetched at once.
+/// The number of packets in the batch that the engine fills.
 const BATCH: usize = 32;
 
-/// Packets handed out at once.
+/// The number of packets after which a [`Transmit`] gets no further batch.
 const PACKETS: usize = 128;
 
 /// Why an association has ended.
@@ -57,17 +57,17 @@ pub enum Event {
     DatagramReceived,
 }
 
-/// The engine, its association, and how late it is.
+/// The engine, its association, and its time.
 #[derive(Debug)]
 pub(crate) struct Core {
     endpoint: Endpoint,
-    /// `None` until the peer's cookie has come.
+    /// `None` on the accepting side until the peer's cookie has arrived.
     id: Option<AssociationId>,
     clock: Instant,
 }
 
 impl Core {
-    /// The engine's time does not go back, whatever is handed in.
+    /// Converts `now` to the engine's time, which never goes back.
     fn at(&mut self, now: StdInstant) -> Instant {
         self.clock = self.clock.max(time::to_engine(now));
         self.clock
@@ -112,7 +112,7 @@ impl Core {
     }
 }
 
-/// An association.
+/// An association with one peer, and the data channels on it.
 #[derive(Debug)]
 pub struct Association {
     pub(crate) core: Core,
@@ -120,9 +120,9 @@ pub struct Association {
     pub(crate) max_send_message: u32,
     max_receive_message: u32,
     pub(crate) channels: BTreeMap<StreamId, Channel>,
-    /// Streams without a channel any more whose reset this side has asked for.
+    /// Streams whose channel has ended, and whose reset this side has requested.
     resetting: BTreeSet<StreamId>,
-    /// Resets that the engine takes no more of at the moment.
+    /// Streams to reset when the engine accepts another request.
     waiting: VecDeque<StreamId>,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
@@ -149,7 +149,7 @@ impl Association {
         }
     }
 
-    /// One that the peer begins, at our port.
+    /// Creates an association that waits for the peer's INIT at the local port `port`.
     pub(crate) fn accepting(
         transport: &TransportConfig,
         payload: u32,
@@ -162,7 +162,7 @@ impl Association {
         Ok(association)
     }
 
-    /// One that this side begins.
+    /// Creates an association that sends an INIT, or that starts with the two INIT chunks from signalling.
     pub(crate) fn connecting(
         config: &ClientConfig,
         payload: u32,
@@ -202,7 +202,7 @@ impl Association {
         self.core.endpoint.poll_timeout().map(time::to_std)
     }
 
-    /// What is to be sent now.
+    /// Returns packets to send now.
     #[must_use]
     pub fn poll_transmit(&mut self, now: StdInstant) -> Option<Transmit> {
         let clock = self.core.at(now);
@@ -268,7 +268,7 @@ impl Association {
         self.remote
     }
 
-    /// Everything that was given is delivered, then it ends.
+    /// Ends the association after everything that was written has been delivered.
     pub fn shutdown(&mut self) -> Result<()> {
         let Some(id) = self.core.id.filter(|_| self.core.state() == Some(AssociationState::Established))
         else {
@@ -324,7 +324,7 @@ impl Association {
         self.core.set_low(id, 0);
     }
 
-    /// A number whose reset has not come to its end.
+    /// Whether the reset of a stream has begun and is not complete.
     pub(crate) fn is_resetting(&self, id: StreamId) -> bool {
         self.resetting.contains(&id)
     }
@@ -346,7 +346,7 @@ impl Association {
         read
     }
 
-    /// Asks the peer to let what this side sends on a stream begin anew.
+    /// Requests a reset of the outgoing stream `id`.
     pub(crate) fn ask_reset(&mut self, id: StreamId) -> Result<()> {
         let up = self.core.state() == Some(AssociationState::Established);
         let Some(association) = self.core.id.filter(|_| up) else {
@@ -365,7 +365,7 @@ impl Association {
         Ok(())
     }
 
-    /// What the peer has sent before its reset has been read: the channel is at its end.
+    /// Ends the channel if the peer has reset its stream and all data before the reset has been read.
     pub(crate) fn end_if_read(&mut self, id: StreamId) {
         let Some(channel) = self.channels.get(&id) else { return };
         if !channel.ends || channel.readable && self.core.has_unread(id) {
@@ -380,7 +380,7 @@ impl Association {
                 self.resetting.insert(id);
             }
             Reset::No => {
-                // RFC 8831 §6.7: the other direction, too.
+                // RFC 8831 §6.7: when the peer resets its stream, this side resets the other direction.
                 if self.ask_reset(id).is_err() {
                     self.tell(StreamEvent::ResetFailed { id, reason: StreamResetError::Failed });
                 }
@@ -388,7 +388,7 @@ impl Association {
         }
     }
 
-    /// The streams that a list of them means: none is all.
+    /// Returns the streams of a reset; an empty list stands for all streams (RFC 6525 §4.1).
     fn meant(&self, streams: Vec<StreamId>) -> Vec<StreamId> {
         if streams.is_empty() { self.stream_ids() } else { streams }
     }
@@ -399,7 +399,7 @@ impl Association {
         }
     }
 
-    /// What the engine has to tell.
+    /// Translates the engine's events to those of `sctp-proto`.
     fn take_events(&mut self) {
         while let Some(event) = self.core.endpoint.poll_event() {
             match event {

@@ -1,7 +1,7 @@
-//! Settings, and what they are to the engine.
+//! The settings of `sctp-proto`, and their translation to the engine's.
 //!
-//! What has no setting here is as the engine's profile `modern` has it, changed by the knobs of the environment variable
-//! `ANABRANCH_SCTP` (`cc=bbr`), by which settings can be measured without another build.
+//! The engine's other settings come from its profile `modern`. The environment variable `ANABRANCH_SCTP`
+//! (`cc=bbr,rack=no`) changes them, so settings can be compared without another build.
 
 use crate::error::Error;
 use anabranch_base::Rng;
@@ -10,19 +10,19 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The SCTP port of WebRTC, at both ends.
+/// The SCTP port that WebRTC uses at both ends.
 pub const DEFAULT_SCTP_PORT: u16 = 5000;
 
-/// No INIT that signalling brings is longer.
+/// The maximum length of an INIT chunk from signalling, in bytes.
 pub const MAX_SNAP_INIT_BYTES: usize = 2048;
 
-/// Headers in front of the payload of a DATA chunk: SCTP's and the chunk's.
+/// The size of SCTP's common header and of a DATA chunk's header, in bytes.
 const HEADERS: u32 = 12 + 16;
 
-/// Most that may be given and wait: str0m has a bound of its own, which is what counts.
+/// The size of the send buffer in bytes. It never fills, because str0m has a lower limit of its own.
 const SEND_BUFFER: u64 = 1 << 30;
 
-/// Settings of associations.
+/// The settings of an association.
 #[derive(Debug, Clone)]
 pub struct TransportConfig {
     receive_buffer: Option<u32>,
@@ -46,7 +46,7 @@ impl Default for TransportConfig {
             max_receive_message: 65_536,
             init_retransmits: Some(8),
             data_retransmits: None,
-            // RTO.Initial as RFC 4960 §15 has it; RTO.Min and RTO.Max as RFC 9260 §16.
+            // RTO.Initial is that of RFC 4960 §15, RTO.Min and RTO.Max are those of RFC 9260 §16.
             rto: [3_000, 1_000, 60_000],
             ports: (DEFAULT_SCTP_PORT, DEFAULT_SCTP_PORT),
         }
@@ -74,12 +74,12 @@ impl TransportConfig {
         Self { inbound: value, ..self }
     }
 
-    /// `None` for as long as it takes.
+    /// Sets the number of retransmissions after which the association fails; `None` sets no limit.
     pub fn with_max_init_retransmits(self, value: Option<usize>) -> Self {
         Self { init_retransmits: value, ..self }
     }
 
-    /// `None` for as long as it takes.
+    /// Sets the number of retransmissions after which the association fails; `None` sets no limit.
     pub fn with_max_data_retransmits(self, value: Option<usize>) -> Self {
         Self { data_retransmits: value, ..self }
     }
@@ -109,7 +109,7 @@ impl TransportConfig {
         self
     }
 
-    /// The same for the engine.
+    /// Returns the engine's configuration for these settings.
     fn engine(&self) -> Result<Config, Error> {
         let mut config = Config::profile("modern").unwrap_or_default();
         let knobs = std::env::var("ANABRANCH_SCTP").unwrap_or_default();
@@ -125,16 +125,16 @@ impl TransportConfig {
         config.sndbuf = SEND_BUFFER;
         config.init_max_retrans = most(self.init_retransmits);
         config.assoc_max_retrans = most(self.data_retransmits);
-        // RFC 8261 §6.1: there is one path.
+        // RFC 8261 §6.1: over DTLS there is one path, so path and association have the same limit.
         config.path_max_retrans = most(self.data_retransmits);
         config.pf_max_retrans = None;
-        // Whether the peer is there, ICE asks (RFC 7675).
+        // No heartbeats, because ICE checks that the peer is reachable (RFC 7675).
         config.hb_interval = None;
-        // RFC 9653: DTLS protects what SCTP's checksum would.
+        // RFC 9653: DTLS detects damaged packets, so SCTP's checksum is not needed.
         config.zero_checksum = true;
-        // `sctp-proto` sends DATA alone, and a test of str0m reads its header.
+        // `sctp-proto` never sends I-DATA, and a test of str0m parses the header of DATA.
         config.interleaving = false;
-        // Messages are handed out whole.
+        // `sctp-proto` only returns complete messages, so partial delivery must not start.
         config.partial_delivery = 1 << 30;
         if let Some(buffer) = self.receive_buffer {
             config.rcvbuf = buffer.max(1500).into();
@@ -143,14 +143,14 @@ impl TransportConfig {
         Ok(config)
     }
 
-    /// An engine with these settings whose packets carry so many bytes of user data.
+    /// Creates an engine with these settings whose packets carry at most `payload` bytes of user data.
     pub(crate) fn endpoint(&self, payload: u32) -> Result<Endpoint, Error> {
         let rng = Rng::from_os().map_err(|why| Error::Other(why.to_string()))?;
         Ok(Endpoint::over_datagrams_with(self.engine()?, payload.saturating_add(HEADERS), rng))
     }
 }
 
-/// Settings of an endpoint.
+/// The settings of all associations of an endpoint.
 #[derive(Debug, Clone)]
 pub struct EndpointConfig {
     payload: u32,
@@ -167,7 +167,7 @@ impl EndpointConfig {
         Self { payload: 1228 - HEADERS }
     }
 
-    /// Most bytes of user data in a packet.
+    /// Sets the maximum number of bytes of user data in a packet.
     pub fn max_payload_size(&mut self, value: u32) -> &mut Self {
         self.payload = value;
         self
@@ -179,7 +179,7 @@ impl EndpointConfig {
     }
 }
 
-/// Settings of associations that the peer begins.
+/// The settings of associations that the peer starts.
 #[derive(Debug, Clone, Default)]
 pub struct ServerConfig {
     pub transport: Arc<TransportConfig>,
@@ -191,7 +191,7 @@ impl ServerConfig {
     }
 }
 
-/// Settings of an association that this side begins.
+/// The settings of an association that this side starts.
 #[derive(Debug, Clone, Default)]
 pub struct ClientConfig {
     pub transport: Arc<TransportConfig>,
@@ -203,15 +203,15 @@ impl ClientConfig {
         Self::default()
     }
 
-    /// Both INIT chunks came by signalling: there is no handshake.
+    /// Skips the handshake, because signalling has exchanged both INIT chunks.
     pub fn with_snap(mut self, local_sctp_init: Bytes, remote_sctp_init: Bytes) -> Self {
         self.snap = Some((local_sctp_init, remote_sctp_init));
         self
     }
 }
 
-/// An INIT chunk for signalling to carry.
+/// Creates an INIT chunk for signalling to exchange.
 pub fn generate_snap_token(config: &TransportConfig) -> Result<Bytes, Error> {
-    // The size of packets is not in it.
+    // An INIT does not contain the packet size, so any size will do.
     Ok(config.endpoint(1200)?.init_chunk().into())
 }

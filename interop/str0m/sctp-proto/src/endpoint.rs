@@ -1,6 +1,4 @@
-//! Which association a packet belongs to.
-//!
-//! By the address it came from and its ports; what is in it is the engine's to judge.
+//! Finds the association of a packet by its source address and its ports. The association's engine parses the rest.
 
 use crate::association::Association;
 use crate::config::{ClientConfig, EndpointConfig, ServerConfig};
@@ -11,11 +9,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Names an association of an endpoint.
+/// Identifies an association of an endpoint.
 #[derive(Debug, Copy, Clone, Eq, PartialEq, Hash, Ord, PartialOrd)]
 pub struct AssociationHandle(pub usize);
 
-/// A mark of ECN; over datagrams there are none.
+/// An ECN codepoint (RFC 3168 §5). It is never used, because DTLS does not pass the codepoint on.
 #[derive(Debug, Copy, Clone, Eq, PartialEq)]
 pub enum EcnCodepoint {
     Ect0 = 0b10,
@@ -30,7 +28,7 @@ pub struct AssociationEvent {
     pub(crate) packet: Bytes,
 }
 
-/// What an association tells its endpoint: that it has ended.
+/// Tells an endpoint that an association has ended.
 #[derive(Debug)]
 pub struct EndpointEvent(());
 
@@ -44,16 +42,16 @@ impl EndpointEvent {
     }
 }
 
-/// What has become of a packet.
+/// The result of processing a packet.
 #[allow(clippy::large_enum_variant, reason = "as sctp-proto has it")]
 pub enum DatagramEvent {
-    /// It is for this association.
+    /// The packet belongs to an existing association.
     AssociationEvent(AssociationEvent),
-    /// It has begun one.
+    /// The packet has created an association.
     NewAssociation(Association),
 }
 
-/// Why an association cannot be begun.
+/// The reason why an association cannot be created.
 #[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -69,10 +67,10 @@ pub enum ConnectError {
     Engine(Error),
 }
 
-/// The peer's address and port, and ours.
+/// The peer's UDP address, its SCTP port, and our SCTP port.
 type Ends = (SocketAddr, u16, u16);
 
-/// Hands packets to associations.
+/// Distributes packets to associations.
 pub struct Endpoint {
     config: Arc<EndpointConfig>,
     server: Option<Arc<ServerConfig>>,
@@ -91,7 +89,7 @@ impl Endpoint {
         Self { config, server: server_config, associations: HashMap::new(), next: 0 }
     }
 
-    /// Associations send for themselves.
+    /// Returns `None`, because only associations send packets.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         None
@@ -106,7 +104,7 @@ impl Endpoint {
         None
     }
 
-    /// Takes in a packet.
+    /// Processes a packet from `remote`.
     pub fn handle(
         &mut self,
         now: Instant,
@@ -121,7 +119,7 @@ impl Endpoint {
             let event = AssociationEvent { now, packet: data };
             return Some((handle, DatagramEvent::AssociationEvent(event)));
         }
-        // RFC 9260 §8.5.1 A: an INIT is alone in its packet, whose tag is 0.
+        // RFC 9260 §8.5.1 A: the verification tag of a packet with an INIT is 0, and the INIT is its only chunk.
         let server = self.server.as_ref()?;
         let begins = data.get(4..8) == Some(&[0; 4]) && data.get(12) == Some(&1);
         if !begins || ours == 0 || theirs == 0 {
@@ -134,7 +132,7 @@ impl Endpoint {
         Some((handle, DatagramEvent::NewAssociation(association)))
     }
 
-    /// Begins an association.
+    /// Starts an association with `remote`.
     pub fn connect(
         &mut self,
         config: ClientConfig,

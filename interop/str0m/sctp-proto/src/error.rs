@@ -1,6 +1,6 @@
-//! What calls can answer: those of `sctp-proto`'s errors that this engine has a use for.
+//! The errors of `sctp-proto` that can occur with this engine.
 
-/// Why a call was refused.
+/// The reason why a call failed.
 #[derive(Debug, thiserror::Error, Eq, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {

@@ -1,8 +1,8 @@
-//! The interface of the crate `sctp-proto`, as far as str0m uses it, with anabranch's engine beneath.
+//! The part of the crate `sctp-proto`'s interface that str0m uses, implemented with anabranch's SCTP engine.
 //!
-//! `sctp-proto` splits an endpoint, which reads where a packet belongs, from associations, which do the rest. Here each
-//! association has an `anabranch_sctp::Endpoint` over datagrams to itself; the endpoint only finds the association
-//! of a packet's ports. Names, types and what events mean are `sctp-proto`'s; no line of it is here.
+//! In `sctp-proto` an endpoint finds the association of a packet, and associations do the rest. Here each association
+//! has its own `anabranch_sctp::Endpoint` over datagrams. Names, types and the meaning of events are those of
+//! `sctp-proto`; the code is not.
 
 mod association;
 mod config;
@@ -29,25 +29,24 @@ use bytes::Bytes;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-/// What a [`Transmit`] carries.
+/// The contents of a [`Transmit`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Payload {
-    /// Packets to be sent.
+    /// Encoded SCTP packets.
     RawEncode(Vec<Bytes>),
 }
 
-/// Packets to be sent.
+/// Packets to send.
 #[derive(Debug)]
 pub struct Transmit {
-    /// When.
+    /// The time of the call that returned them.
     pub now: Instant,
-    /// Where to.
+    /// The destination.
     pub remote: SocketAddr,
-    /// Never a mark.
+    /// Always `None`.
     pub ecn: Option<EcnCodepoint>,
-    /// From where.
+    /// The source address; always `None`, which leaves the choice to the caller.
     pub local_ip: Option<IpAddr>,
-    /// The packets.
     pub payload: Payload,
 }

@@ -1,4 +1,4 @@
-//! Streams of an association, both ways at once, as data channels have them.
+//! Streams of an association. A stream here is both directions of a data channel.
 
 use crate::association::Association;
 use crate::error::{Error, Result};
@@ -6,10 +6,10 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{Message, Reliability, SendError};
 use bytes::Bytes;
 
-/// The number of a stream.
+/// A stream identifier (RFC 9260 §3.3.1).
 pub type StreamId = u16;
 
-/// What an ERROR or ABORT gives as its reason.
+/// The cause code of an ERROR or ABORT chunk (RFC 9260 §3.3.10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorCauseCode(pub u16);
 
@@ -38,14 +38,14 @@ impl From<u32> for PayloadProtocolIdentifier {
     }
 }
 
-/// How reliable the messages of a stream are.
+/// The reliability policy of a stream's messages.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
 pub enum ReliabilityType {
     #[default]
     Reliable = 0,
-    /// Up to so many retransmissions.
+    /// A message is abandoned after a number of retransmissions (RFC 7496 §3.1).
     Rexmit = 1,
-    /// For so many milliseconds.
+    /// A message is abandoned after a number of milliseconds (RFC 3758 §4.1).
     Timed = 2,
 }
 
@@ -59,7 +59,7 @@ impl From<u8> for ReliabilityType {
     }
 }
 
-/// Why a stream was not reset.
+/// The reason why a stream was not reset.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamResetError {
@@ -67,11 +67,11 @@ pub enum StreamResetError {
     Failed,
 }
 
-/// What has happened to a stream.
+/// A change of a stream that the application has to know.
 #[derive(Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamEvent {
-    /// The peer has begun it.
+    /// The first data of the peer has arrived.
     Opened {
         id: StreamId,
     },
@@ -81,11 +81,11 @@ pub enum StreamEvent {
     Writable {
         id: StreamId,
     },
-    /// The peer has reset it, and all that came before has been read.
+    /// The peer has reset the stream, and all data before the reset has been read.
     Finished {
         id: StreamId,
     },
-    /// Both directions have been reset: the number can be used anew.
+    /// Both directions have been reset, so the identifier can be used again.
     ResetComplete {
         id: StreamId,
     },
@@ -106,25 +106,25 @@ pub enum StreamEvent {
     },
 }
 
-/// What is known of a stream that is in use.
+/// The state of a stream that is in use.
 #[derive(Debug)]
 pub(crate) struct Channel {
     pub(crate) readable: bool,
     pub(crate) writable: bool,
-    /// This side has asked to reset what it sends on it, and that has been done.
+    /// The progress of the outgoing stream's reset.
     pub(crate) reset: Reset,
-    /// The peer has reset it, and it waits to be read to its end.
+    /// The peer has reset the stream. The channel ends when the remaining data has been read.
     pub(crate) ends: bool,
     pub(crate) ppid: PayloadProtocolIdentifier,
     unordered: bool,
     reliability: Reliability,
     low: usize,
     high: usize,
-    /// What has been read of a message that has not ended.
+    /// The parts of an incomplete message that have been read so far.
     part: Vec<u8>,
 }
 
-/// How far the reset of what this side sends on a stream is.
+/// The progress of an outgoing stream's reset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reset {
     No,
@@ -148,7 +148,7 @@ impl Channel {
         }
     }
 
-    /// The next whole message.
+    /// Returns the next complete message. A message of more than `most` bytes aborts the association.
     pub(crate) fn read(
         &mut self,
         association: &mut crate::association::Core,
@@ -161,7 +161,7 @@ impl Channel {
                 return Err(Error::ErrInboundPacketTooLarge);
             }
             if received.incomplete {
-                // RFC 3758: the peer has given it up; half a message is none.
+                // RFC 3758: the peer has abandoned the message, so its parts are dropped.
                 self.part.clear();
             } else if received.end_of_message {
                 let bytes = std::mem::take(&mut self.part).into();
@@ -172,7 +172,7 @@ impl Channel {
     }
 }
 
-/// A message.
+/// A complete message.
 #[derive(Debug)]
 pub struct Chunks {
     pub ppi: PayloadProtocolIdentifier,
@@ -188,7 +188,7 @@ impl Chunks {
         self.bytes.len()
     }
 
-    /// Copies it.
+    /// Copies the message to `buf` and returns its length.
     pub fn read(&self, buf: &mut [u8]) -> Result<usize> {
         let to = buf.get_mut(..self.bytes.len()).ok_or(Error::ErrShortBuffer)?;
         to.copy_from_slice(&self.bytes);
@@ -215,7 +215,7 @@ impl Stream<'_> {
         self.id
     }
 
-    /// The next whole message.
+    /// Returns the next complete message.
     pub fn read(&mut self) -> Result<Option<Chunks>> {
         self.read_sctp()
     }
@@ -232,7 +232,7 @@ impl Stream<'_> {
         self.write_with_ppi(data, ppi)
     }
 
-    /// Gives a message.
+    /// Queues a message for sending.
     pub fn write_with_ppi(&mut self, data: &[u8], ppi: PayloadProtocolIdentifier) -> Result<usize> {
         if !self.is_writable() || self.association.is_closing() {
             return Err(Error::ErrStreamClosed);
@@ -241,7 +241,7 @@ impl Stream<'_> {
             return Err(Error::ErrOutboundPacketTooLarge);
         }
         let (id, channel) = (self.id, self.channel()?);
-        // RFC 8832 §6: messages of the protocol that opens channels are ordered and reliable.
+        // RFC 8832 §6: messages of the Data Channel Establishment Protocol are ordered and reliable.
         let opens = ppi == PayloadProtocolIdentifier::Dcep;
         let message = Message {
             stream: id,
@@ -254,7 +254,7 @@ impl Stream<'_> {
         let empty =
             matches!(ppi, PayloadProtocolIdentifier::StringEmpty | PayloadProtocolIdentifier::BinaryEmpty);
         let payload = match data {
-            // RFC 8831 §6.6: SCTP has no empty messages: one zero byte stands for it.
+            // RFC 8831 §6.6: SCTP has no empty messages, so one zero byte stands for an empty message.
             [] if empty => &[0],
             [] => return Ok(0),
             data => data,
@@ -280,7 +280,7 @@ impl Stream<'_> {
             && !self.association.is_resetting(self.id)
     }
 
-    /// No more is read; what this side sends is reset (RFC 8831 §6.7).
+    /// Ends reading, and resets the outgoing stream (RFC 8831 §6.7).
     pub fn stop(&mut self) -> Result<()> {
         let id = self.id;
         let asks = self.channel().is_ok_and(|channel| channel.readable && channel.reset == Reset::No);
@@ -294,7 +294,7 @@ impl Stream<'_> {
         Ok(())
     }
 
-    /// No more is written.
+    /// Ends writing.
     pub fn finish(&mut self) -> Result<()> {
         if let Ok(channel) = self.channel_mut() {
             channel.writable = false;

@@ -1,10 +1,10 @@
-//! The engine's time, which counts from an instant of its own, beside that of the standard library.
+//! Conversions between the engine's time, which counts from a fixed instant, and the standard library's.
 
 use anabranch_base::Instant;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant as StdInstant};
 
-/// Where the engine's time begins: before anything that a program may hand in.
+/// Returns the start of the engine's time: one hour before the first call, earlier than any time of a caller.
 fn epoch() -> StdInstant {
     static EPOCH: OnceLock<StdInstant> = OnceLock::new();
     *EPOCH.get_or_init(|| {
@@ -21,7 +21,7 @@ fn present() -> StdInstant {
     StdInstant::now()
 }
 
-/// The time of whoever has none to hand in.
+/// Returns the current time, for calls that get no time as an argument.
 pub(crate) fn now() -> Instant {
     to_engine(present())
 }

@@ -55,7 +55,8 @@ impl DecoderInstructions {
     /// Processes data received on the decoder stream.
     pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
-            // RFC 9204 §4.4.1: this is Section Acknowledgment, although no field section that was sent needs one.
+            // RFC 9204 §4.4.1: this is Section Acknowledgment, which is an error because no field section that was sent
+            // refers to the dynamic table.
             0x80.. => Err("the decoder acknowledges a field section that refers to no dynamic table"),
             // RFC 9204 §4.4.2, §2.2.2.2: this is Stream Cancellation, which is allowed even without references to a
             // dynamic table.

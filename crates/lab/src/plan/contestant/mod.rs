@@ -58,7 +58,7 @@ pub struct Contestant {
     pub label: String,
     /// The transport that the contestant uses.
     pub transport: Arc<Transport>,
-    /// How the client requests objects. Think times, timeouts and the like are not here, because the workload has them.
+    /// How the client requests objects. Think times and timeouts belong to the workload instead.
     choices: Choices,
     /// The number of paths that the contestant uses, or `None` for all paths.
     pub paths: Option<usize>,

@@ -219,7 +219,8 @@ impl Contestant {
 
     /// Sets the scheduler of an engine so that it orders streams by the priorities that the server gives them.
     fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
-        // If each request has a new stream, the order in which the server writes to its streams decides.
+        // If each request has a new stream, streams need no priorities in the engine: the server determines the order by
+        // the order in which it writes.
         if self.transport.capabilities().streams != Streams::Reusable {
             return Ok(());
         }

@@ -83,7 +83,7 @@ impl Relation {
 }
 
 impl Term {
-    /// Returns the contestant.
+    /// Returns the name of the contestant that the term refers to.
     #[must_use]
     pub fn contestant(&self) -> &str {
         &self.contestant

@@ -189,8 +189,8 @@ impl Readings {
         })
     }
 
-    /// Returns every combination of choices, with the last axis varying fastest. The readings of axes that vary alone
-    /// follow.
+    /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its first
+    /// choice in these. After them come the readings in which only one such axis has another choice.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];

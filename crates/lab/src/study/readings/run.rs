@@ -62,7 +62,8 @@ impl Study {
                 let figures = figures(&table, &scored, &changes, &seeds, bench)?;
                 for cell in scored.iter().map(|row| Cell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // The orders are counted by row of the table. Every reading has the same rows.
+                    // Orders are counted by the rows of the table, which may be larger than scored rows. All readings have
+                    // the same rows, so the list is the same after each reading.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, shares)) if shares.contains(&name) => {}

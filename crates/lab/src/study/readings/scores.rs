@@ -126,7 +126,8 @@ impl Scores {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Returns, for each row with orders, the number of orders as published and of all orders when the row is held out.
+    /// Returns for each row the number of its orders as published, and the number of all its orders, when the row is held
+    /// out. A row without orders has none.
     pub(in crate::study) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();

@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// RFC 4231 §4.2, §4.3, §4.4 and §4.7.
+    /// The test cases of RFC 4231 §4.2, §4.3, §4.4 and §4.7.
     #[test]
     fn sha256_gives_what_rfc_4231_lists() {
         let cases: [(&[u8], &[u8], &str); 4] = [

@@ -1,6 +1,7 @@
 //! Stores the readable data of one lane of a stream: bytes and message boundaries.
 //!
-//! Memory is kept for the next messages. It is freed after a backlog.
+//! An empty queue keeps its memory for the next messages, up to a limit. Larger memory, as a backlog leaves behind, is
+//! freed.
 //!
 //! Home of RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
 

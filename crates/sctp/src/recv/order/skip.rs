@@ -122,7 +122,7 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of the skipped ones, although only its end may still be in flight.
+        // The unfinished message is one of the skipped ones, so it is dropped even if only its end is missing.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);

@@ -18,7 +18,7 @@ use std::ops::Range;
 /// can be compared only within half their range (RFC 9260 §6.1).
 pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
-/// The state of a chunk.
+/// The progress of a chunk after its first transmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChunkState {
     /// The chunk is in flight, as far as known.

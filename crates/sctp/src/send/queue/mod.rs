@@ -58,10 +58,9 @@ pub(crate) struct Stored {
     /// Number of bytes already cut into chunks, and the number of these chunks.
     cut: u32,
     chunks: u32,
-    /// Number of bytes acknowledged for good.
+    /// The number of bytes that were acknowledged and that the peer may no longer drop.
     released: u32,
-    /// Bytes were acknowledged for good out of order (NR-SACK), so the released bytes are not the first ones of the
-    /// message.
+    /// Bytes were released out of order (by an NR-SACK), so the released bytes are not the first ones of the message.
     scattered: bool,
     /// Whether the message may be abandoned (RFC 3758).
     promise: Promise,

@@ -132,6 +132,10 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     if why.is_eof() {
         return format!("the file is cut: it ends within its JSON, at {at}; save or download it again");
     }
+    if text.trim_start().starts_with('<') {
+        return "HTML, not a HAR: save the network log of the page as HAR with the browser's developer tools"
+            .to_owned();
+    }
     let why = why.to_string();
     if why.starts_with("trailing characters") {
         let rest = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();

@@ -195,15 +195,36 @@ fn many_odd_entries_share_one_warning() {
 
 #[test]
 fn broken_files_are_told_with_entry_and_field() {
-    assert!(read("x.har", "<html>").expect_err("no JSON").to_string().contains("not even JSON"));
+    assert!(read("x.har", "rate = 1").expect_err("no JSON").to_string().contains("not even JSON"));
+    assert_eq!(
+        read("x.har", " <!doctype html><title>Log in</title>").expect_err("HTML").to_string(),
+        "x.har: HTML, not a HAR: save the network log of the page as HAR with the browser's developer tools"
+    );
+    for (text, what) in [
+        ("null", "null"),
+        ("7", "a number"),
+        ("\"log\"", "a text"),
+        ("true", "true or false"),
+        ("[]", "an empty list"),
+        ("[1]", "a list of neither HARs nor entries"),
+        ("{}", "JSON without a 'log'"),
+        ("{\"log\": null}", "log: null"),
+        ("{\"log\": []}", "log: a list"),
+        ("{\"log\": {}}", "log.entries: missing"),
+        ("{\"log\": {\"entries\": null}}", "log.entries: null"),
+        ("{\"log\": {\"entries\": 7}}", "log.entries: a number"),
+    ] {
+        assert_eq!(
+            read("x.har", text).expect_err(text).to_string(),
+            format!(
+                "x.har: {what}; a HAR is {{\"log\": {{\"entries\": [..]}}}}, which a browser saves in the network tab of its \
+                 developer tools"
+            )
+        );
+    }
     assert_eq!(
         read("x.har", "").expect_err("empty").to_string(),
         "x.har: the file is empty; a HAR was expected"
-    );
-    assert!(read("x.har", "{}").expect_err("no log").to_string().contains("'log'"));
-    assert!(read("x.har", r#"{"log":{}}"#).expect_err("no entries").to_string().contains("log.entries"));
-    assert!(
-        read("x.har", r#"{"log":{"entries":7}}"#).expect_err("no list").to_string().contains("not a list")
     );
     assert!(error(Vec::new()).contains("empty"));
     let plain = || entry(1, "http://h/x");
@@ -339,15 +360,15 @@ fn a_list_of_hars_of_logs_or_of_entries_is_read() {
         assert_eq!((page.objects.len(), page.warnings.len()), (2, 0));
     }
     for (value, told) in [
-        (json!([]), "x.har: an empty list; not a HAR"),
-        (json!([1]), "x.har: not a HAR: there is no 'log' in it"),
         (
             json!([one("http://h/"), {}]),
             "x.har: [1]: no HAR, and no entry: there is no 'log' and no 'request' in it",
         ),
-        (json!([{"log": {}}]), "x.har: [0].log.entries: missing; not a HAR"),
+        (
+            json!([{"log": {}}]),
+            "x.har: [0].log.entries: missing; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer tools",
+        ),
         (json!([document(), {"request": {}}]), "x.har: [1].request.url: missing or not a text"),
-        (json!(7), "x.har: not a HAR: there is no 'log' in it"),
     ] {
         assert_eq!(read(&value, None).expect_err("refused").to_string(), told);
     }

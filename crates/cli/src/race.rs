@@ -76,7 +76,7 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
         say(&list::render(what))?;
         return Ok(Done::Well);
     };
-    let outputs = Outputs::interpret(matches)?;
+    let mut outputs = Outputs::interpret(matches)?;
     if matches.get_flag("dry-run") {
         let plan = match &planned {
             Planned::Race(plan) => plan,
@@ -90,10 +90,10 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
         Planned::Sweep(outline) => outline.warnings(),
     };
     // Most warnings appear with the results. The warnings listed in `AT_ONCE` concern what is raced, so they are printed
-    // before the race.
-    for warning in warnings.iter().filter(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase))) {
-        complain(warning);
-    }
+    // before the race, and not again with the table.
+    outputs.said = warnings;
+    outputs.said.retain(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase)));
+    outputs.said.iter().for_each(|warning| complain(warning));
     let plan = match planned {
         Planned::Race(plan) => plan,
         Planned::Sweep(outline) => {
@@ -116,7 +116,7 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
 }
 
 /// Phrases of the warnings that are also written to standard error before the race.
-const AT_ONCE: [&str; 3] = [har::FILE_ORDER, har::CUT_BODY, har::NO_RESPONSE];
+const AT_ONCE: [&str; 4] = [har::FILE_ORDER, har::CUT_BODY, har::UNKNOWN_BODY, har::NO_RESPONSE];
 
 /// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points in
 /// virtual time that writes to a directory.
@@ -252,6 +252,8 @@ pub struct Outputs<'a> {
     pcap: &'a str,
     /// The earlier result to compare the new result with.
     pub old: Option<Race>,
+    /// The warnings that were printed before the race.
+    said: Vec<String>,
     /// The output files, which were found to be writable.
     pub reserved: Vec<(Kind, Reserved)>,
 }
@@ -301,13 +303,20 @@ impl<'a> Outputs<'a> {
             out: text("out").map(Path::new),
             pcap: text("pcap").unwrap_or("median"),
             old,
+            said: Vec::new(),
             reserved: Vec::new(),
         })
     }
 
     /// Returns destinations without any output files.
     pub fn none() -> Self {
-        Self { json: None, csv: None, out: None, pcap: "off", old: None, reserved: Vec::new() }
+        let (said, reserved) = (Vec::new(), Vec::new());
+        Self { json: None, csv: None, out: None, pcap: "off", old: None, said, reserved }
+    }
+
+    /// Returns those of `warnings` that were not printed before the race.
+    pub fn unsaid(&self, warnings: &[String]) -> Vec<String> {
+        warnings.iter().filter(|warning| !self.said.contains(warning)).cloned().collect()
     }
 
     /// The format that is written to standard output instead of the table, if any.
@@ -351,6 +360,7 @@ impl<'a> Outputs<'a> {
     /// Writes the result. `kept` holds the captures of a race whose runs cannot be repeated with packet capture.
     fn write(self, plan: &Plan, race: &Race, kept: Option<&[Kept]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
+        let warnings = self.unsaid(&race.warnings);
         let text = json::render(race);
         // The files are published together, so that all of them appear or none.
         let mut files = Vec::new();
@@ -374,7 +384,7 @@ impl<'a> Outputs<'a> {
             files.extend(new);
         }
         files::publish(files)?;
-        let mut shown = table::render(race, style);
+        let mut shown = table::render_warned(race, style, &warnings);
         if let Some(old) = &self.old {
             shown += &format!("\n{}", compare::render(old, race));
         }

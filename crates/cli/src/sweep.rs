@@ -106,7 +106,8 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
     if !request.quiet {
         announce(&outline, &directory, missing.len());
     }
-    *ongoing() = Some(Ongoing::new(&directory, tally, outputs.to_stdout().is_some()));
+    let warnings = outputs.unsaid(&directory.manifest.warnings);
+    *ongoing() = Some(Ongoing::new(&directory, tally, warnings.clone(), outputs.to_stdout().is_some()));
     let wrong = |error: PlanError| Failure::Usage(error.to_string());
     let people = outline.people().is_some();
     let runs = outline.at(0).map_err(wrong)?.most_runs();
@@ -128,7 +129,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
     let tally = ongoing().take().map(|ongoing| ongoing.tally);
     match (directory.part(), tally) {
         (Some(shard), Some(tally)) => {
-            say(&tally.text(&directory))?;
+            say(&tally.text(&warnings))?;
             complain(&format!(
                 "shard {shard} is done, {} of {} points; `anabranch merge` puts the shards together",
                 tally.points,
@@ -203,11 +204,12 @@ impl Tally {
         self.points += 1;
     }
 
-    fn text(&self, directory: &Directory) -> String {
+    /// Returns the table of the points so far. Of the warnings only `warnings` are shown.
+    fn text(&self, warnings: &[String]) -> String {
         if let Some(people) = &self.people {
             return population::text::render(people);
         }
-        self.table.text(&directory.manifest.warnings, &self.expectations)
+        self.table.text(warnings, &self.expectations)
     }
 
     fn done(&self) -> Done {
@@ -267,8 +269,7 @@ fn ongoing() -> MutexGuard<'static, Option<Ongoing>> {
 }
 
 impl Ongoing {
-    fn new(directory: &Directory, tally: Tally, to_stderr: bool) -> Self {
-        let warnings = directory.manifest.warnings.clone();
+    fn new(directory: &Directory, tally: Tally, warnings: Vec<String>, to_stderr: bool) -> Self {
         let path = quoted(directory.path.to_string_lossy().into_owned());
         Self { tally, warnings, path, all: directory.numbers().count(), to_stderr }
     }

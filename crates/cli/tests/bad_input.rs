@@ -236,7 +236,11 @@ const WRONG: &[(&str, &str)] = &[
         "race --page words.har",
         "--page: words.har: not a HAR, not even JSON: expected ident at line 1 column 2",
     ),
-    ("race --page list.har", "--page: list.har: not a HAR: there is no 'log' in it"),
+    (
+        "race --page list.har",
+        "--page: list.har: a list of neither HARs nor entries; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves \
+         in the network tab of its developer tools",
+    ),
     ("race --page empty.har", "--page: empty.har: log.entries: empty, so there is nothing to fetch"),
     ("race --page hollow", "--page: hollow: the directory is empty; an index.html is needed"),
     (
@@ -276,6 +280,26 @@ const WRONG: &[(&str, &str)] = &[
         "race sockets.har",
         "sockets.har: no entry can be fetched: 1 of 2 entries: left HTTP (WebSocket): [0] ws://a.example/; 1 of 2 entries: \
          never crossed a network (data:, blob:, file:, about: or an extension): [1] blob:https://a.example/1",
+    ),
+    (
+        "race host.har",
+        "host.har: log.entries[0].request.url: 'http://no host/': no request can name the host 'no host'; write a name in \
+         ASCII (xn--... for others) or an IP address, or remove the entry",
+    ),
+    // JSON that is neither a HAR nor a plan, and a saved page.
+    (
+        "race null.har",
+        "null.har: null; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer \
+         tools",
+    ),
+    (
+        "race nolog.har",
+        "nolog.har: log: null; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its \
+         developer tools",
+    ),
+    (
+        "race --page login.har",
+        "--page: login.har: HTML, not a HAR: save the network log of the page as HAR with the browser's developer tools",
     ),
     (
         "race script.har",
@@ -365,6 +389,13 @@ const FILES: &[(&str, &str)] = &[
     ("back.csv", "time_s,rate_mbps\n1,10\n0.5,10\n"),
     ("three.txt", "0 1000000 40\n"),
     ("trip.csv", "time_s,rate_mbps,rtt_ms,loss\n0,10,40,0\n1,10,40,0.01\n"),
+    ("null.har", "null\n"),
+    ("nolog.har", r#"{"log": null}"#),
+    ("login.har", "<!doctype html><title>Log in</title>\n"),
+    (
+        "host.har",
+        r#"{"log": {"entries": [{"request": {"url": "http://no host/"}, "response": {"status": 200, "bodySize": 9}}]}}"#,
+    ),
     ("script.har", "onInputData({log: {entries: []}});"),
     (
         "sockets.har",
@@ -508,6 +539,7 @@ fn a_har_is_raced_however_it_comes() {
         told.contains("bare: 1 of 1 entries: no response is recorded: fetched with a body of 1 kB"),
         "{told}"
     );
+    assert_eq!(told.matches("no response is recorded").count(), 1, "{told}");
     let (code, _, told) = say(&place, "race k6.har --runs 1 --loss 0 --cleartext -q --csv -");
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("anabranch: ")).collect();
     assert_eq!(code, 0, "{told}");
@@ -519,6 +551,14 @@ fn a_har_is_raced_however_it_comes() {
              sent, in the head of a GET: [1] http://a.example/1"
         ]
     );
+    // The table has only the other warnings.
+    assert_eq!(told.matches("startedDateTime").count(), 1, "{told}");
+    assert_eq!(told.matches("not a GET").count(), 1, "{told}");
+    let (code, json, _) = say(&place, "race k6.har --runs 1 --loss 0 --cleartext -q --json -");
+    assert_eq!((code, json.matches("startedDateTime").count()), (0, 1));
+    let (code, out, told) =
+        say(&place, "race k6.har --runs 1 --loss 0 --rate 1mbit,2mbit --cleartext -q --out sweep");
+    assert_eq!((code, (out + &told).matches("startedDateTime").count()), (0, 1));
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 

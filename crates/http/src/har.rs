@@ -5,26 +5,28 @@
 //!
 //! - `file` converts the bytes of a file to JSON text, and `prune` decides which JSON values are kept.
 //! - `pages` finds the pages and their entries.
-//! - `times` determines when an entry was sent, `size` how large it is, and `initiator` which entry caused it.
+//! - `times` determines when an entry was sent, `size` and `post_data` how large it is, and `initiator` which entry caused
+//!   it.
 //! - [`write`](mod@write) writes HAR.
 //!
 //! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well.
-//! Entries are left out if they never crossed a network (`data:` URLs, extensions), got no response, are WebSockets, or
-//! have a URL that no request can contain. Every entry that is left out or whose size had to be estimated is counted and
-//! named in [`Page::warnings`].
+//! Entries are left out if they never crossed a network (`data:` URLs, extensions), got no response, or are WebSockets.
+//! Every entry that is left out or whose size had to be estimated is counted and named in [`Page::warnings`]. A URL that no
+//! request can contain is an error.
 
 mod address;
 mod date;
 pub mod file;
 mod initiator;
 mod pages;
+mod post_data;
 mod prune;
 mod size;
 mod times;
 pub mod write;
 
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
-use address::Address;
+use address::{Address, MAX_TARGET, Unusable, WEBSOCKET};
 use file::Unpacked;
 use initiator::Entry;
 use pages::Pages;
@@ -34,7 +36,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-pub use size::NO_RESPONSE;
+pub use size::{NO_RESPONSE, UNKNOWN_BODY};
 pub use times::FILE_ORDER;
 
 /// Reads the page that the HAR text `text` records. Messages refer to the text as `name`.
@@ -132,6 +134,10 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     if why.is_eof() {
         return format!("the file is cut: it ends within its JSON, at {at}; save or download it again");
     }
+    if text.trim_start().starts_with('<') {
+        return "HTML, not a HAR: save the network log of the page as HAR with the browser's developer tools"
+            .to_owned();
+    }
     let why = why.to_string();
     if why.starts_with("trailing characters") {
         let rest = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
@@ -176,15 +182,23 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
         let size = size::of(value, answered).map_err(|(field, why)| wrong(field, &why))?;
         let status = value.pointer("/response/status").and_then(size::number);
         let address = match Address::of(url) {
-            Ok(address) if !address.websocket && status != Some(101.0) => address,
+            Ok(address) if status != Some(101.0) => address,
             Ok(_) => {
-                left_out.add("left HTTP (WebSocket)", index, url);
+                left_out.add(WEBSOCKET, index, url);
                 continue;
             }
-            Err(why) => {
+            Err(Unusable::LeftOut(why)) => {
                 left_out.add(why, index, url);
                 continue;
             }
+            // An entry that has no usable size is not requested, so its URL does not matter.
+            Err(Unusable::Unsendable(why)) => match size {
+                Ok(_) => return Err(wrong("request.url", &format!("'{}': {why}", excerpt(url)))),
+                Err(why) => {
+                    left_out.add(why, index, url);
+                    continue;
+                }
+            },
         };
         let started = times::started(value).map_err(|why| wrong("startedDateTime", &why))?;
         let took = match value.get("time") {
@@ -220,6 +234,7 @@ fn build(
     // Maps positions in `entries` to indices in `objects`. An entry that is left out has no object, so it causes no
     // object.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
+    let mut targets = 0;
     let causes = initiator::find(entries);
     for (position, entry) in entries.iter().enumerate() {
         let bytes = match &entry.size {
@@ -233,12 +248,33 @@ fn build(
         if let Some(note) = bytes.note {
             notes.add(note, entry.index, entry.url);
         }
-        if bytes.request > MAX_HEAD && bytes.request_body > 0 {
-            notes.add(CUT_BODY, entry.index, entry.url);
-        } else if bytes.request > MAX_HEAD {
-            notes.add("a head of more than 32 KiB, of which so much is sent", entry.index, entry.url);
+        if bytes.unknown_body {
+            notes.add(UNKNOWN_BODY, entry.index, entry.url);
         }
-        if bytes.head > MAX_HEAD {
+        let target = unique(entry.address.target.clone(), &mut names);
+        targets += target.len();
+        if targets > MAX_TARGETS {
+            let most = MAX_TARGETS >> 20;
+            return Err(PageError::new(format!(
+                "{name}: the URLs have more than {most} MiB; split the recording into files of fewer entries"
+            )));
+        }
+        // A request head cannot be shorter than its request line and its Host field.
+        let host = &entry.address.host;
+        let least = (entry.address.whole.max(target.len())
+            + host.len()
+            + "GET  HTTP/1.1\r\nHost: \r\n\r\n".len()) as u64;
+        let request_head = (bytes.request - bytes.request_body).max(least);
+        let request = request_head.saturating_add(bytes.request_body);
+        let is_cut = entry.address.whole > MAX_TARGET;
+        if is_cut {
+            notes.add("a URL of more than 31 KiB, of which so much is sent", entry.index, entry.url);
+        }
+        if request > MAX_HEAD && bytes.request_body > 0 {
+            notes.add(CUT_BODY, entry.index, entry.url);
+        }
+        let is_large = request > MAX_HEAD && bytes.request_body == 0 && !is_cut;
+        if is_large || bytes.head > MAX_HEAD {
             notes.add("a head of more than 32 KiB, of which so much is sent", entry.index, entry.url);
         }
         let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
@@ -249,10 +285,6 @@ fn build(
             hosts.push(entry.address.host.clone());
             hosts.len() - 1
         });
-        let target = unique(entry.address.target.clone(), &mut names);
-        // A request head cannot be shorter than its request line and its Host field.
-        let least =
-            (target.len() + entry.address.host.len() + "GET  HTTP/1.1\r\nHost: \r\n\r\n".len()) as u64;
         let cause = causes[position].and_then(|cause| Some((cause, placed[cause]?)));
         let think = cause.map_or(0.0, |(cause, _)| (entry.started - entries[cause].ended).max(0.0));
         let content_type =
@@ -262,7 +294,7 @@ fn build(
         objects.push(Object {
             name: target,
             host,
-            request_head: bounded_head(bytes.request.max(least)),
+            request_head: bounded_head(request),
             response_head: bounded_head(bytes.head),
             body: bytes.body,
             content_type: media_type(content_type),
@@ -283,10 +315,7 @@ fn build(
     let creator = log.pointer("/creator/name").and_then(Value::as_str).map(one_line);
     let source = comment.unwrap_or_else(|| {
         let creator = creator.map_or(String::new(), |creator| format!(", written by {creator}"));
-        format!(
-            "HAR of {}{creator}",
-            title.unwrap_or_else(|| entries[0].url.chars().take(MAX_NAME).collect())
-        )
+        format!("HAR of {}{creator}", title.unwrap_or_else(|| excerpt(entries[0].url)))
     });
     let warnings = notes.lines();
     let page = Page { name: name.to_owned(), source, hosts, objects, tls, warnings };
@@ -326,6 +355,22 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
+/// Returns the start of a text of the file, on one line. An ellipsis stands for the rest.
+fn excerpt(text: &str) -> String {
+    let mut letters = text.chars().filter(|letter| !letter.is_control());
+    let start: String = letters.by_ref().take(MAX_EXCERPT).collect();
+    if letters.next().is_some() { start + "…" } else { start }
+}
+
+/// Returns the value of the header `name`, in lower case, of a request.
+fn header<'a>(request: &'a Value, name: &str) -> Option<&'a Value> {
+    let headers = request.get("headers")?.as_array()?;
+    let has_name = |header: &&Value| {
+        header.get("name").and_then(Value::as_str).is_some_and(|found| found.eq_ignore_ascii_case(name))
+    };
+    headers.iter().find(has_name)?.get("value")
+}
+
 /// Counts the entries that were left out or whose sizes were estimated.
 struct Notes {
     /// The number of entries in the file.
@@ -343,8 +388,7 @@ impl Notes {
         let (count, named) = self.reasons.entry(why).or_default();
         *count += 1;
         if named.len() < NAMED {
-            let shown: String = url.chars().filter(|c| !c.is_control()).take(80).collect();
-            named.push(format!("[{index}] {shown}"));
+            named.push(format!("[{index}] {}", excerpt(url)));
         }
     }
 
@@ -364,8 +408,10 @@ pub const CUT_BODY: &str =
 
 /// The maximum number of entries that one warning names. The remaining entries are only counted.
 const NAMED: usize = 3;
-/// The maximum length in bytes of a request target. A longer target is truncated, but its request keeps its recorded size.
-const MAX_NAME: usize = 160;
+/// The maximum length in characters of a URL in a message.
+const MAX_EXCERPT: usize = 80;
+/// The maximum total length in bytes of the request targets of a page. Each run of a race keeps a copy of them.
+const MAX_TARGETS: usize = 32 << 20;
 /// The maximum length in characters of a text from the file that is displayed.
 const MAX_LINE: usize = 500;
 /// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited to

@@ -84,7 +84,7 @@ fn left_out(warnings: &[String]) -> usize {
     const REASONS: [&str; 7] = [
         "belongs to another page",
         "never crossed a network",
-        "its host is none",
+        "the scheme of the URL is not one of HTTP",
         "left HTTP",
         "got no answer",
         "no usable size",

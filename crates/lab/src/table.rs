@@ -50,12 +50,22 @@ pub fn render(race: &Race, style: Style) -> String {
 /// Renders the whole race as text. `transports` supplies the words that describe each transport.
 #[must_use]
 pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
+    rendered(race, style, transports, &race.warnings)
+}
+
+/// Renders the whole race as text, with the standard transports. Of its warnings only `warnings` are shown.
+#[must_use]
+pub fn render_warned(race: &Race, style: Style, warnings: &[String]) -> String {
+    rendered(race, style, &Transports::standard(), warnings)
+}
+
+fn rendered(race: &Race, style: Style, transports: &Transports, warnings: &[String]) -> String {
     let axes = Axes::of(race.points.iter().map(|point| &point.factors));
     let mut table = Table::new(axes.unwrap_or_default(), race.points.len(), style);
     for (index, point) in race.points.iter().enumerate() {
         table.add_with(index, point, transports);
     }
-    table.text(&race.warnings, &race.expectations)
+    table.text(warnings, &race.expectations)
 }
 
 /// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many points only

@@ -34,6 +34,7 @@ impl Sink {
 /// Writes all outputs. `results.json` is published last, so that if it exists, all other outputs exist.
 pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failure> {
     let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
+    let warnings = outputs.unsaid(&directory.manifest.warnings);
     let mut sinks = vec![(Kind::Json, Sink::File(Reserved::new(&directory.path.join("results.json"))?))];
     sinks.extend(to_stdout.map(|kind| (kind, Sink::Stdout)));
     sinks.extend(outputs.reserved.into_iter().map(|(kind, file)| (kind, Sink::File(file))));
@@ -93,7 +94,7 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
     filled.reverse();
     files::publish(filled)?;
     files::settle(&directory.path)?;
-    let mut shown = tally.text(directory);
+    let mut shown = tally.text(&warnings);
     if outputs.old.is_some() {
         shown += &format!("\n{}", compare::table(&compared));
     }

@@ -1,6 +1,9 @@
 //! Extracts the parts of a URL that a request contains, and rejects URLs that no request can contain.
+//!
+//! Some URLs are not those of HTTP requests on a network, for example `data:` URLs. They are left out. A URL of a request
+//! that no contestant can send is an error.
 
-use super::MAX_NAME;
+use super::excerpt;
 use crate::authority::is_authority;
 use http::uri::Authority;
 
@@ -8,9 +11,10 @@ use http::uri::Authority;
 pub(super) struct Address {
     /// The host, and the port if the URL has one, in lower case.
     pub host: String,
-    /// The path and query. It consists of visible ASCII characters and is not longer than [`MAX_NAME`].
+    /// The path and query. It consists of visible ASCII characters and is not longer than [`MAX_TARGET`].
     pub target: String,
-    pub websocket: bool,
+    /// The length in bytes of the path and query before it was cut to [`MAX_TARGET`].
+    pub whole: usize,
     /// Whether the URL was requested over TLS.
     pub tls: bool,
 }
@@ -20,24 +24,36 @@ impl Address {
     ///
     /// # Errors
     /// The reason why no request can contain this URL.
-    pub(super) fn of(url: &str) -> Result<Self, &'static str> {
-        let (scheme, rest) = url.split_once("://").ok_or(NO_NETWORK)?;
+    pub(super) fn of(url: &str) -> Result<Self, Unusable> {
+        let (scheme, rest) = url.split_once(':').unwrap_or_default();
         let scheme = scheme.trim_start().to_ascii_lowercase();
-        let websocket = matches!(scheme.as_str(), "ws" | "wss");
-        if !websocket && !matches!(scheme.as_str(), "http" | "https" | "http+sctp" | "http+sctp-ip") {
-            return Err(NO_NETWORK);
+        // RFC 3986 §3.1: a scheme begins with a letter, and contains letters, digits and these three characters.
+        let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+        if !is_scheme {
+            return Err(Unusable::Unsendable(NO_SCHEME.to_owned()));
         }
+        match scheme.as_str() {
+            "ws" | "wss" => return Err(Unusable::LeftOut(WEBSOCKET)),
+            known if SCHEMES.contains(&known) => {}
+            _ if is_local(&scheme) => return Err(Unusable::LeftOut(NO_NETWORK)),
+            _ => return Err(Unusable::LeftOut(NO_HTTP)),
+        }
+        let rest = rest.strip_prefix("//").unwrap_or_default();
         let rest = rest.split('#').next().unwrap_or_default().trim_end();
         let split = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, target) = rest.split_at(split);
         let host = authority.rsplit('@').next().unwrap_or_default().to_ascii_lowercase();
         if host.is_empty() {
-            return Err(NO_NETWORK);
+            return Err(Unusable::Unsendable(EMPTY_HOST.to_owned()));
         }
         // RFC 3986 §3.2.2, RFC 9110 §7.2: HTTP/2 and HTTP/3 refuse to send any other host, even if a recording contains
         // such a host.
-        if !is_authority(&host) || host.parse::<Authority>().is_err() {
-            return Err(NO_HOST);
+        if !is_authority(&host) || host.len() > MAX_HOST || host.parse::<Authority>().is_err() {
+            return Err(Unusable::Unsendable(format!(
+                "no request can name the host '{}'; {NO_HOST}",
+                excerpt(&host)
+            )));
         }
         let mut path = String::with_capacity(target.len() + 1);
         if !target.starts_with('/') {
@@ -52,13 +68,57 @@ impl Address {
                 path.push_str(&format!("%{byte:02X}"));
             }
         }
-        path.truncate(MAX_NAME);
-        Ok(Self { host, target: path, websocket, tls: scheme == "https" })
+        let whole = path.len();
+        path.truncate(MAX_TARGET);
+        Ok(Self { host, target: path, whole, tls: scheme.starts_with("https") || scheme == "h3" })
     }
 }
 
+/// The reason why the URL of an entry is not requested.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Unusable {
+    /// The URL is not that of an HTTP request on a network.
+    LeftOut(&'static str),
+    /// No request can contain the URL. The text says why, and what to write instead.
+    Unsendable(String),
+}
+
+/// Returns whether URLs of this scheme never cross a network.
+fn is_local(scheme: &str) -> bool {
+    LOCAL.contains(&scheme) || scheme.ends_with("-extension")
+}
+
+/// The schemes of URLs that are requested. This program writes those that browsers do not know (`get --page --har`).
+const SCHEMES: [&str; 7] =
+    ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "https+sctp-ip", "h3"];
+
+/// The schemes of URLs that a browser resolves by itself, besides those of extensions.
+const LOCAL: [&str; 11] = [
+    "data",
+    "blob",
+    "file",
+    "filesystem",
+    "about",
+    "javascript",
+    "chrome",
+    "edge",
+    "devtools",
+    "resource",
+    "view-source",
+];
+
 const NO_NETWORK: &str = "never crossed a network (data:, blob:, file:, about: or an extension)";
-const NO_HOST: &str = "its host is none that a request can name";
+const NO_HTTP: &str = "the scheme of the URL is not one of HTTP";
+pub(super) const WEBSOCKET: &str = "left HTTP (WebSocket)";
+const NO_SCHEME: &str = "a URL without a scheme; write http://HOST/PATH, or remove the entry";
+const EMPTY_HOST: &str = "a URL without a host; write http://HOST/PATH, or remove the entry";
+const NO_HOST: &str = "write a name in ASCII (xn--... for others) or an IP address, or remove the entry";
+
+/// The maximum length in bytes of a host with its port. A name has at most 253 bytes.
+const MAX_HOST: usize = 300;
+/// The maximum length in bytes of a request target. A longer target is cut, and a warning says so. The rest of a head of
+/// [`MAX_HEAD`](crate::page::MAX_HEAD) bytes has room for the longest host and the other fields that a client writes.
+pub(super) const MAX_TARGET: usize = 31 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -73,12 +133,21 @@ mod tests {
             "file:///etc/passwd",
             "chrome-extension://abc/x.js",
             "moz-extension://abc/x.js",
-            "ftp://h/x",
-            "/relative",
-            "http:///x",
-            "",
         ] {
-            assert_eq!(Address::of(url).err(), Some(NO_NETWORK), "{url}");
+            assert_eq!(Address::of(url).err(), Some(Unusable::LeftOut(NO_NETWORK)), "{url}");
+        }
+        for (url, why) in [("ftp://h/x", NO_HTTP), ("mailto:a@h", NO_HTTP), ("WSS://no host/", WEBSOCKET)] {
+            assert_eq!(Address::of(url).err(), Some(Unusable::LeftOut(why)), "{url}");
+        }
+        let unsendable = |url: &str| match Address::of(url).err() {
+            Some(Unusable::Unsendable(why)) => why,
+            other => panic!("{url}: {other:?}"),
+        };
+        for url in ["/relative", "", "//h/x", "h", "://@:", "1://h/"] {
+            assert_eq!(unsendable(url), NO_SCHEME, "{url}");
+        }
+        for url in ["http:///x", "http:", "https:/x", "http://#h", "http://user@/x"] {
+            assert_eq!(unsendable(url), EMPTY_HOST, "{url}");
         }
         for host in [
             "exa mple",
@@ -91,11 +160,14 @@ mod tests {
             "m\u{fc}nchen.de",
             "a\"b",
             "a%20b",
+            &format!("h:{:0400}", 80),
             "a<b",
             ":80",
         ] {
-            assert_eq!(Address::of(&format!("http://{host}/x")).err(), Some(NO_HOST), "{host}");
+            assert!(unsendable(&format!("http://{host}/x")).ends_with(NO_HOST), "{host}");
         }
+        let long = unsendable(&format!("http://{}/", "h".repeat(70_000)));
+        assert!(long.contains("hhh…'; write") && long.len() < 300, "{long}");
         for host in ["h", "[::1]:80", "user@h", "a_b.c", "127.0.0.1:8080", "xn--mnchen-3ya.de"] {
             assert!(Address::of(&format!("http://{host}/x")).is_ok(), "{host}");
         }

@@ -50,7 +50,7 @@ pub(super) fn find(entries: &[Entry<'_>]) -> Vec<Option<usize>> {
             .get(url)
             .copied()
             .or_else(|| named(entry.value, &earlier))
-            .or_else(|| referer(entry.value).and_then(earlier))
+            .or_else(|| super::header(entry.value.get("request")?, "referer")?.as_str().and_then(earlier))
             .or(document.filter(|&document| document < position))
             .or(last_redirect);
         causes.push(cause);
@@ -98,14 +98,6 @@ fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usi
         stack = level.get("parent");
     }
     None
-}
-
-fn referer(entry: &Value) -> Option<&str> {
-    let headers = entry.pointer("/request/headers")?.as_array()?;
-    let is_referer = |header: &&Value| {
-        header.get("name").and_then(Value::as_str).is_some_and(|name| name.eq_ignore_ascii_case("referer"))
-    };
-    headers.iter().find(is_referer)?.get("value")?.as_str()
 }
 
 /// Removes the fragment of `url`, which no request contains.

@@ -48,13 +48,14 @@ impl<'a> Pages<'a> {
     pub(super) fn of(root: &'a Value) -> Result<Self, String> {
         let mut pages = Self { logs: Vec::new(), listed: Vec::new(), entries: Vec::new(), lists: Vec::new() };
         match root.as_array() {
+            None if !root.is_object() => return Err(format!("{}; {EXPECTED}", describe(root))),
             None => pages.add_har(root, "")?,
             Some(items) if items.iter().any(|item| item.get("request").is_some()) => {
                 pages.add_log(root, items, String::new());
             }
-            Some(items) if items.is_empty() => return Err("an empty list; not a HAR".to_owned()),
+            Some(items) if items.is_empty() => return Err(format!("an empty list; {EXPECTED}")),
             Some(items) if items.iter().all(|item| item.get("log").or(item.get("entries")).is_none()) => {
-                return Err(NO_LOG.to_owned());
+                return Err(format!("a list of neither HARs nor entries; {EXPECTED}"));
             }
             Some(items) => {
                 for (index, item) in items.iter().enumerate() {
@@ -70,7 +71,7 @@ impl<'a> Pages<'a> {
         let (log, place) = match har.get("log") {
             Some(log) => (log, format!("{place}log.")),
             None if har.get("entries").is_some() => (har, place.to_owned()),
-            None if place.is_empty() => return Err(NO_LOG.to_owned()),
+            None if place.is_empty() => return Err(format!("JSON without a 'log'; {EXPECTED}")),
             None => {
                 let item = place.trim_end_matches('.');
                 return Err(format!(
@@ -78,8 +79,13 @@ impl<'a> Pages<'a> {
                 ));
             }
         };
-        let entries = log.get("entries").ok_or_else(|| format!("{place}entries: missing; not a HAR"))?;
-        let entries = entries.as_array().ok_or_else(|| format!("{place}entries: not a list"))?;
+        if !log.is_object() {
+            return Err(format!("{}: {}; {EXPECTED}", place.trim_end_matches('.'), describe(log)));
+        }
+        let entries = log.get("entries").ok_or_else(|| format!("{place}entries: missing; {EXPECTED}"))?;
+        let list =
+            entries.as_array().ok_or_else(|| format!("{place}entries: {}; {EXPECTED}", describe(entries)));
+        let entries = list?;
         self.add_log(log, entries, format!("{place}entries"));
         Ok(())
     }
@@ -136,7 +142,21 @@ fn name(value: Option<&Value>) -> Cow<'_, str> {
     }
 }
 
-const NO_LOG: &str = "not a HAR: there is no 'log' in it";
+/// Returns what kind of JSON `value` is, for a message.
+fn describe(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "true or false",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// The end of an error about JSON that is not a HAR.
+const EXPECTED: &str = "a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer \
+    tools";
 
 /// The maximum number of pages that a message lists. The remaining pages are only counted.
 const MAX_LISTED: usize = 20;

@@ -1,10 +1,11 @@
 //! Parses the text of a HAR to JSON values, and drops the values that this crate does not use.
 //!
-//! A recording consists mostly of headers, cookies, timings and bodies. As parsed values they would take a dozen times as
-//! much memory as in the file. Only the values that [`read`](super::read) and its submodules use are kept. All others are
-//! parsed, so that errors are still reported, and then dropped. The memory for kept values is bounded, because one
-//! character of a list may take a hundred bytes as a value.
+//! A recording consists mostly of headers, cookies, timings and bodies. As parsed values they would take a dozen times
+//! as much memory as in the file. Only the values that [`read`](super::read) and its submodules use are kept. All
+//! others are parsed, so that errors are still reported, and then dropped. Of a request body only its size is kept. The
+//! memory for kept values is bounded, because one character of a list may take a hundred bytes as a value.
 
+use super::post_data;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::cell::Cell;
@@ -87,8 +88,11 @@ enum HarObject {
     Page,
     Entry,
     Request,
-    /// The headers of a request. All headers except `Referer` are dropped.
+    /// The headers of a request. All headers except those in [`HEADERS`] are dropped.
     Headers,
+    /// The body of a request, which is replaced by its size.
+    PostData,
+    Param,
     Response,
     Content,
     Initiator,
@@ -112,6 +116,8 @@ impl HarObject {
             (Self::Entry, "response") => Self::Response,
             (Self::Entry, "_initiator") => Self::Initiator,
             (Self::Request, "headers") => Self::Headers,
+            (Self::Request, "postData") => Self::PostData,
+            (Self::PostData, "params") => Self::Param,
             (Self::Response, "content") => Self::Content,
             (Self::Initiator, "stack") | (Self::Stack, "parent") => Self::Stack,
             (Self::Stack, "callFrames") => Self::Frame,
@@ -125,6 +131,8 @@ impl HarObject {
             )
             | (Self::Request, "url" | "method" | "headersSize" | "bodySize")
             | (Self::Headers, "name" | "value")
+            | (Self::PostData, "mimeType" | "text" | "encoding")
+            | (Self::Param, "name" | "value" | "fileName")
             | (
                 Self::Response,
                 "status" | "headersSize" | "bodySize" | "_transferSize" | "_error" | "redirectURL"
@@ -140,9 +148,13 @@ impl HarObject {
     /// Returns whether `element` of a list of this type is kept.
     fn wants(self, element: &Value) -> bool {
         let name = || element.get("name").and_then(Value::as_str);
-        self != Self::Headers || name().is_some_and(|name| name.eq_ignore_ascii_case("referer"))
+        let is_used = |name: &str| HEADERS.iter().any(|used| name.eq_ignore_ascii_case(used));
+        self != Self::Headers || name().is_some_and(is_used)
     }
 }
+
+/// The headers of a request that are used.
+const HEADERS: [&str; 2] = ["referer", "content-length"];
 
 /// Deserializes a value of the given type, and counts its memory.
 #[derive(Clone, Copy)]
@@ -152,7 +164,14 @@ impl<'de> DeserializeSeed<'de> for Keep<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, parser: D) -> Result<Value, D::Error> {
-        parser.deserialize_any(self)
+        let Self(place, budget) = self;
+        let before = budget.left.get();
+        let value = parser.deserialize_any(self)?;
+        if place != HarObject::PostData {
+            return Ok(value);
+        }
+        budget.left.set(before);
+        Ok(post_data::size(&value))
     }
 }
 
@@ -313,17 +332,22 @@ mod tests {
         let headers = many("{\"name\":\"Accept\",\"value\":\"*\"}");
         let text = entry(&format!("\"request\":{{\"headers\":[{headers}]}}"));
         assert!(parse(&text, LIMITS).is_ok());
+        let body = format!("{{\"request\":{{\"postData\":{{\"text\":\"{}\"}}}}}}", "a".repeat(900_000));
+        let text = format!("{{\"log\":{{\"entries\":[{}]}}}}", [body.as_str(); 5].join(","));
+        assert!(parse(&text, LIMITS).is_ok());
     }
 
     #[test]
     fn what_is_read_is_kept_and_nothing_else() {
         let text = r#"{"log":{"version":"1.2","creator":{"name":"us","version":"1"},"entries":[{"time":1.5,
             "request":{"url":"http://a/","cookies":[{"name":"c"}],"headers":[{"name":"Accept","value":"*"},
-            {"name":"referer","value":"http://b/","comment":""}],"bodySize":-1},"cache":{},
+            {"name":"referer","value":"http://b/","comment":""},{"name":"Content-Length","value":"4"}],
+            "postData":{"mimeType":"text/plain","text":"long"},"bodySize":-1},"cache":{},
             "response":{"status":200,"status":304,"content":{"size":9,"text":"long"},"headers":[{}]},
             "_initiator":{"type":"script","stack":{"callFrames":[{"url":"u","lineNumber":3}]}}}]}}"#;
         let kept = r#"{"log":{"creator":{"name":"us"},"entries":[{"time":1.5,
-            "request":{"url":"http://a/","headers":[{"name":"referer","value":"http://b/"}],"bodySize":-1},
+            "request":{"url":"http://a/","headers":[{"name":"referer","value":"http://b/"},
+            {"name":"Content-Length","value":"4"}],"postData":4,"bodySize":-1},
             "response":{"status":304,"content":{"size":9}},
             "_initiator":{"stack":{"callFrames":[{"url":"u"}]}}}]}}"#;
         let kept: Value = serde_json::from_str(kept).expect("JSON");

@@ -1,5 +1,10 @@
 //! Determines the sizes in bytes of the request and the response of a HAR entry.
 //!
+//! The size of the request body is the first of these values that is above 0: `request.bodySize`, the `Content-Length` of
+//! the request, and the size of `postData` (`post_data`). A `bodySize` of 0 does not end the search. Chrome computes it
+//! from the recorded text, so it writes 0 for an upload whose `Content-Length` says more, and others write 0 for unknown.
+//! If the size stays unknown although there was a body, the request has none, and a note says so.
+//!
 //! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the response
 //! body:
 //!
@@ -32,6 +37,8 @@ pub(super) struct Size {
     pub request: u64,
     /// The size of the request body.
     pub request_body: u64,
+    /// Whether the request had a body of unknown size. It counts as 0 in `request_body`.
+    pub unknown_body: bool,
     /// The size of the response head.
     pub head: u64,
     /// The size of the response body.
@@ -65,11 +72,18 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str,
         }
     };
     let request_head = field("/request/headersSize", "request.headersSize")?.positive();
-    let request_body = field("/request/bodySize", "request.bodySize")?.positive().unwrap_or(0);
+    let (request_body, unknown_body) = match request_body(
+        entry.get("request").unwrap_or(&Value::Null),
+        field("/request/bodySize", "request.bodySize")?,
+    ) {
+        Known::Bytes(bytes) => (bytes, false),
+        size => (0, size == Known::Unknown),
+    };
     if !answered {
         let request = request_head.unwrap_or(REQUEST_HEAD).saturating_add(request_body);
         let note = Some(NO_RESPONSE);
-        return Ok(Ok(Size { request, request_body, head: RESPONSE_HEAD, body: ASSUMED_BODY, note }));
+        let (head, body) = (RESPONSE_HEAD, ASSUMED_BODY);
+        return Ok(Ok(Size { request, request_body, unknown_body, head, body, note }));
     }
     let head = field("/response/headersSize", "response.headersSize")?.positive();
     let transfer = field("/response/_transferSize", "response._transferSize")?;
@@ -99,19 +113,18 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str,
         _ => (size, false),
     });
     let nothing_moved = body == Known::Bytes(0) && !matches!(transfer, Known::Bytes(1..));
-    let cached = status == 304
-        || CACHE_MARKS.iter().any(|mark| entry.pointer(mark).is_some_and(truthy))
-        || (nothing_moved && transfer == Known::Bytes(0));
+    let is_marked = CACHE_MARKS.iter().any(|mark| entry.pointer(mark).is_some_and(truthy));
+    let cached = status == 304 || is_marked || (nothing_moved && transfer == Known::Bytes(0));
     let request = request_head.unwrap_or(REQUEST_HEAD).saturating_add(request_body);
     let size = |head: Option<u64>, body: u64, note: Option<&'static str>| {
         let head = head.unwrap_or(RESPONSE_HEAD);
-        Ok(Ok(Size { request, request_body, head, body: body.min(MAX_BODY), note }))
+        Ok(Ok(Size { request, request_body, unknown_body, head, body: body.min(MAX_BODY), note }))
     };
     if cached {
         return match (from_content, content) {
             (Some((body, true)), _) => size(head, body, Some(FROM_CACHE)),
             (Some((body, false)), _) => size(head, body, Some(FROM_CACHE_DECODED)),
-            (None, Known::Bytes(0)) if status != 304 => size(head, 0, None),
+            (None, Known::Bytes(0)) if status != 304 => size(head, 0, is_marked.then_some(FROM_CACHE_EMPTY)),
             _ => Ok(Err("came from the browser's cache, with no size given")),
         };
     }
@@ -140,6 +153,25 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str,
     Ok(Err("no usable size (-1 or absent in bodySize, _transferSize and content.size)"))
 }
 
+/// Returns the size of the body of `request`, whose `bodySize` is given. It is absent if the request has no body.
+fn request_body(request: &Value, body_size: Known) -> Known {
+    let of =
+        |value: Option<&Value>| value.map_or(Known::Absent, |value| known(value).unwrap_or(Known::Absent));
+    let length = of(super::header(request, "content-length"));
+    let posted = of(request.get("postData"));
+    if let Some(bytes) = [body_size, length, posted].into_iter().find_map(Known::positive) {
+        return Known::Bytes(bytes);
+    }
+    let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
+    let has_body = ["POST", "PUT", "PATCH"].iter().any(|with| method.eq_ignore_ascii_case(with));
+    let is_none = [body_size, length, posted].contains(&Known::Bytes(0));
+    if posted == Known::Unknown || has_body && !is_none { Known::Unknown } else { Known::Absent }
+}
+
+/// The warning about a request body whose size is not recorded.
+pub const UNKNOWN_BODY: &str = "the size of the request body is not recorded (bodySize, Content-Length or postData): \
+    requested without a body";
+
 /// The note about a page that has only requests, for example one for k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
@@ -150,6 +182,8 @@ const ASSUMED_BODY: u64 = 1000;
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";
 const FROM_CACHE_DECODED: &str =
     "came from the browser's cache; fetched here at its size after decompression (content.size)";
+const FROM_CACHE_EMPTY: &str =
+    "came from the browser's cache, with a size of 0: fetched here with an empty body";
 
 const CACHE_MARKS: [&str; 6] = [
     "/_fromCache",

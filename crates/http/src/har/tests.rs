@@ -140,8 +140,16 @@ fn cached_entries_are_fetched_as_on_a_first_visit() {
             page.warnings
         );
     }
+    let empty = with(with(zero(), "/_fromCache", json!("disk")), "/response/content/size", json!(0));
+    let page = page(vec![document(), empty]);
+    assert_eq!((page.objects[1].body, page.warnings.len()), (0, 1));
+    assert!(
+        page.warnings[0].contains("with a size of 0: fetched here with an empty body"),
+        "{:?}",
+        page.warnings
+    );
     let unknown = with(status(zero(), 304), "/response/content/size", json!(0));
-    let page = page(vec![document(), unknown]);
+    let page = self::page(vec![document(), unknown]);
     assert_eq!(page.objects.len(), 1);
     assert!(page.warnings[0].contains("no size given") && page.warnings[0].contains("http://h/x"));
 }
@@ -161,7 +169,7 @@ fn what_cannot_be_fetched_is_left_out_with_a_warning_that_names_it() {
         (with(plain(), "/request/url", json!("data:image/png;base64,AAAA")), "never crossed"),
         (with(plain(), "/request/url", json!("chrome-extension://abc/x.js")), "never crossed"),
         (with(plain(), "/request/url", json!("file:///tmp/x")), "never crossed"),
-        (with(plain(), "/request/url", json!("http://no host/x")), "its host is none"),
+        (with(plain(), "/request/url", json!("ftp://h/x")), "not one of HTTP"),
         (with(plain(), "/request/url", json!("wss://h/socket")), "WebSocket"),
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
@@ -195,15 +203,36 @@ fn many_odd_entries_share_one_warning() {
 
 #[test]
 fn broken_files_are_told_with_entry_and_field() {
-    assert!(read("x.har", "<html>").expect_err("no JSON").to_string().contains("not even JSON"));
+    assert!(read("x.har", "rate = 1").expect_err("no JSON").to_string().contains("not even JSON"));
+    assert_eq!(
+        read("x.har", " <!doctype html><title>Log in</title>").expect_err("HTML").to_string(),
+        "x.har: HTML, not a HAR: save the network log of the page as HAR with the browser's developer tools"
+    );
+    for (text, what) in [
+        ("null", "null"),
+        ("7", "a number"),
+        ("\"log\"", "a text"),
+        ("true", "true or false"),
+        ("[]", "an empty list"),
+        ("[1]", "a list of neither HARs nor entries"),
+        ("{}", "JSON without a 'log'"),
+        ("{\"log\": null}", "log: null"),
+        ("{\"log\": []}", "log: a list"),
+        ("{\"log\": {}}", "log.entries: missing"),
+        ("{\"log\": {\"entries\": null}}", "log.entries: null"),
+        ("{\"log\": {\"entries\": 7}}", "log.entries: a number"),
+    ] {
+        assert_eq!(
+            read("x.har", text).expect_err(text).to_string(),
+            format!(
+                "x.har: {what}; a HAR is {{\"log\": {{\"entries\": [..]}}}}, which a browser saves in the network tab of its \
+                 developer tools"
+            )
+        );
+    }
     assert_eq!(
         read("x.har", "").expect_err("empty").to_string(),
         "x.har: the file is empty; a HAR was expected"
-    );
-    assert!(read("x.har", "{}").expect_err("no log").to_string().contains("'log'"));
-    assert!(read("x.har", r#"{"log":{}}"#).expect_err("no entries").to_string().contains("log.entries"));
-    assert!(
-        read("x.har", r#"{"log":{"entries":7}}"#).expect_err("no list").to_string().contains("not a list")
     );
     assert!(error(Vec::new()).contains("empty"));
     let plain = || entry(1, "http://h/x");
@@ -339,15 +368,15 @@ fn a_list_of_hars_of_logs_or_of_entries_is_read() {
         assert_eq!((page.objects.len(), page.warnings.len()), (2, 0));
     }
     for (value, told) in [
-        (json!([]), "x.har: an empty list; not a HAR"),
-        (json!([1]), "x.har: not a HAR: there is no 'log' in it"),
         (
             json!([one("http://h/"), {}]),
             "x.har: [1]: no HAR, and no entry: there is no 'log' and no 'request' in it",
         ),
-        (json!([{"log": {}}]), "x.har: [0].log.entries: missing; not a HAR"),
+        (
+            json!([{"log": {}}]),
+            "x.har: [0].log.entries: missing; a HAR is {\"log\": {\"entries\": [..]}}, which a browser saves in the network tab of its developer tools",
+        ),
         (json!([document(), {"request": {}}]), "x.har: [1].request.url: missing or not a text"),
-        (json!(7), "x.har: not a HAR: there is no 'log' in it"),
     ] {
         assert_eq!(read(&value, None).expect_err("refused").to_string(), told);
     }
@@ -475,11 +504,121 @@ fn targets_are_made_fit_for_a_request_line() {
     let page =
         page(vec![document(), entry(1, "http://h/a b\u{e9}?c|d"), entry(2, &long), entry(3, "http://h?q")]);
     assert_eq!(page.objects[1].name, "/a%20b%C3%A9?c|d");
-    assert_eq!(page.objects[2].name.len(), MAX_NAME);
+    assert_eq!(page.objects[2].name, long["http://h".len()..]);
     assert_eq!(page.objects[3].name, "/?q");
+    assert!(page.warnings.is_empty(), "{:?}", page.warnings);
     let bare = with(entry(1, &long), "/request/headersSize", json!(20));
     let page = self::page(vec![document(), bare]);
-    assert!(page.objects[1].request_head > MAX_NAME as u64);
+    assert_eq!(page.objects[1].request_head, 5001 + 1 + 25);
+}
+
+#[test]
+fn a_url_is_requested_in_full_up_to_31_kib_and_a_longer_one_is_counted() {
+    let of = |length: usize| {
+        with(entry(1, &format!("http://h/{}", "q".repeat(length - 1))), "/request/headersSize", json!(-1))
+    };
+    let page = page(vec![document(), of(MAX_TARGET), of(MAX_TARGET + 1), of(70_000)]);
+    let lengths: Vec<usize> = page.objects[1..].iter().map(|object| object.name.len()).collect();
+    // The cut targets are equal to the first one, so each gets a number.
+    assert_eq!(lengths, [MAX_TARGET, MAX_TARGET + 2, MAX_TARGET + 2]);
+    let heads: Vec<u64> = page.objects[1..].iter().map(|object| object.request_head).collect();
+    assert_eq!(heads, [MAX_TARGET as u64 + 26, MAX_TARGET as u64 + 28, MAX_HEAD]);
+    let shown = format!("http://h/{}…", "q".repeat(71));
+    assert_eq!(
+        page.warnings,
+        [format!(
+            "2 of 4 entries: a URL of more than 31 KiB, of which so much is sent: [2] {shown}, [3] {shown}"
+        )]
+    );
+    // The host, the fields of the client and the number still fit into the head.
+    let host = format!("{}.example:65535", "h".repeat(245));
+    let url = format!("http://{host}/{}", "q".repeat(70_000));
+    let page = self::page(vec![document(), entry(1, &url), entry(2, &url)]);
+    let least = crate::fetch::request::least_head(&page.objects[2].name, &host, true);
+    assert!((least as u64) < MAX_HEAD - 100, "{least}");
+}
+
+#[test]
+fn urls_that_take_too_much_memory_are_refused() {
+    let long = |i: usize| entry(1, &format!("http://h/{i}/{}", "q".repeat(30_000)));
+    assert_eq!(
+        error((0..1200).map(long).collect()),
+        "page.har: the URLs have more than 32 MiB; split the recording into files of fewer entries"
+    );
+}
+
+/// chrome-har writes a `bodySize` of -1, Chrome 0 for an upload, and k6 none.
+#[test]
+fn the_body_of_a_request_has_the_first_size_that_is_known() {
+    let post = |size: Value, data: Value, length: Value| {
+        let post = with(entry(1, "http://h/log"), "/request/method", json!("POST"));
+        let post = with(with(post, "/request/bodySize", size), "/request/postData", data);
+        let headers = json!([{"name": "content-length", "value": length}]);
+        let page = page(vec![document(), with(post, "/request/headers", headers)]);
+        let is_told = page
+            .warnings
+            .iter()
+            .any(|line| *line == format!("1 of 2 entries: {UNKNOWN_BODY}: [1] http://h/log"));
+        (page.objects[1].request_head - 410, is_told)
+    };
+    let text = || json!({"mimeType": "application/json", "text": "{\"a\": \"\u{e9}\"}"});
+    for size in [json!(-1), json!(null), json!(0)] {
+        assert_eq!(post(size.clone(), text(), json!(null)), (11, false), "{size}");
+        assert_eq!(post(size.clone(), text(), json!("2000")), (2000, false), "{size}");
+        assert_eq!(post(size.clone(), json!(null), json!("2000")), (2000, false), "{size}");
+        let form = json!({"mimeType": "application/x-www-form-urlencoded", "params": [{"name": "a", "value": "b c"}]});
+        assert_eq!(post(size.clone(), form, json!(null)), (5, false), "{size}");
+        let upload =
+            json!({"mimeType": "multipart/form-data", "params": [{"name": "f", "fileName": "x.png"}]});
+        assert_eq!(post(size, upload, json!(null)), (0, true));
+    }
+    assert_eq!(post(json!(7), text(), json!("2000")), (7, false));
+    assert_eq!(post(json!(-1), json!(null), json!(null)), (0, true));
+    assert_eq!(post(json!(0), json!(null), json!(null)), (0, false));
+    assert_eq!(post(json!(-1), json!({"text": ""}), json!(null)), (0, false));
+    assert_eq!(post(json!(-1), json!(null), json!("0")), (0, false));
+    // A GET has no body unless the file says so.
+    let get = with(entry(1, "http://h/x"), "/request/bodySize", json!(-1));
+    assert!(page(vec![document(), get]).warnings.is_empty());
+    // A file for k6 has only requests. A long URL takes nothing from the body.
+    let url = format!("http://h/{}", "q".repeat(1000));
+    let k6 = json!({"request": {"method": "POST", "url": url, "postData": {"text": "12345"}}});
+    assert_eq!(page(vec![k6]).objects[0].request_head, 1027 + 5);
+}
+
+#[test]
+fn a_url_that_no_contestant_can_send_is_an_error() {
+    let odd = |url: &str| with(entry(1, "http://h/x"), "/request/url", json!(url));
+    for (url, why) in [
+        (
+            "http://no host/x",
+            "'http://no host/x': no request can name the host 'no host'; write a name in ASCII (xn--... for others) or an \
+             IP address, or remove the entry",
+        ),
+        ("http:///x", "'http:///x': a URL without a host; write http://HOST/PATH, or remove the entry"),
+        ("/x", "'/x': a URL without a scheme; write http://HOST/PATH, or remove the entry"),
+    ] {
+        let line = error(vec![document(), odd(url), entry(2, "http://h/y")]);
+        assert_eq!(line, format!("page.har: log.entries[1].request.url: {why}"));
+    }
+    let long = error(vec![odd(&format!("http://no host/{}", "x".repeat(70_000)))]);
+    assert!(long.contains("xxx…': no request can name") && long.len() < 400, "{long}");
+    // An entry that is left out is not requested.
+    let failed =
+        with(with(odd("http://no host/"), "/response/status", json!(0)), "/response/bodySize", json!(0));
+    let page = page(vec![document(), failed, odd("wss://no host/")]);
+    assert_eq!((page.objects.len(), page.warnings.len()), (1, 2), "{:?}", page.warnings);
+}
+
+#[test]
+fn a_page_load_over_each_scheme_of_this_program_reads_back() {
+    for scheme in ["http", "https", "http+sctp", "http+sctp-ip", "https+sctp", "h3"] {
+        let page = page(vec![entry(0, &format!("{scheme}://h/"))]);
+        assert_eq!(
+            (page.objects.len(), page.tls == 1),
+            (1, !scheme.starts_with("http+") && scheme != "http")
+        );
+    }
 }
 
 #[test]

@@ -6,8 +6,8 @@ use super::file;
 use anabranch_base::spelling::hint;
 use anabranch_http::har;
 use anabranch_http::page::shipped;
-use serde::Deserialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 use std::path::Path;
 
 /// The kind of file that the command `race` accepts.
@@ -61,6 +61,10 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
     let is_large = bytes.len() as u64 > file::MAX_PLAN;
     let text = har::file::text(bytes.clone()).map_err(wrong)?;
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
+    // A JSON value that is neither an object nor a list is no plan: a plan has keys.
+    if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
+        return Ok(Named::Page);
+    }
     match content.as_bytes().first() {
         None => Err(wrong(
             "the file is empty; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page".to_owned(),
@@ -93,9 +97,16 @@ const CAPTURES: [&[u8]; 5] =
 /// The fields that distinguish HAR files, results and other JSON files.
 #[derive(Deserialize)]
 struct Top {
+    #[serde(default, deserialize_with = "present")]
     log: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "present")]
     entries: Option<IgnoredAny>,
     schema: Option<String>,
+}
+
+/// Returns `Some` for every value of a member, even if the value is `null`.
+fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<IgnoredAny>, D::Error> {
+    IgnoredAny::deserialize(value).map(Some)
 }
 
 fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
@@ -108,7 +119,9 @@ fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
             format!("a result of race: --compare {name} compares with it")
         }
         Some(schema) => format!("a result, schema {schema}; a plan (TOML) or a page (HAR) was expected"),
-        None => "JSON, but no HAR: there is no 'log' in it; a plan is TOML".to_owned(),
+        None => "JSON without a 'log': neither a HAR, as the developer tools of a browser save it, nor a plan, which is \
+                 TOML"
+            .to_owned(),
     };
     Err(PlanError::at(name, what))
 }
@@ -154,6 +167,11 @@ mod tests {
             b"var har = {\"log\": {}};",
             b"[{\"log\": {}}]",
             b"[ [] ]",
+            b"[1, 2]",
+            b"null",
+            b" 7\n",
+            b"\"log\"",
+            b"{\"log\": null}",
             b"[]",
             b"{\"version\": \"1.2\", \"entries\": []}",
             b"{\0\"\0l\0o\0g\0\"\0:\0{\0}\0}\0",
@@ -175,7 +193,7 @@ mod tests {
         for (name, content, word) in [
             ("results.json", &b"{\"schema\": \"anabranch.race/9\"}"[..], "--compare"),
             ("load.json", b"{\"schema\": \"anabranch.load/1\"}", "anabranch.load/1"),
-            ("some.json", b"{\"a\": 1}", "no 'log'"),
+            ("some.json", b"{\"a\": 1}", "without a 'log': neither a HAR"),
             ("page", b"<!doctype html>", "index.html"),
             ("x.pcapng", b"\x0a\x0d\x0d\x0a....", "anabranch decode"),
             ("y", b"rate = '\xff\xfe'", "not UTF-8"),

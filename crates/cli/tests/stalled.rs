@@ -3,14 +3,17 @@
 #![cfg(target_os = "linux")]
 
 use crate::peer::{associate, host, in_a_world, meanwhile};
+use crate::raw_sctp::Raw;
 use crate::running::{Running, Scratch, anabranch, noise, pace, run, wait_until, wait_until_read};
 use anabranch_base::testing::full_ring;
 use anabranch_transport::{Session, Stream};
+use anabranch_world::os;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 /// No session times out during the test.
@@ -177,5 +180,111 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
         let mut answer = Vec::new();
         honest.read_to_end(&mut answer).expect("an answer");
         assert!(answer.len() > 1_000_000, "{}", String::from_utf8_lossy(&answer[..answer.len().min(200)]));
+    }
+}
+
+/// The default of `--connections`.
+const SLOTS: usize = 1024;
+/// The time that `docs/security.md` states: clients that have taken nothing for this long keep nobody out. The server
+/// needs five seconds, and two more to notice that.
+const AT_LATEST: Duration = Duration::from_secs(10);
+
+/// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. They
+/// keep their windows closed and acknowledge the probes of it. A client whose association is aborted comes back at once.
+struct Crowd {
+    over: Arc<AtomicBool>,
+    /// The number of clients that have made their request.
+    there: Arc<AtomicUsize>,
+    /// The number of times that a client came back.
+    back: Arc<AtomicUsize>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Crowd {
+    const THREADS: usize = 16;
+
+    /// Starts `SLOTS` clients, and waits until all have made their request.
+    fn start(target: &Running) -> Self {
+        let mut crowd =
+            Self { over: Arc::default(), there: Arc::default(), back: Arc::default(), threads: Vec::new() };
+        let url = target.url("http+sctp").to_owned();
+        for first in (0..SLOTS).step_by(SLOTS / Self::THREADS) {
+            let (url, over) = (url.clone(), crowd.over.clone());
+            let (there, back) = (crowd.there.clone(), crowd.back.clone());
+            crowd.threads.push(thread::spawn(move || {
+                let address = |at: usize| [127, 40, (at / 250) as u8, (at % 250 + 1) as u8];
+                let mut clients: Vec<_> = (first..first + SLOTS / Self::THREADS)
+                    .map(|at| {
+                        let client = Self::client(address(at), &url);
+                        there.fetch_add(1, Ordering::Relaxed);
+                        (at, client)
+                    })
+                    .collect();
+                while !over.load(Ordering::Relaxed) {
+                    for (at, client) in &mut clients {
+                        client.take_next();
+                        if client.associations[0].aborted {
+                            back.fetch_add(1, Ordering::Relaxed);
+                            *client = Self::client(address(*at), &url);
+                        }
+                    }
+                }
+            }));
+        }
+        wait_until("the crowd is there", || crowd.there.load(Ordering::Relaxed) == SLOTS);
+        crowd
+    }
+
+    fn client(address: [u8; 4], url: &str) -> Raw {
+        let mut client = Raw::associate_from(address, url, 1, 1500);
+        client.associations[0].window = 0;
+        client.say(0, 0, 0, BIG);
+        client
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// As many addresses as there are sessions: no client has more than its share, so only what they do tells them from
+/// others.
+#[test]
+fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
+    if !full_ring() {
+        return;
+    }
+    os::raise_open_files();
+    let (_site, root) = site("stalled-crowd");
+    let patient = &FULL[2..];
+    let serve = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
+    let origin = Running::start(&[&serve[..], &["--connections", "8192"]].concat());
+    let gateway = [&["gateway", "-q", "--origin", origin.url("http")], &EVERYWHERE[..]].concat();
+    for (words, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
+        let what = format!("{} with {threads} threads", words[0]);
+        let mut target = Running::start(&[&words[..], patient, &["--threads", threads]].concat());
+        let crowd = Crowd::start(&target);
+        let began = Instant::now();
+        let tcp = is_served(target.url("http"));
+        assert!(tcp, "{what}: a newcomer over TCP has a session of its own");
+        wait_until("a newcomer has a session", || is_served(target.url("http+sctp")));
+        let waited = began.elapsed();
+        println!("{what}: a newcomer over SCTP waited {waited:?}");
+        assert!(waited < AT_LATEST, "{what}: {waited:?}");
+        for number in 0..40 {
+            for scheme in ["http", "http+sctp"] {
+                assert!(is_served(target.url(scheme)), "{what}: newcomer {number} over {scheme}");
+            }
+        }
+        let back = crowd.back.load(Ordering::Relaxed);
+        println!("{what}: {back} came back");
+        assert!(back >= 20, "{what}: newcomers got sessions of the crowd: {back}");
+        drop(crowd);
+        assert!(target.still_runs());
     }
 }

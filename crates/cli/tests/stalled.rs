@@ -4,7 +4,7 @@
 
 use crate::peer::{associate, host, in_a_world, meanwhile};
 use crate::raw_sctp::Raw;
-use crate::running::{Running, Scratch, anabranch, noise, pace, run, wait_until, wait_until_read};
+use crate::running::{LONG, Running, Scratch, anabranch, noise, pace, run, wait_until, wait_until_read};
 use anabranch_base::testing::full_ring;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::os;
@@ -278,6 +278,8 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     for (words, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
         let what = format!("{} with {threads} threads", words[0]);
         let mut target = Running::start(&[&words[..], patient, &["--threads", threads]].concat());
+        // A gateway first takes data for all of them from its origin. How long that takes depends on the machine.
+        let latest = if words[0] == "serve" { AT_LATEST } else { LONG };
         let crowd = Crowd::start(&target);
         for round in 0..10 {
             // The client that made room in the last round has a session again, so there is none left.
@@ -287,7 +289,7 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
             wait_until("a newcomer has a session", || is_served(target.url("http+sctp")));
             let waited = began.elapsed();
             println!("{what}: in round {round}, a newcomer over SCTP waited {waited:?}");
-            assert!(waited < AT_LATEST, "{what}: round {round}: {waited:?}");
+            assert!(waited < latest, "{what}: round {round}: {waited:?}");
         }
         drop(crowd);
         assert!(target.still_runs());

@@ -73,6 +73,46 @@ fn each_promise_of_the_security_page_names_its_test() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Returns the paragraphs of a page, without headings, lists and tables, each as one line with its first line's number.
+fn prose(page: &str) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    let (mut within, mut is_list) = (false, false);
+    for (number, line) in page.lines().enumerate() {
+        is_list = line.starts_with("- ") || is_list && line.starts_with("  ");
+        if line.is_empty() || is_list || line.starts_with(['#', '|']) {
+            within = false;
+            continue;
+        }
+        match found.last_mut().filter(|_| within) {
+            Some((_, text)) => {
+                text.push(' ');
+                text.push_str(line);
+            }
+            None => found.push((number + 1, line.to_owned())),
+        }
+        within = true;
+    }
+    found
+}
+
+/// Words that a bound or another promise is written with.
+const PROMISES: [&str; 6] = ["at most", "never", "cannot", "makes room", "is bounded", "is refused"];
+
+/// Promises are items of lists, which name their tests.
+#[test]
+fn the_prose_of_the_security_page_promises_nothing() {
+    let page = fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md");
+    let prose = prose(&page);
+    assert!(prose.len() > 5, "the page has lost its prose: {}", prose.len());
+    // The first paragraph is about the page.
+    let promises = prose[1..].iter().filter(|(_, text)| {
+        let text = text.to_lowercase();
+        PROMISES.iter().any(|word| text.contains(word))
+    });
+    let promises: Vec<_> = promises.map(|(line, text)| format!("docs/security.md:{line}: {text}")).collect();
+    assert!(promises.is_empty(), "write an item that names its tests:\n{}", promises.join("\n"));
+}
+
 /// Returns README and the other pages at the root, and the pages of the folders below.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();

@@ -21,7 +21,6 @@ use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -349,29 +348,33 @@ async fn carry(
     // Opens the key log while the process may still write to any file; later it drops its privileges.
     let _ = key_log();
     let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), Spoken::Http(VERSION)));
-    let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
-    match &settings.onward {
-        Onward::Anywhere(rules) => {
-            let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, begin_tls));
-            let itself = origins.clone();
-            let heard = move |listening: &[SocketAddr]| itself.never_reach(listening);
-            listen(&world, specs, &settings, origins, heard, servers).await
-        }
-        Onward::Origin(url) if url.carrier.is_kernels() => {
-            let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, begin_tls);
-            listen(&world, specs, &settings, Rc::new(origins), |_| {}, servers).await
-        }
+    let connect = settings.connect;
+    let (configured, rules) = match &settings.onward {
+        Onward::Anywhere(rules) => (None, rules.clone()),
+        Onward::Origin(url) if url.carrier.is_kernels() => (Some(origin(url)), Rules::default()),
         Onward::Origin(url) | Onward::Via(url, _) => {
-            let (host, ways) = connector(settings.sctp(url)?).await?;
+            let target = settings.sctp(url)?;
+            let (on_ip, addresses) = (target.carrier.is_on_ip(), target.addresses.clone());
+            let (host, ways) = target.host(&world).await?;
             let peer = match &settings.onward {
                 Onward::Via(_, rules) => Peer::Gateway(rules.clone()),
                 _ => Peer::Origin(origin(url)),
             };
             servers.also_close(host);
             let associations = Associations::new(&world, ways.connector.clone(), ways.count(), peer, connect);
-            listen(&world, specs, &settings, Rc::new(associations), |_| {}, servers).await
+            let associations = Rc::new(associations);
+            let itself = associations.clone();
+            let heard = move |servers: &Servers| {
+                let is_meant = |carrier: Carrier| !carrier.is_kernels() && carrier.is_on_ip() == on_ip;
+                itself.never_reach(&addresses, &servers.listening(is_meant));
+            };
+            return listen(&world, specs, &settings, associations, heard, servers).await;
         }
-    }
+    };
+    let origins = Rc::new(Origins::new(&world, configured, rules, connect, begin_tls));
+    let itself = origins.clone();
+    let heard = move |servers: &Servers| itself.never_reach(&servers.listening(Carrier::is_kernels));
+    listen(&world, specs, &settings, origins, heard, servers).await
 }
 
 async fn listen<U: Upstream>(
@@ -379,8 +382,8 @@ async fn listen<U: Upstream>(
     specs: Vec<ListenSpec>,
     settings: &Settings,
     upstream: Rc<U>,
-    // A function that is called with the addresses on which TCP connections are accepted.
-    heard: impl FnOnce(&[SocketAddr]),
+    // A function that is called once all listeners are open.
+    heard: impl FnOnce(&Servers),
     mut servers: Servers,
 ) -> Result<Done, Failure> {
     let stop = Stop::new();
@@ -413,7 +416,7 @@ async fn listen<U: Upstream>(
             }
         }
     }
-    heard(&servers.listening);
+    heard(&servers);
     servers.ready();
     servers.until_told(world, &stop, settings.grace).await
 }

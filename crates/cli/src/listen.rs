@@ -108,8 +108,8 @@ pub struct Servers {
     quic: Vec<QuicHost<OsWorld>>,
     /// The URLs of all listeners.
     pub urls: Vec<String>,
-    /// The addresses on which the kernel accepts TCP connections.
-    pub listening: Vec<SocketAddr>,
+    /// The addresses of all listeners, with their transports.
+    listening: Vec<(Carrier, SocketAddr)>,
     https_port: Option<u16>,
     http3_port: Option<u16>,
     /// The TLS server (certificate and settings), for HTTPS over TCP.
@@ -403,6 +403,12 @@ impl Servers {
         self.worker.ready(&self.urls);
     }
 
+    /// Returns the addresses of the listeners whose transport `is_meant` selects.
+    pub fn listening(&self, is_meant: impl Fn(Carrier) -> bool) -> Vec<SocketAddr> {
+        let meant = self.listening.iter().filter(|(carrier, _)| is_meant(*carrier));
+        meant.map(|(_, address)| *address).collect()
+    }
+
     /// The port of the first listener over TLS, if any.
     pub fn https_port(&self) -> Option<u16> {
         self.https_port
@@ -415,9 +421,7 @@ impl Servers {
 
     fn name(&mut self, carrier: Carrier, ip: IpAddr, port: u16) {
         self.urls.push(format!("{}://{}/", carrier.scheme(), SocketAddr::new(ip, port)));
-        if carrier.is_kernels() {
-            self.listening.push(SocketAddr::new(ip, port));
-        }
+        self.listening.push((carrier, SocketAddr::new(ip, port)));
         if carrier.is_secure() && carrier.is_kernels() {
             self.https_port.get_or_insert(port);
         }

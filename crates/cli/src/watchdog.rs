@@ -21,12 +21,22 @@ pub fn start(grace: Duration, code: u8) -> Result<(), Failure> {
 fn end(code: u8) {
     // Another thread may be blocked in a write to standard error, or may hold a lock forever. So each step runs in its own
     // thread, and the next step begins even if an earlier one hangs.
-    within(STEP, || {
+    for step in last_steps(code) {
+        within(STEP, step);
+    }
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+}
+
+/// One step of ending the process. It may hang.
+type Step = Box<dyn FnOnce() + Send>;
+
+/// Returns the steps that end the process, in their order.
+fn last_steps(code: u8) -> [Step; 2] {
+    let report = || {
         files::clean_up();
         complain("not ended in time: what is in flight is lost");
-    });
-    within(STEP, move || std::process::exit(code.into()));
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    };
+    [Box::new(report), Box::new(move || std::process::exit(code.into()))]
 }
 
 /// Runs `step` in a new thread, and waits at most `span` for it to end.
@@ -43,3 +53,29 @@ fn within(span: Duration, step: impl FnOnce() + Send + 'static) {
 
 /// The time limit for each step of ending the process.
 const STEP: Duration = Duration::from_millis(150);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The process is killed at the latest `grace` plus one second after the signal, whatever hangs.
+    #[test]
+    fn every_process_ends_within_its_grace_and_a_second() {
+        let steps = u32::try_from(last_steps(0).len()).expect("few");
+        let latest = os::END_MARGIN + STEP * steps;
+        assert!(latest <= Duration::from_secs(1), "{latest:?} after the grace period");
+    }
+
+    #[test]
+    fn a_step_that_hangs_is_not_waited_for() {
+        let (done, waits) = channel::<()>();
+        let (told, is_done) = channel();
+        within(Duration::from_millis(1), move || {
+            let _ = waits.recv_timeout(Duration::from_secs(60));
+            let _ = told.send(());
+        });
+        assert!(is_done.try_recv().is_err(), "it hangs");
+        drop(done);
+        assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(()), "it goes on alone");
+    }
+}

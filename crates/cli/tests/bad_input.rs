@@ -1,7 +1,7 @@
 //! Wrong input yields one line on standard error that names its location and the accepted forms, exit code 2, and no
 //! file.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -270,6 +270,12 @@ const WRONG: &[(&str, &str)] = &[
         "race blank.toml",
         "blank.toml: the file is empty; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page",
     ),
+    (
+        "race zeros.har",
+        "zeros.har: the file begins with 16 MiB of NUL bytes; write a plan (TOML), a HAR file, a directory with \
+         index.html, or a shipped page",
+    ),
+    ("race --page zeros.har", "--page: zeros.har: 3221225472 bytes, more than 536870912"),
     ("race --page nil.har", "--page: nil.har: the file is empty; a HAR was expected"),
     (
         "race cut.har",
@@ -425,6 +431,9 @@ fn place(name: &str) -> PathBuf {
     for (name, text) in FILES {
         fs::write(place.join(name), text).expect("a temporary file");
     }
+    // A sparse file: 3 GiB of NUL bytes that take no room on the disk.
+    let zeros = File::create(place.join("zeros.har")).expect("a temporary file");
+    zeros.set_len(3 << 30).expect("a sparse file");
     place
 }
 

@@ -160,7 +160,7 @@ fn one_client_leaves_exchanges_to_others_however_many_sessions_it_has() {
     let url = format!("http://{waits}/");
     let words = ["gateway", "--origin", &url, "--exchanges", "64", "--idle", "10min"];
     let target = Running::start(&[&words, &BOTH[..]].concat());
-    let mut raw = Raw::associate_from([127, 0, 0, 9], &target, 40, 100_000);
+    let mut raw = Raw::associate_from([127, 0, 0, 9], target.url("http+sctp"), 40, 100_000);
     for at in 0..raw.associations.len() {
         for stream in 0..10 {
             raw.say(at, stream, 0, b"GET /never HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -1,9 +1,10 @@
-//! A gateway forwards WebSockets, trailers and half-close as well, and adds a missing Date. It forwards neither Alt-Svc
-//! nor tunnels to its own listeners.
+//! A gateway forwards WebSockets, trailers and half-close as well, and adds a missing Date. It does not forward Alt-Svc.
+//! It forwards nothing to its own listeners, be it tunnels or requests.
 
 #![cfg(target_os = "linux")]
 
 use crate::running::{LONG, Running, Scratch, noise, pace};
+use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
@@ -221,6 +222,38 @@ fn a_gateway_opens_no_tunnel_to_itself() {
     let mut back = String::new();
     tunnel.read_to_string(&mut back).expect("an echo");
     assert_eq!(back, "within");
+}
+
+/// A request that passed the gateway twice would leave two lines in the log. The gateway would also end late, because it
+/// would wait for the connection that it keeps to itself.
+#[test]
+fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
+    let scratch = Scratch::new("own-origin");
+    for (listen, flag, scheme, threads) in [
+        ("tcp", "--origin", "http", "1"),
+        ("tcp", "--origin", "http", "2"),
+        ("sctp", "--origin", "http+sctp", "1"),
+        ("sctp", "--origin", "http+sctp", "2"),
+        ("sctp", "--via", "http+sctp", "1"),
+    ] {
+        // A port that is free for TCP and UDP now. Nobody else is given it soon.
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+        let (own, url) = (format!("{listen}://{free}"), format!("{scheme}://{free}"));
+        let log = scratch.file("log", "");
+        let words = ["gateway", "--listen", TCP, "--listen", &own, flag, &url, "--threads", threads];
+        let gateway = Running::start_with(
+            &[&words[..], &["--grace", "1s"]].concat(),
+            File::create(&log).expect("a file"),
+        );
+        let target = if flag == "--via" { "http://a.example/" } else { "/" };
+        let answer = gateway.ask(format!("GET {target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+        let what = format!("{flag} {url}, {threads} threads");
+        assert!(answer.starts_with("HTTP/1.1 508 "), "{what}: {answer}");
+        assert!(answer.ends_with("the target is this gateway\n"), "{what}: {answer}");
+        assert_eq!(gateway.end(), 0, "{what}: it ends within its grace");
+        let log = fs::read_to_string(&log).expect("a log");
+        assert_eq!(log.lines().count(), 1, "{what}: {log}");
+    }
 }
 
 /// A truncated response is recognizable as such, however its end was framed and however many gateways there are: its

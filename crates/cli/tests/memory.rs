@@ -9,6 +9,7 @@
 use crate::raw_sctp::{BEGIN, Raw, WHOLE};
 use crate::running::{Running, Scratch, anabranch, noise, run, wait_until_steady};
 use anabranch_base::testing::full_ring;
+use anabranch_base::{Account, Budget};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -99,6 +100,22 @@ impl Rig {
 fn before(origin: &str, more: &[&str]) -> Running {
     let words = ["gateway", "-q", "--origin", origin, "--exchanges", "30000", "--connect-timeout", "1min"];
     Running::start(&[&words, &EVERYWHERE[..], &PATIENT[..], more].concat())
+}
+
+/// The floor of a session is its part of half of the budget, and has an upper limit. An eighth of the rest is open to one
+/// account, and an account that takes its eighth leaves less to the next.
+#[test]
+fn half_of_the_budget_is_a_floor_for_each_session() {
+    for (mib, sessions, floor) in [(256, 1024, 128 << 10), (256, 2048, 64 << 10), (256, 16, 256 << 10)] {
+        let total = mib << 20;
+        let budget = Budget::new(total, sessions);
+        let rest = total - floor * sessions;
+        assert_eq!((budget.floor(), budget.room()), (floor, rest / 8), "{sessions} sessions");
+        let mut account = Account::new(&budget, 1);
+        account.holds(account.limit());
+        assert_eq!(budget.room(), (rest - rest / 8) / 8, "{sessions} sessions");
+        assert_eq!(Account::new(&budget, 1).floor(), floor, "{sessions} sessions: nobody takes a floor");
+    }
 }
 
 /// The factor by which attacks are repeated.

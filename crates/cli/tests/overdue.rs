@@ -5,12 +5,14 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{LONG, Running, Scratch, anabranch, wait_until};
+use anabranch_base::testing::full_ring;
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// The capacity of a pipe in bytes.
 const PIPE: usize = 65_536;
@@ -135,5 +137,36 @@ fn programs_end_whose_errors_nobody_reads() {
         command.args(words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
         let code = Program(command.spawn().expect("started")).end();
         assert_eq!(code, Some(expected), "{words:?}");
+    }
+}
+
+/// The bound is one of the clock: `--grace` plus a second. On a busy machine one of several runs may be late without an
+/// error of the program, so the fastest one counts. `crates/cli/src/watchdog.rs` adds up the waits exactly.
+#[test]
+fn a_stuck_program_ends_within_its_grace_and_a_second() {
+    if !full_ring() {
+        return;
+    }
+    let site = Scratch::new("overdue-clock");
+    site.file("index.html", "<p>home");
+    for grace in [0, 1, 3] {
+        let words = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace"];
+        let spans = (0..5).map(|_| {
+            // Standard error is stuck as well, so every step of the watchdog takes its longest.
+            let (_reader, errors) = full_pipe();
+            let mut command = anabranch();
+            command.args(words).arg(format!("{grace}s"));
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+            let program = Program(command.spawn().expect("started"));
+            wait_until_stuck(program.0.id());
+            let asked = Instant::now();
+            assert_eq!(program.end(), Some(1), "exchanges did not finish");
+            asked.elapsed()
+        });
+        let fastest = spans.min().expect("some runs");
+        println!("--grace {grace}s: the fastest run took {fastest:?}");
+        let grace = Duration::from_secs(grace);
+        assert!(fastest >= grace, "{fastest:?}: it is stuck, so it cannot end by itself");
+        assert!(fastest <= grace + Duration::from_secs(1), "{fastest:?} after the signal, of {grace:?}");
     }
 }

@@ -1,5 +1,5 @@
 //! HTTP/1.1 requests are answered as a table says (`table`): by `serve` over TCP, TLS and SCTP, and by a gateway in
-//! front of it, over TCP and SCTP on either side.
+//! front of it, over TCP, TLS and SCTP from the client and over TCP and SCTP to the server.
 
 #![cfg(target_os = "linux")]
 
@@ -52,17 +52,12 @@ fn site(name: &str) -> Scratch {
     site
 }
 
-fn serve(site: &Scratch) -> Running {
-    let root = format!("{}/site", site.text());
+/// Starts a verb that listens on TCP, SCTP and TLS, with a certificate of its own.
+fn start(site: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
-    command.env("XDG_STATE_HOME", site.text()).args(["serve", &root, "-q"]).args(EVERYWHERE);
-    Running::start_as(
-        {
-            command.args(["--listen", "https://127.0.0.1:0"]);
-            command
-        },
-        Stdio::null(),
-    )
+    command.env("XDG_STATE_HOME", site.text()).args(words).arg("-q").args(EVERYWHERE);
+    command.args(["--listen", "https://127.0.0.1:0"]);
+    Running::start_as(command, Stdio::null())
 }
 
 /// The responses over TCP, with a connection for each request.
@@ -124,14 +119,15 @@ fn over_sctp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
 fn requests_are_answered_as_the_table_says() {
     let (site, rows) = (site("requests"), rows());
     assert!(rows.len() >= 140, "{}", rows.len());
-    let server = serve(&site);
+    let root = format!("{}/site", site.text());
+    let server = start(&site, &["serve", &root]);
     all_hold("serve over TCP", &rows, &over_tcp(&server, &rows), false);
     all_hold("serve over TLS", &rows, &over_tls(&server, &rows), true);
     all_hold("serve over SCTP", &rows, &over_sctp(&server, &rows), false);
     for scheme in ["http", "http+sctp"] {
-        let words = [&["gateway", "-q", "--origin", server.url(scheme)], &EVERYWHERE[..]].concat();
-        let gateway = Running::start(&words);
+        let gateway = start(&site, &["gateway", "--origin", server.url(scheme)]);
         all_hold(&format!("gateway over TCP to {scheme}"), &rows, &over_tcp(&gateway, &rows), false);
+        all_hold(&format!("gateway over TLS to {scheme}"), &rows, &over_tls(&gateway, &rows), true);
         // HTTP/1.0 expects the connection to close at the end of a response.
         all_hold(&format!("gateway over SCTP to {scheme}"), &rows, &over_sctp(&gateway, &rows), false);
     }

@@ -18,6 +18,8 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 const ATTACKER: [u8; 4] = [127, 8, 0, 1];
@@ -154,19 +156,61 @@ impl Route {
         found.expect("there is one")
     }
 
+    /// Makes a request as an honest client, and returns its connection.
+    fn ask(&self) -> io::Result<Box<dyn Wire>> {
+        let mut wire = self.reach(HONEST)?;
+        wire.write_all(b"GET /small HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        let mut status = [0; 13];
+        wire.read_exact(&mut status)?;
+        match &status {
+            b"HTTP/1.1 200 " => Ok(wire),
+            _ => Err(io::Error::other(String::from_utf8_lossy(&status).into_owned())),
+        }
+    }
+
     /// Checks that an honest client is served, and returns its connection.
     fn is_served(&self, what: &str) -> Box<dyn Wire> {
-        let asked = || -> io::Result<Box<dyn Wire>> {
-            let mut wire = self.reach(HONEST)?;
-            wire.write_all(b"GET /small HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
-            let mut status = [0; 13];
-            wire.read_exact(&mut status)?;
-            assert_eq!(&status, b"HTTP/1.1 200 ", "{what}");
-            Ok(wire)
-        };
-        let answered = asked();
+        let answered = self.ask();
         assert!(answered.is_ok(), "{what}: {:?}", answered.err());
         answered.expect("an answer")
+    }
+}
+
+/// An honest client that asks a listener again and again until it is dropped. If it is not served once, the test fails.
+struct Asker {
+    over: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<Result<u32, String>>>,
+}
+
+impl Asker {
+    fn start(route: &Route) -> Self {
+        let (route, over) = (route.clone(), Arc::new(AtomicBool::new(false)));
+        let stop = over.clone();
+        let thread = thread::spawn(move || {
+            let mut served = 0;
+            while !stop.load(Ordering::Relaxed) {
+                route.ask().map_err(|why| format!("after {served} answers: {why}"))?;
+                served += 1;
+                // The attackers need the processor as well.
+                pace(Duration::from_millis(20));
+            }
+            Ok(served)
+        });
+        Self { over, thread: Some(thread) }
+    }
+
+    /// Stops it, and checks that each of its requests was answered.
+    fn was_served(mut self, what: &str) {
+        self.over.store(true, Ordering::Relaxed);
+        let served = self.thread.take().expect("it runs").join().expect("no panic");
+        assert!(served.as_ref().is_ok_and(|served| *served > 0), "{what}: {served:?}");
+        println!("{what}: {served:?} answers");
+    }
+}
+
+impl Drop for Asker {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -298,9 +342,10 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
 }
 
 /// The full attack: sessions with a hundred requests and endless frames are reset by the dozen. Then more connections
-/// than there are slots are opened, on which nothing is sent.
+/// than there are slots are opened, on which nothing is sent. Meanwhile an honest client asks every listener.
 fn attack(route: &Route, others: &[Route], slots: usize) {
     const SESSIONS: usize = 24;
+    let askers: Vec<Asker> = others.iter().map(Asker::start).collect();
     let frames = loud_frames();
     for round in 0..6 {
         for _ in 0..4 {
@@ -322,6 +367,9 @@ fn attack(route: &Route, others: &[Route], slots: usize) {
             other.is_served(&format!("{slots} slots, round {round}, listener {at}"));
         }
         drop(quiet);
+    }
+    for (at, asker) in askers.into_iter().enumerate() {
+        asker.was_served(&format!("{slots} slots, listener {at}, throughout"));
     }
 }
 

@@ -3,14 +3,17 @@
 #![cfg(target_os = "linux")]
 
 use crate::peer::{associate, host, in_a_world, meanwhile};
-use crate::running::{Running, Scratch, anabranch, noise, pace, run, wait_until, wait_until_read};
+use crate::raw_sctp::Raw;
+use crate::running::{LONG, Running, Scratch, anabranch, noise, pace, run, wait_until, wait_until_read};
 use anabranch_base::testing::full_ring;
 use anabranch_transport::{Session, Stream};
+use anabranch_world::os;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 /// No session times out during the test.
@@ -177,5 +180,118 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
         let mut answer = Vec::new();
         honest.read_to_end(&mut answer).expect("an answer");
         assert!(answer.len() > 1_000_000, "{}", String::from_utf8_lossy(&answer[..answer.len().min(200)]));
+    }
+}
+
+/// The default of `--connections`.
+const SLOTS: usize = 1024;
+/// The time that `docs/security.md` states: clients that have taken nothing for this long keep nobody out. The server
+/// needs five seconds, and two more to notice that.
+const AT_LATEST: Duration = Duration::from_secs(10);
+
+/// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. They
+/// keep their windows closed and acknowledge the probes of it.
+struct Crowd {
+    over: Arc<AtomicBool>,
+    /// Whether clients whose association was aborted come back.
+    returns: Arc<AtomicBool>,
+    /// The number of clients that have made their request and were not aborted.
+    there: Arc<AtomicUsize>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Crowd {
+    const THREADS: usize = 16;
+
+    /// Starts `SLOTS` clients.
+    fn start(target: &Running) -> Self {
+        let [over, returns] = [(); 2].map(|()| Arc::<AtomicBool>::default());
+        let there = Arc::<AtomicUsize>::default();
+        let url = target.url("http+sctp");
+        let start = |first: usize| {
+            let (url, over, returns, there) = (url.to_owned(), over.clone(), returns.clone(), there.clone());
+            thread::spawn(move || {
+                let numbers = first..first + SLOTS / Self::THREADS;
+                let begin = |number| {
+                    let client = Self::client(number, &url);
+                    there.fetch_add(1, Ordering::Relaxed);
+                    client
+                };
+                let mut clients: Vec<_> = numbers.map(|number| (number, Some(begin(number)))).collect();
+                while !over.load(Ordering::Relaxed) {
+                    for (number, client) in &mut clients {
+                        if let Some(raw) = client {
+                            raw.take_next();
+                            if raw.associations[0].aborted {
+                                *client = None;
+                                there.fetch_sub(1, Ordering::Relaxed);
+                            }
+                        } else if returns.load(Ordering::Relaxed) {
+                            *client = Some(begin(*number));
+                        }
+                    }
+                }
+            })
+        };
+        let threads = (0..SLOTS).step_by(SLOTS / Self::THREADS).map(start).collect();
+        Self { over, returns, there, threads }
+    }
+
+    /// Waits until every client has a session.
+    fn is_there(&self) {
+        self.returns.store(true, Ordering::Relaxed);
+        wait_until("the crowd is there", || self.there.load(Ordering::Relaxed) == SLOTS);
+        self.returns.store(false, Ordering::Relaxed);
+    }
+
+    fn client(number: usize, url: &str) -> Raw {
+        let address = [127, 40, (number / 250) as u8, (number % 250 + 1) as u8];
+        let mut client = Raw::associate_from(address, url, 1, 1500);
+        client.associations[0].window = 0;
+        client.say(0, 0, 0, BIG);
+        client
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// As many addresses as there are sessions: no client has more than its share, so only that they stand still tells them
+/// from others.
+#[test]
+fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
+    if !full_ring() {
+        return;
+    }
+    os::raise_open_files();
+    let (_site, root) = site("stalled-crowd");
+    let patient = &FULL[2..];
+    let serve = [&["serve", &root, "-q"], &EVERYWHERE[..]].concat();
+    let origin = Running::start(&[&serve[..], &["--connections", "8192"]].concat());
+    let gateway = [&["gateway", "-q", "--origin", origin.url("http")], &EVERYWHERE[..]].concat();
+    for (words, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
+        let what = format!("{} with {threads} threads", words[0]);
+        let mut target = Running::start(&[&words[..], patient, &["--threads", threads]].concat());
+        // A gateway first takes data for all of them from its origin. How long that takes depends on the machine.
+        let latest = if words[0] == "serve" { AT_LATEST } else { LONG };
+        let crowd = Crowd::start(&target);
+        for round in 0..10 {
+            // The client that made room in the last round has a session again, so there is none left.
+            crowd.is_there();
+            let began = Instant::now();
+            assert!(is_served(target.url("http")), "{what}: a newcomer over TCP has a session of its own");
+            wait_until("a newcomer has a session", || is_served(target.url("http+sctp")));
+            let waited = began.elapsed();
+            println!("{what}: in round {round}, a newcomer over SCTP waited {waited:?}");
+            assert!(waited < latest, "{what}: round {round}: {waited:?}");
+        }
+        drop(crowd);
+        assert!(target.still_runs());
     }
 }

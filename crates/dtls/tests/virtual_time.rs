@@ -154,6 +154,26 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
     }
 }
 
+/// Every datagram between the ends is one of DTLS (RFC 9147 §4.1, RFC 7983 §7: its first byte is from 20 to 63). A packet
+/// of SCTP in UDP would begin with its source port.
+#[test]
+fn nothing_but_records_of_dtls_is_on_the_wire() {
+    // RFC 791 §3.1: version, length and kind of service; the protocol and the addresses of both ends.
+    let header = |packet: &[u8]| {
+        let ends = [[10, 0, 0, 1, 10, 0, 0, 2], [10, 0, 0, 2, 10, 0, 0, 1]];
+        packet[0] == 0x45 && packet[9] == 17 && ends.iter().any(|ends| packet[12..20] == *ends)
+    };
+    for version in [Version::Only13, Version::Only12] {
+        let (came, capture) = met(1, LINK, [version; 2], identity().1, 100);
+        came.expect("in time").expect("met");
+        let firsts: Vec<u8> =
+            capture.windows(29).filter(|packet| header(packet)).map(|packet| packet[28]).collect();
+        assert!(firsts.len() > 20, "{version:?}: {} datagrams", firsts.len());
+        assert!(firsts.iter().all(|first| (20..64).contains(first)), "{version:?}: {firsts:?}");
+        assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
+    }
+}
+
 #[test]
 fn ends_of_both_versions_agree_on_the_newer_one() {
     for (versions, trips) in [

@@ -7,6 +7,7 @@
 //! resets, the association gets no new exchanges, and ends after its last exchange.
 
 use super::allow::Rules;
+use super::origins::leads_to;
 use anabranch_base::time::Duration;
 use anabranch_http::authority::Origin;
 use anabranch_http::closing::reset_done;
@@ -17,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::future::poll_fn;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
@@ -41,6 +42,8 @@ struct Pool<W: World, C: Connector> {
     /// The number of servers in the connector. All of them are addresses of the peer.
     servers: usize,
     peer: Peer,
+    /// Whether the peer is this gateway itself.
+    is_loop: Cell<bool>,
     timeout: Duration,
     list: RefCell<Vec<Rc<Association<C::Session>>>>,
     /// Whether an association is being set up now.
@@ -108,12 +111,22 @@ impl<W: World, C: Connector> Associations<W, C> {
             connector,
             servers,
             peer,
+            is_loop: Cell::new(false),
             timeout,
             list: RefCell::default(),
             connecting: Cell::new(false),
             waiting: RefCell::default(),
         };
         Self { pool: Rc::new(pool) }
+    }
+
+    /// Refuses all requests if one of the addresses `peer` is among the addresses at which this gateway itself listens. A
+    /// request that reached the gateway again would be refused by its `Via` field, but only after it has used an association
+    /// of both sides.
+    pub fn never_reach(&self, peer: &[SocketAddr], listening: &[SocketAddr]) {
+        let own = self.pool.world.addresses();
+        let is_ours = |&to: &SocketAddr| listening.iter().any(|&ours| leads_to(to, ours, &own));
+        self.pool.is_loop.set(peer.iter().any(is_ours));
     }
 
     /// Closes all associations gracefully.
@@ -273,6 +286,9 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
             }
             Peer::Origin(origin) if origin != to => return Err(ReachError::Forbidden),
             _ => {}
+        }
+        if pool.is_loop.get() {
+            return Err(ReachError::Loop);
         }
         if fresh {
             // The associations in use have failed or may have failed, so remove those that have ended.

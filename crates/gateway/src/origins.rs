@@ -242,7 +242,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
 }
 
 /// Returns whether a connection to `address` would reach a listener at `ours`. `own` are the addresses of the host.
-fn leads_to(address: SocketAddr, ours: SocketAddr, own: &[IpAddr]) -> bool {
+pub(super) fn leads_to(address: SocketAddr, ours: SocketAddr, own: &[IpAddr]) -> bool {
     let (to, at) = (address.ip().to_canonical(), ours.ip().to_canonical());
     // A connection to the unspecified address reaches this host.
     let here = to.is_unspecified() || to.is_loopback() || own.contains(&to);

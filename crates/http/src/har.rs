@@ -27,7 +27,7 @@ pub mod write;
 
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use address::{Address, MAX_TARGET, Unusable, WEBSOCKET};
-use file::Unpacked;
+use file::{Blank, Unpacked};
 use initiator::Entry;
 use pages::Pages;
 use prune::{Limits, ParseError};
@@ -113,8 +113,12 @@ fn from_input(
 
 fn from_text(name: &str, text: String, number: Option<usize>) -> Result<Page, PageError> {
     let wrong = |why: String| PageError::new(format!("{name}: {why}"));
-    if text.chars().all(|letter| letter.is_whitespace() || letter == '\0') {
-        return Err(wrong("the file is empty; a HAR was expected".to_owned()));
+    if let Some(blank) = file::blank(&text) {
+        let what = match blank {
+            Blank::Space => "the file is empty",
+            Blank::Zeros => "the file holds only NUL bytes",
+        };
+        return Err(wrong(format!("{what}; a HAR was expected")));
     }
     let is_script = file::is_script(&text);
     let text = file::json(text);

@@ -49,6 +49,12 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
     ),
     ("crates/cli/tests/stalled.rs", PACE, 1, "a download that moves slowly, and is never stalled"),
     (
+        "crates/cli/tests/stalled.rs",
+        CLOCK,
+        1,
+        "the promise is one of the clock: how long a newcomer waits for a session of a stalled client; the second ring",
+    ),
+    (
         "crates/cli/tests/running/peer.rs",
         CLOCK,
         1,
@@ -60,7 +66,18 @@ const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
         1,
         "an origin that answers after its client has half-closed",
     ),
-    ("crates/cli/tests/slot_attacks.rs", PACE, 1, "an attacker that sends for a while"),
+    (
+        "crates/cli/tests/slot_attacks.rs",
+        PACE,
+        2,
+        "an attacker that sends for a while, and clients that ask now and then meanwhile",
+    ),
+    (
+        "crates/cli/tests/overdue.rs",
+        CLOCK,
+        1,
+        "the promise is one of the clock: a stuck program ends within its grace and a second; the second ring",
+    ),
     ("crates/tokio/tests/wait.rs", SLEEP, 1, "the sleep of `pace`, for all tests of the crate"),
     ("crates/tokio/tests/wait.rs", PACE, 1, "between two looks at a condition"),
     ("crates/tokio/tests/cancel.rs", PACE, 1, "a reader that is slower than its writer"),

@@ -54,12 +54,12 @@ pub const WHOLE: u8 = BEGIN | END;
 impl Raw {
     /// Opens `count` associations with the SCTP listener of `target`, each with all the streams that it grants.
     pub fn associate(target: &Running, count: usize, window: u32) -> Self {
-        Self::associate_from([127, 0, 0, 1], target, count, window)
+        Self::associate_from([127, 0, 0, 1], target.url("http+sctp"), count, window)
     }
 
-    /// Opens `count` associations with the SCTP listener of `target`, from a client at address `from`.
-    pub fn associate_from(from: [u8; 4], target: &Running, count: usize, window: u32) -> Self {
-        let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
+    /// Opens `count` associations with the listener at `url`, from a client at address `from`.
+    pub fn associate_from(from: [u8; 4], url: &str, count: usize, window: u32) -> Self {
+        let url = url.trim_start_matches("http+sctp://").trim_end_matches('/');
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
         let _ = socket.set_recv_buffer_size(8 << 20);
         let _ = socket.set_send_buffer_size(8 << 20);

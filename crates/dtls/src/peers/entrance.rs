@@ -66,17 +66,22 @@ impl Peers {
         let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &asked[..]);
         match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
             Ok(connection) => {
-                self.remove(true, key);
-                if self.order[1].len() >= MAX_HALF_OPEN {
-                    self.thin_out();
-                }
-                self.begun += 1;
-                self.order[1].insert(self.begun, key);
-                self.half_open.insert(key, (self.begun, connection));
+                self.join(key, connection);
                 Heard::Begun
             }
             Err(_) => Heard::Done,
         }
+    }
+
+    /// Adds a handshake with a client whose address is validated. If there are too many, another one makes room.
+    fn join(&mut self, key: Key, connection: Connection) {
+        self.remove(true, key);
+        if self.order[1].len() >= MAX_HALF_OPEN {
+            self.thin_out();
+        }
+        self.begun += 1;
+        self.order[1].insert(self.begun, key);
+        self.half_open.insert(key, (self.begun, connection));
     }
 
     /// Drops the oldest handshake of the client address that has the most handshakes under way.
@@ -134,3 +139,60 @@ const MAX_HALF_OPEN: usize = 512;
 /// The maximum number of handshakes under way with clients that have not returned a cookie. Each takes some kilobytes of
 /// memory.
 const MAX_UNPROVEN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pair::Pair;
+    use crate::{Version, peers};
+    use anabranch_tls::Surroundings;
+    use std::rc::Rc;
+
+    const MTU: usize = 1_400;
+
+    fn server() -> Peers {
+        let pair = Pair::new(Version::From12, 0).expect("a pair");
+        let ends = Rc::new(pair.end(true, Surroundings::Real).expect("a server"));
+        Peers::new(ends, 443, Rc::<std::cell::RefCell<peers::Shared>>::default(), 1)
+    }
+
+    /// A client at 10.0.0.`host` with this port.
+    fn client(host: u8, port: u16) -> Key {
+        (IpAddr::from([10, 0, 0, 1]), SocketAddr::from(([10, 0, 0, host], port)))
+    }
+
+    impl Peers {
+        /// Begins a handshake with a client that has returned its cookie.
+        fn begin_with(&mut self, key: Key) {
+            let connection = Connection::begin(&self.ends, false, "", MTU, Instant::ZERO);
+            self.join(key, connection.expect("a handshake"));
+        }
+    }
+
+    #[test]
+    fn the_address_with_most_handshakes_makes_room() {
+        let mut server = server();
+        // The handshakes of other hosts are older than all of the greedy one.
+        (0..12).for_each(|host| server.begin_with(client(100 + host, 5_000)));
+        (0..2_000).for_each(|port| server.begin_with(client(2, port)));
+        server.begin_with(client(200, 5_000));
+        assert_eq!((server.half_open.len(), server.order[1].len()), (MAX_HALF_OPEN, MAX_HALF_OPEN));
+        for host in (0..12).map(|host| 100 + host).chain([200]) {
+            assert!(server.half_open.contains_key(&client(host, 5_000)), "host {host}");
+        }
+        let is_there = |port| server.half_open.contains_key(&client(2, port));
+        let oldest = 2_000 - (MAX_HALF_OPEN as u16 - 13);
+        assert!(!is_there(oldest - 1) && is_there(oldest) && is_there(1_999), "its oldest ones are gone");
+    }
+
+    #[test]
+    fn of_hellos_that_have_to_be_kept_the_oldest_makes_room() {
+        let mut server = server();
+        server.begin_with(client(2, 5_000));
+        (0..200).for_each(|host| server.admit(Instant::ZERO, client(host, 1), MTU));
+        assert_eq!((server.order[0].len(), server.half_open.len()), (MAX_UNPROVEN, MAX_UNPROVEN + 1));
+        let is_there = |host| server.half_open.contains_key(&client(host, 1));
+        assert!(!is_there(199 - MAX_UNPROVEN as u8) && is_there(200 - MAX_UNPROVEN as u8) && is_there(199));
+        assert!(server.half_open.contains_key(&client(2, 5_000)), "a returned cookie counts elsewhere");
+    }
+}

@@ -83,6 +83,29 @@ pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
     }
 }
 
+/// What a text without content holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blank {
+    /// Nothing, or white space.
+    Space,
+    /// NUL bytes, as a file has whose content was never written.
+    Zeros,
+}
+
+/// Returns what `text` holds if it has no content. Returns `None` if it has content.
+#[must_use]
+pub fn blank(text: &str) -> Option<Blank> {
+    let mut found = Blank::Space;
+    for letter in text.chars() {
+        match letter {
+            '\0' => found = Blank::Zeros,
+            letter if letter.is_whitespace() => {}
+            _ => return None,
+        }
+    }
+    Some(found)
+}
+
 /// The encoding of a text.
 enum Encoding {
     Utf8,

@@ -406,8 +406,11 @@ fn a_file_is_read_however_it_is_packed_encoded_and_wrapped() {
         assert_eq!((page.objects.len(), page.warnings.len()), (2, 0));
     }
     let refused = |bytes: &[u8]| read_bytes("x.har", bytes, None).expect_err("refused").to_string();
-    for empty in [&b""[..], b" \n\t", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff\xfe \0\n\0", b"\0\0\0\0\0"] {
+    for empty in [&b""[..], b" \n\t", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff\xfe \0\n\0"] {
         assert_eq!(refused(empty), "x.har: the file is empty; a HAR was expected", "{empty:?}");
+    }
+    for zeros in [&b"\0\0\0\0\0"[..], b"\n\n\0\0\0\0\n", &[0; 100_000]] {
+        assert_eq!(refused(zeros), "x.har: the file holds only NUL bytes; a HAR was expected");
     }
     assert!(refused(&gzip[..gzip.len() / 2]).starts_with("x.har: gzip: the file is cut, after "));
     assert_eq!(

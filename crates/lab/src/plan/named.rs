@@ -5,6 +5,7 @@ use super::error::PlanError;
 use super::file;
 use anabranch_base::spelling::hint;
 use anabranch_http::har;
+use anabranch_http::har::file::Blank;
 use anabranch_http::page::shipped;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -60,15 +61,24 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
     let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
     let is_large = bytes.len() as u64 > file::MAX_PLAN;
     let text = har::file::text(bytes.clone()).map_err(wrong)?;
+    if let Some(blank) = har::file::blank(&text) {
+        // The rest of a large file was not read.
+        let what = match (blank, is_large) {
+            (Blank::Space, false) => "the file is empty",
+            (Blank::Space, true) => "the file begins with 16 MiB of white space",
+            (Blank::Zeros, false) => "the file holds only NUL bytes",
+            (Blank::Zeros, true) => "the file begins with 16 MiB of NUL bytes",
+        };
+        return Err(wrong(format!(
+            "{what}; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page"
+        )));
+    }
     let content = text.trim_matches(|letter: char| letter.is_whitespace() || letter == '\0');
     // A JSON value that is neither an object nor a list is no plan: a plan has keys.
     if !content.starts_with('{') && serde_json::from_str::<IgnoredAny>(content).is_ok() {
         return Ok(Named::Page);
     }
     match content.as_bytes().first() {
-        None => Err(wrong(
-            "the file is empty; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page".to_owned(),
-        )),
         Some(b'{') => json(name, content.as_bytes()),
         Some(b'[') if is_list(content) => Ok(Named::Page),
         Some(b'<') => Err(wrong(
@@ -202,6 +212,7 @@ mod tests {
             ("blank.har", b" \n\t\r\n", "the file is empty"),
             ("mark", b"\xef\xbb\xbf\n", "the file is empty"),
             ("mark16", b"\xff\xfe\n\0", "the file is empty"),
+            ("zeros.har", &[0; 5000], "the file holds only NUL bytes"),
         ] {
             let error = file(name, content).expect_err(name);
             assert!(error.contains(word) && !error.contains('\n'), "{error}");

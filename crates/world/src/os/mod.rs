@@ -50,7 +50,7 @@ pub fn addresses() -> std::io::Result<Vec<std::net::IpAddr>> {
 }
 
 pub use shards::{Group, Seat, share_raw, share_udp, share_udp_by_address};
-pub use signals::{Hangups, Signals, watch_end};
+pub use signals::{END_MARGIN, Hangups, Signals, watch_end};
 pub use tcp::{OsConnection, OsListening, kernel_has_sctp, listen_tcp};
 pub use timers::{OsClock, OsTimer};
 pub use tun::{Tun, open_tun};

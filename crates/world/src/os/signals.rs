@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
@@ -54,7 +54,7 @@ impl Signals {
 }
 
 /// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
-/// plus half a second after the first signal, or half a second after the second. The watchdog does not depend on the
+/// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. The watchdog does not depend on the
 /// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The threads that
 /// this function starts call `begin` first. From now on these signals do not end the process by themselves.
 ///
@@ -67,7 +67,11 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
         let (caught, signals) = channel();
         // The watchdog thread inherits the state of this thread, without the privileges that `begin` gave up.
         let watchdog = small_thread("watchdog", move || {
-            if wait_for_end(&signals, grace) {
+            let signal = |limit: Option<Duration>| match limit {
+                Some(limit) => signals.recv_timeout(limit),
+                None => signals.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            if wait_for_end(signal, grace, pause) {
                 end();
             }
         });
@@ -80,14 +84,19 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
 }
 
 /// Waits for a signal, and then until the process should have ended. Returns false if no signal can arrive any more.
-fn wait_for_end(signals: &Receiver<()>, grace: Duration) -> bool {
-    if signals.recv().is_err() {
+/// `signal` waits for the next signal, with or without a limit, and `pause` sleeps.
+fn wait_for_end(
+    mut signal: impl FnMut(Option<Duration>) -> Result<(), RecvTimeoutError>,
+    grace: Duration,
+    pause: impl FnOnce(Duration),
+) -> bool {
+    if signal(None).is_err() {
         return false;
     }
     // Wait until a second signal arrives, or until the grace period is over.
-    let _ = signals.recv_timeout(grace);
+    let _ = signal(Some(grace));
     // The executor may be about to end the process, so give it a moment.
-    pause(MARGIN);
+    pause(END_MARGIN);
     true
 }
 
@@ -119,25 +128,37 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time after the grace period in which the process may still end by itself.
-const MARGIN: Duration = Duration::from_millis(500);
+/// The time after the grace period in which the process may still end by itself, before [`watch_end`] calls `end`.
+pub const END_MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+
+    /// Returns the time from the first signal until the watchdog ends the process. A second signal comes after `second`.
+    fn overdue_after(grace: Duration, second: Duration) -> Duration {
+        let now = Cell::new(Duration::ZERO);
+        let signal = |limit: Option<Duration>| {
+            let Some(limit) = limit else { return Ok(()) };
+            now.set(now.get() + limit.min(second));
+            if second < limit { Ok(()) } else { Err(RecvTimeoutError::Timeout) }
+        };
+        assert!(wait_for_end(signal, grace, |span| now.set(now.get() + span)));
+        now.get()
+    }
 
     #[test]
     fn a_process_is_overdue_when_its_grace_is_over_or_at_the_second_signal() {
-        let long = Duration::from_secs(3600);
-        let (signal, signals) = channel();
-        signal.send(()).expect("taken");
-        assert!(wait_for_end(&signals, Duration::from_millis(1)), "its grace is over");
-        signal.send(()).expect("taken");
-        signal.send(()).expect("taken");
-        assert!(wait_for_end(&signals, long), "a second signal");
-        drop(signal);
-        assert!(!wait_for_end(&signals, long), "nobody can ask");
+        for seconds in [0, 1, 30, 3600] {
+            let grace = Duration::from_secs(seconds);
+            assert_eq!(overdue_after(grace, Duration::MAX), grace + END_MARGIN, "its grace is over");
+        }
+        let (long, second) = (Duration::from_secs(3600), Duration::from_secs(2));
+        assert_eq!(overdue_after(long, second), second + END_MARGIN, "a second signal");
+        let nobody = |_| Err(RecvTimeoutError::Disconnected);
+        assert!(!wait_for_end(nobody, long, |_| {}), "nobody can ask");
     }
 }

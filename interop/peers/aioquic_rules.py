@@ -20,9 +20,9 @@ from aioquic.asyncio import QuicConnectionProtocol, connect, serve
 from aioquic.buffer import encode_uint_var
 from aioquic.h3.connection import H3_ALPN
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.events import ConnectionTerminated, StreamDataReceived, StreamReset
+from aioquic.quic.events import ConnectionTerminated, StopSendingReceived, StreamDataReceived, StreamReset
 
-CREATION, CRITICAL, UNEXPECTED, FRAME, ID = 0x103, 0x104, 0x105, 0x106, 0x108
+NO_ERROR, CREATION, CRITICAL, UNEXPECTED, FRAME, ID = 0x100, 0x103, 0x104, 0x105, 0x106, 0x108
 SETTING, MISSING, INCOMPLETE, MESSAGE = 0x109, 0x10A, 0x10D, 0x10E
 DECOMPRESSION, ENCODER, DECODER = 0x200, 0x201, 0x202
 ANSWERED = "answered"
@@ -133,6 +133,11 @@ OF_CLIENTS = [
     ("9114 4.1 DATA after trailers", [control(), request(head(), trailers(), frame(DATA, b"a"))], UNEXPECTED),
     ("9114 4.1 HEADERS after trailers", [control(), request(head(), trailers(), trailers())], UNEXPECTED),
     ("9114 4.1 after an early answer: SETTINGS", [control(), request(head(), end=False), ("wait",), ("more", frame(SETTINGS))], UNEXPECTED),
+    ("9114 4.1 after an early answer: trailers", [control(), request(head(), end=False), ("wait",), ("more", trailers())], ANSWERED),
+    *[
+        (f"9114 4.1.2 after an early answer: {rule} in trailers", [control(), request(head(), end=False), ("wait",), ("more", frame(HEADERS, section(field)))], MESSAGE)
+        for rule, field in [("an upper-case name", (b"X", b"y")), ("a pseudo-header field", (b":path", b"/")), ("a leading space", (b"x", b" y"))]
+    ],
     ("9114 4.1 an empty stream", [control(), request()], INCOMPLETE),
     ("9114 4.1.2 content shorter than its length", [control(), request(head(None, (b"content-length", b"9")), frame(DATA, b"abc"))], MESSAGE),
     ("9114 4.1.2 content longer than its length", [control(), request(head(None, (b"content-length", b"2")), frame(DATA, b"abc"))], MESSAGE),
@@ -211,6 +216,9 @@ OF_SERVERS = [
     *[(rule, [control(), request(frame(HEADERS, lines))], DECOMPRESSION) for rule, lines in SECTIONS],
 ]
 
+# A client that is done closes the connection, and stops none of these streams.
+LEAVES = ("9114 6.2.1, 9204 4.2 critical streams stay open", [control(), way(b"\2"), way(b"\3"), request(response(), ABC)], ANSWERED)
+
 
 def told(outcome):
     return outcome if isinstance(outcome, str) else f"{outcome:#x}"
@@ -225,7 +233,7 @@ def line(role, rule, came, expected):
 class Client(QuicConnectionProtocol):
     def __init__(self, *words, **named):
         super().__init__(*words, **named)
-        self.closed, self.reset, self.got, self.ended = None, None, b"", False
+        self.closed, self.reset, self.stopped, self.got, self.ended = None, None, None, b"", False
         self.changed, self.stream = asyncio.Event(), None
 
     def quic_event_received(self, event):
@@ -233,6 +241,8 @@ class Client(QuicConnectionProtocol):
             self.closed = event.error_code
         if isinstance(event, StreamReset) and event.stream_id == self.stream:
             self.reset = event.error_code
+        if isinstance(event, StopSendingReceived) and event.stream_id == self.stream:
+            self.stopped = event.error_code
         if isinstance(event, StreamDataReceived) and event.stream_id == self.stream:
             self.got += event.data
             self.ended |= event.end_stream
@@ -285,6 +295,8 @@ async def client_outcome(address, port, says):
             return client.closed, client.got
         if client.reset is not None:
             return client.reset, client.got
+        if client.stopped not in (None, NO_ERROR):
+            return client.stopped, client.got
         return (ANSWERED if client.ended and client.got[:1] == b"\1" else "nothing"), client.got
 
 
@@ -300,7 +312,7 @@ async def as_client(address, port):
 
 
 class Server(QuicConnectionProtocol):
-    says, closed = [], asyncio.Queue()
+    says, closed, stopped = [], asyncio.Queue(), []
 
     def __init__(self, *words, **named):
         super().__init__(*words, **named)
@@ -309,6 +321,9 @@ class Server(QuicConnectionProtocol):
     def quic_event_received(self, event):
         if isinstance(event, ConnectionTerminated):
             self.closed.put_nowait(event.error_code)
+        # The streams of a server that go one way end in 3 (RFC 9000 section 2.1).
+        if isinstance(event, StopSendingReceived) and event.stream_id % 4 == 3:
+            self.stopped.append(event.stream_id)
         if isinstance(event, StreamDataReceived) and event.stream_id == 0 and not self.said:
             self.said = True
             answered = False
@@ -336,8 +351,9 @@ async def as_server(address, port, cert, key, command):
     listening = await serve(address, port, configuration=config, create_protocol=Server)
     host, port = listening._transport.get_extra_info("sockname")[:2]
     good = True
-    for rule, says, expected in COMMON + OF_SERVERS:
+    for rule, says, expected in COMMON + OF_SERVERS + [LEAVES]:
         Server.says = says
+        Server.stopped.clear()
         while not Server.closed.empty():
             Server.closed.get_nowait()
         null = asyncio.subprocess.DEVNULL
@@ -345,7 +361,7 @@ async def as_server(address, port, cert, key, command):
         code = await asyncio.wait_for(program.wait(), 60)
         closed = await asyncio.wait_for(Server.closed.get(), 10)
         if code == 0:
-            came = ANSWERED
+            came = "stopped" if says is LEAVES[1] and Server.stopped else ANSWERED
         elif code != 1:
             came = f"exit {code}"
         elif closed in (0x0, 0x100):

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 /// Starts a server over TLS and in the clear, with a log.
@@ -184,12 +185,57 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
         }
     };
     let reset = (3, vec![0, 0, 0, 1]);
-    // Trailers without END_STREAM.
+    // Trailers without END_STREAM, and values that begin or end with white space (§8.2.1).
     assert_eq!(answer(&frame(1, 4, 1, &[0x10, 1, b'x', 1, b'y'])), reset);
+    assert_eq!(answer(&frame(1, 5, 1, &[0x10, 1, b'x', 2, b' ', b'y'])), reset);
+    assert_eq!(answer(&frame(1, 5, 1, &[0x10, 1, b'x', 2, b'y', b'\t'])), reset);
     for well in [frame(1, 5, 1, &[0x10, 1, b'x', 1, b'y']), frame(0, 1, 1, b""), Vec::new()] {
         assert_eq!(answer(&well).0, 1, "an answer");
     }
     assert_eq!(server.end(), 0);
+}
+
+/// RFC 9113 §8.1.1: a malformed response is a failure in one line, and a stream error for its server.
+#[test]
+fn a_malformed_response_is_a_failure_of_get() {
+    let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
+        [&[0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream][..], body].concat()
+    };
+    // `:status: 200` is 0x88 (RFC 7541 A); the other fields are literals.
+    let cases = [
+        (frame(1, 4, 1, &[0x88, 0, 1, b'x', 2, b' ', b'y']), "a field value begins or ends with white space"),
+        (frame(1, 4, 1, &[0x08, 3, b'1', b'0', b'1']), "a response has the status 101"),
+        (frame(1, 4, 1, &[0x08, 3, b'2', b'0', b'4']), "the content is longer than content-length"),
+        (frame(1, 4, 1, &[0x88, 0x88]), "protocol error detected"),
+    ];
+    for (head, line) in cases {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        // The content does not end the stream, so that the client can reset it.
+        let answer = [head, frame(0, 0, 1, b"hello")].concat();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a client");
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
+            stream.write_all(&[0, 0, 0, 4, 0, 0, 0, 0, 0]).expect("sent");
+            stream.read_exact(&mut [0; 24]).expect("a preface");
+            let (mut head, mut reset) = ([0; 9], None);
+            while stream.read_exact(&mut head).is_ok() {
+                let mut body = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+                stream.read_exact(&mut body).expect("a whole frame");
+                match head[3] {
+                    1 => stream.write_all(&answer).expect("sent"),
+                    3 => reset = Some(body),
+                    _ => {}
+                }
+            }
+            reset
+        });
+        let output = run(anabranch().args(["get", "--quiet", "--http", "2", &url]));
+        let err = errors(&output);
+        assert_eq!((output.status.code(), err.lines().count()), (Some(1), 1), "{err}");
+        assert!(err.contains(line), "{err}");
+        assert_eq!(server.join().expect("served"), Some(vec![0, 0, 0, 1]), "{err}");
+    }
 }
 
 /// nginx over TLS with HTTP/2, serving a directory; it is stopped on drop.

@@ -364,6 +364,13 @@ fn what_cannot_be_ends_the_connection() {
         assert!(code.is_some_and(|code| code > 0), "{name}: {kinds:?} {code:?}");
         assert!(!kinds.contains(&HEADERS), "{name}: it was answered: {kinds:?}");
     }
+    // RFC 9113 §3.4: SETTINGS follows the preface.
+    let mut stream = target.server.connect();
+    let all =
+        [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(PING, 0, 0, &[0; 8]), &request(1, "/")].concat();
+    stream.write_all(&all).expect("said");
+    let (kinds, code) = read_all(&mut stream);
+    assert_eq!((code, kinds.contains(&HEADERS)), (Some(1), false), "{kinds:?}");
     target.has_borne("broken frames", 20_000, 10.0);
 }
 

@@ -381,6 +381,8 @@ fn sessions_are_resumed_and_requests_ride_early() {
             "{path:?}"
         );
         assert!(text.contains("connectivity:connection_closed"), "{path:?}");
+        // RFC 9114 §6.2.1, RFC 9204 §4.2: a client that is done stops none of the server's control and QPACK streams.
+        assert!(!text.contains("\"frame_type\":\"stop_sending\""), "{path:?}: {text}");
     }
     assert_eq!(files, [10, 10], "a file for each connection at each end");
     assert!(packets.iter().all(|count| *count >= early), "{packets:?} for {early}");

@@ -10,6 +10,7 @@
 //! - `priority`: priorities, and the order of responses
 //! - `heads`: pads heads to the size that the page specifies
 //! - `faults`: error codes that h2 reports differently
+//! - `response`: reads a response, and refuses a malformed one
 //! - `client`: exchanges of a fetch; the server's side is in `serve`
 
 pub(crate) mod client;
@@ -17,6 +18,7 @@ pub(crate) mod faults;
 pub(crate) mod heads;
 pub(crate) mod io;
 pub mod priority;
+pub(crate) mod response;
 
 use std::time::Duration;
 

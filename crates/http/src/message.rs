@@ -24,7 +24,6 @@ pub struct Section {
     fields: HeaderMap,
     /// Whether a field that is not a pseudo-header field has been added.
     has_regular: bool,
-    content_length: Option<u64>,
     /// The total size of all field lines in bytes, as RFC 9114 §4.2.2 counts it. `max_size` is the limit.
     size: u64,
     max_size: u64,
@@ -61,7 +60,6 @@ impl Section {
             pseudo: Pseudo::default(),
             fields: HeaderMap::new(),
             has_regular: false,
-            content_length: None,
             size: 0,
             max_size,
             error: None,
@@ -92,17 +90,6 @@ impl Section {
             .map_err(|_| Malformed("a field name is not a token in lower case"))?;
         let value = field_value(value)?;
         check_connection_specific(&name, &value)?;
-        if name == CONTENT_LENGTH {
-            // RFC 9110 §8.6: a message has only one length. A second Content-Length is refused even if it has the same
-            // value.
-            let length = content_length(&value).ok_or(Malformed("content-length is no number"))?;
-            if self.content_length.replace(length).is_some() {
-                return Err(Malformed("content-length comes twice"));
-            }
-        }
-        if name == HOST && self.fields.contains_key(HOST) {
-            return Err(Malformed("host comes twice"));
-        }
         let added = self.fields.try_append(name, value);
         added.map(drop).map_err(|_| Malformed("too many fields"))
     }
@@ -135,6 +122,7 @@ impl Section {
     /// The request is malformed.
     pub fn into_request(self) -> Result<(Request<()>, ContentLength), Malformed> {
         self.error.map_or(Ok(()), Err)?;
+        let length = declared_length(&self.fields)?;
         let Pseudo { method, scheme, authority, path, status } = self.pseudo;
         if status.is_some() {
             return Err(Malformed("a request has :status"));
@@ -142,7 +130,8 @@ impl Section {
         let method = method.ok_or(Malformed("a request has no :method"))?;
         let method = Method::from_bytes(&method).map_err(|_| Malformed(":method is no token"))?;
         let authority = authority.as_deref().map(checked_authority).transpose()?;
-        let host = self.fields.get(HOST).map(|host| checked_authority(host.as_bytes())).transpose()?;
+        let host = sole_host(&self.fields)?;
+        let host = host.map(|host| checked_authority(host.as_bytes())).transpose()?;
         check_host(authority, host)?;
         let mut uri = http::uri::Parts::default();
         uri.authority = match authority.or(host) {
@@ -173,7 +162,7 @@ impl Section {
         *request.uri_mut() = Uri::from_parts(uri).map_err(|_| Malformed("the target is no URI"))?;
         *request.method_mut() = method;
         *request.headers_mut() = self.fields;
-        Ok((request, ContentLength::new(self.content_length)))
+        Ok((request, ContentLength::new(length)))
     }
 
     /// Converts the section into the head of a response to a request that is not HEAD.
@@ -189,16 +178,7 @@ impl Section {
         // RFC 9114 §4.3.2: a response has exactly one `:status`.
         let status = status.ok_or(Malformed("a response has no :status"))?;
         let status = StatusCode::from_bytes(&status).map_err(|_| Malformed(":status is no status code"))?;
-        // RFC 9114 §4.5: a stream cannot switch to another protocol.
-        if status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(Malformed("a response has the status 101"));
-        }
-        // RFC 9110 §6.4.1: responses with status 204 or 304 have no content, whatever content-length declares.
-        let content = match status {
-            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => ContentLength::new(Some(0)),
-            _ => ContentLength::new(self.content_length),
-        };
-        Ok(ResponseHead { status, fields: self.fields, content })
+        ResponseHead::new(status, self.fields)
     }
 
     /// Checks that the section is a valid trailer section.
@@ -207,12 +187,33 @@ impl Section {
     /// The message is malformed.
     pub fn check_trailers(&self) -> Result<(), Malformed> {
         self.error.map_or(Ok(()), Err)?;
+        check_fields(&self.fields)?;
         // RFC 9114 §4.3: trailers contain no pseudo-header fields.
         let Pseudo { method, scheme, authority, path, status } = &self.pseudo;
         if [method, scheme, authority, path, status].iter().any(|field| field.is_some()) {
             return Err(Malformed("a trailer section has a pseudo-header field"));
         }
         Ok(())
+    }
+}
+
+impl ResponseHead {
+    /// Returns the head of a response to a request that is not HEAD, with these fields.
+    ///
+    /// # Errors
+    /// The response is malformed.
+    pub fn new(status: StatusCode, fields: HeaderMap) -> Result<Self, Malformed> {
+        let length = check_fields(&fields)?;
+        // RFC 9114 §4.5, RFC 9113 §8.6: a stream cannot switch to another protocol.
+        if status == StatusCode::SWITCHING_PROTOCOLS {
+            return Err(Malformed("a response has the status 101"));
+        }
+        // RFC 9110 §6.4.1: responses with status 204 or 304 have no content, whatever content-length declares.
+        let content = match status {
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => ContentLength::new(Some(0)),
+            _ => ContentLength::new(length),
+        };
+        Ok(Self { status, fields, content })
     }
 }
 
@@ -265,12 +266,48 @@ impl ContentLength {
 /// # Errors
 /// The value has a character that is not permitted, or begins or ends with white space.
 pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
-    // RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is not part of the value, and only HTTP/1.1 removes it.
-    if [value.first(), value.last()].iter().any(|end| matches!(end, Some(b' ' | b'\t'))) {
-        return Err(Malformed("a field value begins or ends with white space"));
-    }
+    check_unpadded(value)?;
     HeaderValue::from_bytes(value)
         .map_err(|_| Malformed("a field value has a character that is not permitted"))
+}
+
+/// Checks the fields of a head or of trailers. Returns the length that they declare.
+///
+/// # Errors
+/// A field is malformed, or comes more often than it may.
+pub fn check_fields(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
+    for (name, value) in fields {
+        check_unpadded(value.as_bytes())?;
+        check_connection_specific(name, value)?;
+    }
+    sole_host(fields)?;
+    declared_length(fields)
+}
+
+/// RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is not part of the value, and only HTTP/1.1 removes it.
+fn check_unpadded(value: &[u8]) -> Result<(), Malformed> {
+    match [value.first(), value.last()].iter().any(|end| matches!(end, Some(b' ' | b'\t'))) {
+        true => Err(Malformed("a field value begins or ends with white space")),
+        false => Ok(()),
+    }
+}
+
+/// Returns the value of `host`. RFC 9110 §7.2: a second `host` is malformed.
+fn sole_host(fields: &HeaderMap) -> Result<Option<&HeaderValue>, Malformed> {
+    let mut hosts = fields.get_all(HOST).iter();
+    let host = hosts.next();
+    hosts.next().map_or(Ok(host), |_| Err(Malformed("host comes twice")))
+}
+
+/// Returns the value of `content-length`. RFC 9110 §8.6: a message has only one length. A second `content-length` is
+/// malformed even if it has the same value.
+fn declared_length(fields: &HeaderMap) -> Result<Option<u64>, Malformed> {
+    let mut lengths = fields.get_all(CONTENT_LENGTH).iter();
+    let Some(length) = lengths.next() else { return Ok(None) };
+    if lengths.next().is_some() {
+        return Err(Malformed("content-length comes twice"));
+    }
+    content_length(length).map(Some).ok_or(Malformed("content-length is no number"))
 }
 
 /// Rejects the fields that concern only an HTTP/1.1 connection (RFC 9114 §4.2, RFC 9113 §8.2.2).

@@ -4,10 +4,11 @@ use super::requests::{Piece, Unanswered};
 use crate::http2::Windows;
 use crate::http2::client::{builder, told};
 use crate::http2::io::{Io, Out, Scratch, Traffic};
+use crate::http2::response::{Event, Failure, Response};
 use anabranch_transport::{CloseReason, Stream};
 use bytes::Bytes;
-use h2::client::{Connection, ResponseFuture, SendRequest};
-use h2::{Reason, RecvStream};
+use h2::Reason;
+use h2::client::{Connection, SendRequest};
 use http::Request;
 use std::cell::Cell;
 use std::future::Future;
@@ -50,8 +51,8 @@ pub(super) fn poll_ready(requests: &mut Requests, cx: &mut Context<'_>) -> Poll<
 
 /// Sends a request.
 pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Reply, Unanswered> {
-    let (response, _) = requests.send_request(request, true).map_err(|error| unanswered(&error))?;
-    Ok(Reply { stream: response.stream_id().as_u32().into(), state: State::Head(response) })
+    let sent = requests.send_request(request, true).map_err(|error| unanswered(&error))?;
+    Ok(Reply(Response::new(sent)))
 }
 
 fn unanswered(error: &h2::Error) -> Unanswered {
@@ -61,41 +62,29 @@ fn unanswered(error: &h2::Error) -> Unanswered {
     Unanswered { reason: told(error), unprocessed: gone || refused }
 }
 
-/// A response, received piece by piece.
-pub(super) struct Reply {
-    stream: u64,
-    state: State,
+fn failed(failure: &Failure) -> Unanswered {
+    match failure {
+        Failure::Failed(error) => unanswered(error),
+        malformed => Unanswered { reason: CloseReason::Protocol(malformed.to_string()), unprocessed: false },
+    }
 }
 
-enum State {
-    Head(ResponseFuture),
-    Body(RecvStream),
-}
+/// A response, received piece by piece.
+pub(super) struct Reply(Response);
 
 impl Reply {
     /// Returns the number of the response's stream.
     pub(super) fn stream(&self) -> u64 {
-        self.stream
+        self.0.stream()
     }
 
     /// Returns the next piece of the response.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
-        match &mut self.state {
-            State::Head(response) => {
-                let response = ready!(Pin::new(response).poll(cx)).map_err(|error| unanswered(&error))?;
-                let (head, body) = response.into_parts();
-                self.state = State::Body(body);
-                Poll::Ready(Ok(Piece::Head(head.status, head.headers)))
-            }
-            State::Body(body) => match ready!(body.poll_data(cx)) {
-                None => Poll::Ready(Ok(Piece::End)),
-                Some(Err(error)) => Poll::Ready(Err(unanswered(&error))),
-                Some(Ok(bytes)) => {
-                    // This fails only if the connection has failed, and then the next piece reports the error.
-                    let _ = body.flow_control().release_capacity(bytes.len());
-                    Poll::Ready(Ok(Piece::Body(bytes)))
-                }
-            },
-        }
+        Poll::Ready(match ready!(self.0.poll(cx)) {
+            Err(failure) => Err(failed(&failure)),
+            Ok(None) => Ok(Piece::End),
+            Ok(Some(Event::Head(head))) => Ok(Piece::Head(head.status, head.fields)),
+            Ok(Some(Event::Data(bytes))) => Ok(Piece::Body(bytes)),
+        })
     }
 }

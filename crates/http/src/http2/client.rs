@@ -1,6 +1,7 @@
 //! The HTTP/2 exchanges of a fetch. Each connection has a stream for each exchange.
 
 use super::io::{Frame, Io, Scratch};
+use super::response::{Event, Failure, Response as Incoming};
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
 use crate::fetch::own_stream::{Ended, Response};
 use crate::fetch::state::{self, Fetch};
@@ -8,7 +9,7 @@ use crate::observe::{FetchError, Observer};
 use anabranch_transport::{CloseReason, Connector, Piece, Session};
 use anabranch_world::World;
 use bytes::Bytes;
-use h2::client::{Builder, ResponseFuture, SendRequest};
+use h2::client::{Builder, SendRequest};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -110,40 +111,33 @@ pub(crate) fn told(error: &h2::Error) -> CloseReason {
 
 /// Reads the response to an exchange and passes it to `taker`.
 pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
-    response: ResponseFuture,
+    mut response: Incoming,
     mut taker: Response<W, C, O>,
 ) -> Ended {
-    let (head, mut body) = match response.await {
-        Ok(response) => response.into_parts(),
-        Err(error) => return ended(&error),
-    };
-    if let Err(wrong) = taker.head(head.status, &head.headers) {
-        return Ended::Whole(Err(wrong));
-    }
-    while let Some(bytes) = body.data().await {
-        let bytes = match bytes {
-            Ok(bytes) => bytes,
-            Err(error) => return ended(&error),
+    loop {
+        let taken = match poll_fn(|cx| response.poll(cx)).await {
+            Err(failure) => return ended(&failure),
+            Ok(None) => return Ended::Whole(taker.whole(ALL)),
+            Ok(Some(Event::Head(head))) => taker.head(head.status, &head.fields),
+            Ok(Some(Event::Data(bytes))) => taker.take(&bytes),
         };
-        // This fails only if the connection has failed, which the connection reports itself.
-        let _ = body.flow_control().release_capacity(bytes.len());
-        if let Err(wrong) = taker.take(&bytes) {
+        if let Err(wrong) = taken {
             return Ended::Whole(Err(wrong));
         }
     }
-    Ended::Whole(taker.whole(ALL))
 }
 
 /// The maximum number of streams whose frames are counted at a time. It exceeds the number of streams that may be open.
 const MOST_STREAMS: usize = 1_024;
 
-/// Converts an error of h2 to the end of an exchange.
-fn ended(error: &h2::Error) -> Ended {
-    match error.reason() {
+/// Converts a failure to the end of an exchange.
+fn ended(failure: &Failure) -> Ended {
+    match failure {
         // The connection has ended, so the request can be sent again on another connection.
-        None => Ended::Connection(told(error)),
-        Some(_) if error.is_go_away() || error.is_io() => Ended::Connection(told(error)),
-        Some(_) => Ended::Whole(Err(FetchError::BadResponse(format!("HTTP/2: {error}")))),
+        Failure::Failed(error) if error.reason().is_none() || error.is_go_away() || error.is_io() => {
+            Ended::Connection(told(error))
+        }
+        failure => Ended::Whole(Err(FetchError::BadResponse(failure.to_string()))),
     }
 }
 

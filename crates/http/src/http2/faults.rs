@@ -1,5 +1,5 @@
 //! Finds errors in a client's frames for which RFC 9113 (§4.2, §5.1, §6) requires another error code than h2 reports. h2
-//! reports PROTOCOL_ERROR for them.
+//! reports PROTOCOL_ERROR for them. Also finds a missing SETTINGS frame (§3.4), for which h2 reports nothing.
 //!
 //! The inspector parses frame headers and the values of settings. It does not decompress heads. Only h2 sees compression
 //! errors (COMPRESSION_ERROR, §4.3), which it reports as PROTOCOL_ERROR.
@@ -22,6 +22,8 @@ pub(crate) struct Inspector {
     fault: Option<Reason>,
     /// The number of frames received so far.
     frames: u64,
+    /// Whether the first frame was not SETTINGS.
+    lacks_settings: bool,
 }
 
 impl Inspector {
@@ -34,6 +36,7 @@ impl Inspector {
             ended: VecDeque::new(),
             fault: None,
             frames: 0,
+            lacks_settings: false,
         }
     }
 
@@ -50,6 +53,11 @@ impl Inspector {
     /// Returns the number of frames received so far.
     pub(crate) fn frames(&self) -> u64 {
         self.frames
+    }
+
+    /// Returns whether the client has begun with another frame than SETTINGS. h2 does not check this.
+    pub(crate) fn lacks_settings(&self) -> bool {
+        self.lacks_settings
     }
 
     /// Inspects the next bytes from the client.
@@ -77,6 +85,8 @@ impl Inspector {
         let &[a, b, c, kind, flags, d, e, f, g] = header else { return };
         let length = u32::from_be_bytes([0, a, b, c]);
         let stream = u32::from_be_bytes([d, e, f, g]) & (u32::MAX >> 1);
+        // RFC 9113 §3.4: SETTINGS is the first frame after the preface.
+        self.lacks_settings |= self.frames == 0 && kind != SETTINGS;
         self.frames += 1;
         // Settings are parsed only if their payload has a valid length, which is a multiple of the size of a setting.
         self.settings = kind == SETTINGS && length.is_multiple_of(SETTING as u32);
@@ -183,6 +193,18 @@ mod tests {
                 );
                 inspector.begin();
                 assert_eq!(inspector.fault(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_frame_is_settings() {
+        let (settings, ping) = (frame(SETTINGS, 0, 0, &[]), frame(PING, 0, 0, &[0; 8]));
+        for (frames, lacks) in [([&settings[..], &ping], false), ([&ping[..], &settings], true)] {
+            for cut in 1..8 {
+                let mut inspector = Inspector::new(0);
+                frames.concat().chunks(cut).for_each(|part| inspector.pass(part));
+                assert_eq!(inspector.lacks_settings(), lacks, "{frames:?}");
             }
         }
     }

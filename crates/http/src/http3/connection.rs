@@ -383,7 +383,9 @@ impl<S: Session> Incoming<S> {
                 Failure::Stream(StreamError::Closed(reason))
             }
             Error::Stream(code, _) => {
-                self.pipe.borrow_mut().cancel(*code);
+                // RFC 9114 §4.1.2: a malformed message is a stream error, also if it was answered before it ended. STOP_SENDING
+                // tells the peer nothing once its whole message has arrived, so the answer is reset.
+                self.pipe.borrow_mut().abort(*code);
                 Failure::Malformed(error)
             }
         }

@@ -148,11 +148,16 @@ impl<T: Stream> Pipe<T> {
 
     /// Cancels both directions with the error code `code`.
     pub(crate) fn cancel(&mut self, code: Code) {
+        if self.write_closed { self.stop_reading(code) } else { self.abort(code) }
+    }
+
+    /// Cancels both directions like [`Self::cancel`], even if this endpoint has written its last byte. The peer then gets
+    /// the error code instead of data that it has not acknowledged.
+    pub(super) fn abort(&mut self, code: Code) {
         self.stop_reading(code);
-        if !std::mem::replace(&mut self.write_closed, true) {
-            (self.header, self.header_written, self.payload) = (Vec::new(), 0, Bytes::new());
-            self.stream.cancel_writing(code.0);
-        }
+        self.write_closed = true;
+        (self.header, self.header_written, self.payload) = (Vec::new(), 0, Bytes::new());
+        self.stream.cancel_writing(code.0);
     }
 
     /// Cancels the stream. The server accepts no more requests and does not process the request on this stream.

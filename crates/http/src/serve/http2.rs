@@ -15,13 +15,14 @@ use crate::http2::io::{Frame, Io};
 use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, CONCURRENT, UNSENT, WINDOW};
 use crate::http2::{FOR_EVER, MAX_HEAD, RESETS};
+use crate::message::check_fields;
 use crate::observe::{ExchangeId, Observer};
 use anabranch_transport::Session;
 use anabranch_world::{Tasks, World};
 use bytes::Bytes;
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{EXPECT, HOST, HeaderValue};
+use http::header::{EXPECT, HOST};
 use http::{Method, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -90,7 +91,7 @@ pub(super) async fn serve<W, S, O, N>(
     };
     let tasks = Tasks::new(service.world.clone());
     let stops = service.options.stop.is_some();
-    let mut ending = false;
+    let (mut ending, mut refused) = (false, false);
     poll_fn(|cx| {
         if stops && activity.poll_ending(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
             // Responses in progress are completed, but no more requests are accepted.
@@ -113,7 +114,13 @@ pub(super) async fn serve<W, S, O, N>(
                 // RFC 9113 §10.5: the client has sent too many frames without effect, although each of them is allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
-            match connection.poll_accept(cx) {
+            let accepted = connection.poll_accept(cx);
+            if inspector.borrow().lacks_settings() && !std::mem::replace(&mut refused, true) {
+                // RFC 9113 §3.4: an invalid preface is a connection error. A request behind it is not answered.
+                connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
+                continue;
+            }
+            match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
                     activity.moved(woken.get(), 0);
                     if service.options.judged == Judged::Strictly && is_malformed(&request) {
@@ -149,15 +156,10 @@ pub(super) async fn serve<W, S, O, N>(
     session.close();
 }
 
-/// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. A request is malformed if a value begins or ends
-/// with white space, or if the target is not valid in a URL. It is also malformed if `:authority` has userinfo or differs
-/// from Host.
+/// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. A request is malformed if its fields are, or if
+/// the target is not valid in a URL. It is also malformed if `:authority` has userinfo or differs from Host.
 fn is_malformed<B>(request: &Request<B>) -> bool {
-    let padded = |value: &HeaderValue| {
-        let value = value.as_bytes();
-        value.first().into_iter().chain(value.last()).any(|byte| matches!(byte, b' ' | b'\t'))
-    };
-    if request.headers().values().any(padded) {
+    if check_fields(request.headers()).is_err() {
         return true;
     }
     let uri = request.uri();
@@ -175,11 +177,10 @@ fn is_malformed<B>(request: &Request<B>) -> bool {
     if authority.is_some_and(|authority| !is_host(authority)) {
         return true;
     }
-    let mut hosts = request.headers().get_all(HOST).iter();
-    let Some(host) = hosts.next() else { return false };
+    let Some(host) = request.headers().get(HOST) else { return false };
     let Some(host) = host.to_str().ok().filter(|host| is_host(host)) else { return true };
     let port = default_port(uri.scheme_str() == Some("https"));
-    hosts.next().is_some() || authority.is_some_and(|authority| !is_same(authority, host, port))
+    authority.is_some_and(|authority| !is_same(authority, host, port))
 }
 
 /// Returns whether two authorities are the same. `port` is the default port of the scheme.
@@ -210,7 +211,8 @@ async fn answer<W: World, S: Site, O: Observer>(
     // content (RFC 9110 §10.1.1).
     let waits = service.options.judged == Judged::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
-        return;
+        // RFC 9113 §8.1.1: a malformed request is a stream error. This has no effect if h2 has reset the stream.
+        return respond.send_reset(Reason::PROTOCOL_ERROR);
     }
     let Reply { response, content, bodiless, priority, held } =
         reply(&service, &activity, (connection, stream), &request, false).await;
@@ -226,7 +228,8 @@ async fn answer<W: World, S: Site, O: Observer>(
 }
 
 /// Reads the content of a request before the request is answered, because content and trailers may still be malformed
-/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if h2 has reset the stream.
+/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is malformed or
+/// its stream was reset.
 async fn read_content<W: World, S: Site, O: Observer>(
     service: &Service<W, S, O>,
     activity: &Activity,
@@ -242,7 +245,12 @@ async fn read_content<W: World, S: Site, O: Observer>(
                     let _ = content.flow_control().release_capacity(data.len());
                 }
                 Some(Err(_)) => return false,
-                None => return poll_fn(|cx| content.poll_trailers(cx)).await.is_ok(),
+                None => {
+                    let trailers = poll_fn(|cx| content.poll_trailers(cx)).await;
+                    // RFC 9113 §8.2.1: the rules for values hold in trailers, too.
+                    return trailers
+                        .is_ok_and(|trailers| trailers.is_none_or(|it| check_fields(&it).is_ok()));
+                }
             }
         }
         true

@@ -28,6 +28,8 @@ enum Said {
     Open(Vec<u8>),
     /// More bytes on the stream of the last request, after its response has arrived.
     AfterAnswer(Vec<u8>),
+    /// More bytes on the stream of the last request, after the beginning of its response has arrived, followed by FIN.
+    EndWithinAnswer(Vec<u8>),
     /// STOP_SENDING for the peer's control stream.
     StopControl,
 }
@@ -40,7 +42,7 @@ enum Verdict {
     Status(u16),
 }
 
-use self::Said::{AfterAnswer, OneWay, OneWayEnd, OneWayReset, Open, Request, StopControl};
+use self::Said::{AfterAnswer, EndWithinAnswer, OneWay, OneWayEnd, OneWayReset, Open, Request, StopControl};
 use self::Verdict::{Connection, Status, Stream as OfStream};
 
 /// An encoded field section of literals, by name and value (RFC 9204 §4.5.6).
@@ -147,6 +149,14 @@ fn client_says(said: &[Said]) -> Verdict {
                     }
                     stream.write_all(&bytes).await.expect("written");
                 }
+                EndWithinAnswer(bytes) => {
+                    let stream = request.as_mut().expect("a request");
+                    let mut buffer = [0; 10];
+                    let read = stream.read(&mut buffer).await.expect("an answer");
+                    answer.extend_from_slice(&buffer[..read]);
+                    stream.write_all(&bytes).await.expect("written");
+                    stream.finish();
+                }
                 StopControl => {
                     // The first unidirectional stream that our server opens is its control stream.
                     let mut stream =
@@ -169,7 +179,11 @@ fn client_says(said: &[Said]) -> Verdict {
                 }
             }
         }
-        match client.timeout(Some(Duration::from_secs(1)), session.closed()).await {
+        let closed = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
+        // After a complete response, the server can still refuse the rest of the request. H3_NO_ERROR is no verdict.
+        let stopped = request.as_ref().and_then(|stream| stream.cancel_code(false));
+        let cancelled = cancelled.or(stopped.filter(|code| *code != Code::H3_NO_ERROR.0));
+        match closed {
             Some(reason) => Connection(code_of(&reason)),
             None => cancelled.map_or_else(|| Status(status(&answer)), |code| OfStream(Code(code))),
         }
@@ -366,6 +380,27 @@ fn malformed_requests_are_errors_of_their_stream() {
         ("9110 §8.6 content-length twice", "", &[("content-length", "0"), ("content-length", "0")]),
     ] {
         rows.push((rule, vec![Request(head(without, more))], malformed));
+    }
+    hold(rows, client_says);
+}
+
+/// RFC 9114 §4.1.2: trailers may be malformed after the response. Where the server still reads the request, it stops it.
+/// Where the client has ended the request, the server resets the response that the client has not acknowledged.
+#[test]
+fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
+    let malformed = OfStream(Code::H3_MESSAGE_ERROR);
+    let mut rows = vec![
+        ("9114 §4.1 trailers", vec![Open(get()), AfterAnswer(headers(&[("x", "y")]))], Status(200)),
+        ("9114 §4.1 trailers", vec![Open(get()), EndWithinAnswer(headers(&[("x", "y")]))], Status(200)),
+    ];
+    for (rule, fields) in [
+        ("9114 §4.2 an upper-case name in trailers", ("X", "y")),
+        ("9114 §4.2 connection in trailers", ("connection", "close")),
+        ("9114 §4.3 a pseudo-header field in trailers", (":path", "/")),
+        ("9114 §10.3 a value with a leading space in trailers", ("x", " y")),
+    ] {
+        rows.push((rule, vec![Open(get()), AfterAnswer(headers(&[fields]))], malformed));
+        rows.push((rule, vec![Open(get()), EndWithinAnswer(headers(&[fields]))], malformed));
     }
     hold(rows, client_says);
 }

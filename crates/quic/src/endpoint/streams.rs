@@ -96,17 +96,18 @@ impl Endpoint {
 
     /// Releases a stream that the application no longer holds. A two-way stream still sends the written data and then its
     /// end, and the peer is asked to stop sending. A one-way stream ends when its writer finishes it, or with the
-    /// connection.
+    /// connection. A reader that wants it to end earlier cancels it, because an application may forbid that: RFC 9114 §6.2.1
+    /// and RFC 9204 §4.2 do for the control and QPACK streams, which their reader releases at the end of a connection.
     pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
-        if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi)
-            && held.connection.send_stream(name).finish().is_ok()
-        {
-            held.watch.finished(name);
-        }
         let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
-        if let Some(name) = held.name(stream, true).filter(|_| !ended) {
-            let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+        if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi) {
+            if held.connection.send_stream(name).finish().is_ok() {
+                held.watch.finished(name);
+            }
+            if !ended {
+                let _ = held.connection.recv_stream(name).stop(VarInt::from_u32(0));
+            }
         }
         self.settle(now, id);
     }

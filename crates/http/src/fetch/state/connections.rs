@@ -7,6 +7,7 @@ use super::{Fetch, Object, ObjectState, places};
 use crate::body::Pattern;
 use crate::http2::Windows;
 use crate::http2::client as http2;
+use crate::http2::response::Response as IncomingHttp2;
 use crate::http3::client as http3;
 use crate::mapping::Version;
 use crate::observe::{Assigned, ExchangeId, FetchError, Observer};
@@ -272,9 +273,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             Some(Requests::Http2(mut requests)) => {
                 let request = own_stream::request(wanted, host, http::Version::HTTP_2, priority);
                 let sent = request.ok().and_then(|request| requests.send_request(request, true).ok());
-                let Some((response, _)) = sent else { return lost() };
-                let stream = u64::from(response.stream_id().as_u32());
-                let exchange = ExchangeId { connection: id, stream, index: 0 };
+                let Some(response) = sent.map(IncomingHttp2::new) else { return lost() };
+                let exchange = ExchangeId { connection: id, stream: response.stream(), index: 0 };
                 self.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
                 let task = own_stream::run(me, (name, slot), pipeline, http2::read(response, taker));
                 self.tasks.push(self.world.spawn("http/2 exchange", task));

@@ -27,7 +27,9 @@ fn server_says(said: &[Said]) -> Verdict {
                     }
                     Request(bytes) => response = bytes,
                     Open(bytes) => (response, ends) = (bytes, false),
-                    OneWayReset(_) | AfterAnswer(_) | StopControl => unreachable!("of clients alone"),
+                    OneWayReset(_) | AfterAnswer(_) | EndWithinAnswer(_) | StopControl => {
+                        unreachable!("of clients alone")
+                    }
                 }
             }
             if let Ok(mut stream) = session.accept().await {
@@ -217,6 +219,57 @@ fn a_client_holds_a_server_to_the_rules() {
 /// A header section of more than 64 KiB in a response.
 fn large_response() -> Vec<u8> {
     [&[0, 0, 0xd9][..], &[0xc0 | 59; 1_500]].concat()
+}
+
+/// RFC 9114 §6.2.1, RFC 9204 §4.2: a client that goes away closes the connection, and neither stops the server's control
+/// and QPACK streams nor resets its own.
+#[test]
+fn a_client_goes_away_without_closing_critical_streams() {
+    let ((stopped, ended, reason), _) = run(1, LINK, |hosts| async move {
+        let Hosts { client, server, mut listener, connector } = hosts;
+        let serving = server.spawn("server", async move {
+            let session = listener.accept().await.expect("a session");
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            for bytes in [&CONTROL[..], &[2], &[3]] {
+                ours.push(say(&session, bytes).await);
+                theirs.push(poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a stream"));
+            }
+            let mut stream = session.accept().await.expect("a request");
+            stream.write_all(&headers(&[(":status", "200")])).await.expect("written");
+            stream.finish();
+            let (mut stopped, mut ended) = (Vec::new(), Vec::new());
+            let reason = poll_fn(|cx| {
+                for stream in &mut ours {
+                    if let std::task::Poll::Ready(code) = stream.poll_stopped(cx) {
+                        stopped.push(code);
+                    }
+                }
+                for stream in &mut theirs {
+                    let mut buffer = [0; 100];
+                    while let std::task::Poll::Ready(read) = stream.poll_read(cx, &mut buffer) {
+                        if !matches!(read, Ok(1..)) {
+                            ended.push(read);
+                            break;
+                        }
+                    }
+                }
+                session.poll_closed(cx)
+            });
+            let reason = reason.await;
+            ended.retain(|read| matches!(read, Ok(_) | Err(CloseReason::Cancelled)));
+            (stopped, ended, reason)
+        });
+        let session = connector.connect(0).expect("begun");
+        session.established().await.expect("stands");
+        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        let talking = client.spawn("conversation", conversation);
+        let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
+        requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
+        drop(requests);
+        let _ = talking.await;
+        serving.await
+    });
+    assert_eq!((stopped, ended, reason), (Vec::new(), Vec::new(), CloseReason::Finished));
 }
 
 /// Content ends only with the end of its stream. The end of the connection, whether graceful or not, does not end

@@ -292,6 +292,43 @@ fn failover_and_failback() {
     assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
 }
 
+/// The bytes of each path are known after associations have ended, and are added up over associations.
+#[test]
+fn totals_keep_the_bytes_of_the_paths_of_ended_associations() {
+    let mut pair = Pair::new(Config::default(), Config::default(), 2, 1);
+    let bytes = |pair: &Pair| {
+        let of = |path: &crate::PathInfo| (path.address, path.stats.bytes_acked, path.stats.bytes_received);
+        pair.a.totals().paths.iter().map(of).collect::<Vec<_>>()
+    };
+    let (first, _) = connect(&mut pair, 2);
+    let mut before = Vec::new();
+    for association in 0..2 {
+        let id = match association {
+            0 => first,
+            _ => {
+                let peer = (0..2).map(|path| address(Side::B, path)).collect();
+                let ask = Associate { peer, peer_port: 80, local_port: None, streams: None };
+                pair.a.associate(pair.now, ask).expect("a route")
+            }
+        };
+        pair.settle();
+        pair.a.send(pair.now, id, Message::default(), &[7; 5_000]).expect("room");
+        pair.settle();
+        let alive = bytes(&pair);
+        pair.a.abort(pair.now, id);
+        assert_eq!((pair.a.info(id), bytes(&pair)), (None, alive.clone()), "what ended is not forgotten");
+        let addresses = [0, 1].map(|path| address(Side::B, path).ip());
+        assert_eq!(alive.iter().map(|path| path.0).collect::<Vec<_>>(), addresses);
+        let acked: u64 = alive.iter().map(|path| path.1).sum();
+        assert!((5_000..6_000).contains(&(acked / (association + 1))), "{alive:?}");
+        for (now, then) in alive.iter().zip(&before) {
+            let (now, then): (&(_, u64, u64), &(_, u64, u64)) = (now, then);
+            assert!(now.1 >= then.1 && now.2 > then.2, "{now:?} after {then:?}");
+        }
+        before = alive;
+    }
+}
+
 /// Random and mutated packets never cause a panic, whatever the state of the association. A mutated packet with a
 /// wrong checksum has no effect.
 #[test]

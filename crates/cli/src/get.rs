@@ -167,7 +167,7 @@ fn dry_run(
     let carriers: Vec<Carrier> = urls.iter().map(|url| url.carrier).collect();
     let (sctp, quic) = config(matches, &carriers)?;
     if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
-        out += &dry_run::flags(matches, &["sctp-port", "key-file"]);
+        out += &dry_run::flags(matches, &["sctp-port", "ppid", "key-file"]);
     }
     if carriers.iter().any(|carrier| !carrier.is_kernels()) {
         out += &dry_run::both_knobs(carriers, &sctp, &quic);
@@ -179,10 +179,19 @@ fn dry_run(
 fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) -> Vec<(String, String)> {
     // If SCTP and QUIC are both used, list only the settings of SCTP, because some of their names are the same.
     if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
-        return knobs::describe(sctp);
+        return described(sctp);
     }
     let quic = carriers.iter().any(|carrier| carrier.is_http3()).then(|| knobs::describe_quic(quic));
     quic.unwrap_or_default()
+}
+
+/// Returns the settings of SCTP for results: the knobs, and the payload protocol identifier if it was chosen.
+pub(crate) fn described(sctp: &Config) -> Vec<(String, String)> {
+    let mut settings = knobs::describe(sctp);
+    if sctp.ppid != 0 {
+        settings.push(("ppid".to_owned(), sctp.ppid.to_string()));
+    }
+    settings
 }
 
 /// Returns the configurations of SCTP and of QUIC.
@@ -191,6 +200,7 @@ fn config(matches: &ArgMatches, carriers: &[Carrier]) -> Result<(Config, anabran
     let quic = knobs::quic(&set.quic)?;
     let set = set.sctp;
     let mut config = knobs::sctp(matches, &set)?;
+    config.ppid = knobs::chosen_ppid(matches, carriers.iter().copied())?;
     knobs::asks_after_peers(&mut config, &set);
     // A cancelled exchange resets its stream (RFC 6525). Without stream resets the association would have to be closed.
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");

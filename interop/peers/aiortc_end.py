@@ -1,6 +1,7 @@
-"""A data channel client in aiortc, told what to do line by line, as peers/pion is: the arguments are KEY=VALUE, commands come
-on standard input, reports go to standard output. DTLS goes over a UDP socket without ICE, and each channel is negotiated
-beforehand (RFC 8832 is not spoken), so that stream N is channel N."""
+"""Data channels in aiortc as a client or a server of HTTP, told what to do line by line, as peers/pion is: the arguments are
+KEY=VALUE, commands come on standard input, reports go to standard output. DTLS goes over a UDP socket without ICE, and each
+channel is negotiated beforehand (RFC 8832 is not spoken), so that stream N is channel N. With role=listen it answers requests
+on 64 channels, in messages of the kind in which they were asked."""
 
 import asyncio
 import os
@@ -8,10 +9,13 @@ import sys
 
 from aiortc import RTCCertificate, RTCDataChannel, RTCDataChannelParameters, RTCDtlsTransport, RTCSctpTransport
 from aiortc import RTCDtlsFingerprint, RTCDtlsParameters, RTCSctpCapabilities
+from OpenSSL import SSL
 
 MESSAGE = 7
 PORT = 5000
 STRING = 51
+# The most that a message holds.
+LARGEST = 65536
 
 
 def word(key, otherwise):
@@ -45,6 +49,7 @@ class Socket(asyncio.DatagramProtocol):
         self.transport = transport
 
     def datagram_received(self, data, addr):
+        self.peer = addr
         self.came.put_nowait(data)
 
     def error_received(self, exc):
@@ -54,11 +59,33 @@ class Socket(asyncio.DatagramProtocol):
         return await self.came.get()
 
     async def _send(self, data):
-        self.transport.sendto(data)
+        # A server learns its client's address from the first datagram.
+        self.transport.sendto(data, None if self.transport.get_extra_info("peername") else self.peer)
+
+
+class Certificate(RTCCertificate):
+    """One that does not ask the peer for its own."""
+
+    def _create_ssl_context(self, srtp_profiles):
+        context = super()._create_ssl_context(srtp_profiles)
+        context.set_verify(SSL.VERIFY_NONE)
+        return context
+
+
+class Sctp(RTCSctpTransport):
+    """Waits for the INIT of a client, and answers at the port that it comes from. In WebRTC both ends begin, at ports that were
+    agreed on (RFC 8841 section 9.3)."""
+
+    async def _init(self):
+        pass
+
+    async def _handle_data(self, data):
+        self._remote_port = int.from_bytes(data[:2], "big")
+        await super()._handle_data(data)
 
 
 class Dtls(RTCDtlsTransport):
-    """As a client, without media, of a server whose certificate nobody has signed."""
+    """Without media, and between ends whose certificates nobody has signed."""
 
     def _validate_peer_identity(self, parameters):
         pass
@@ -98,19 +125,40 @@ class Channel:
         self.flow = b""
 
 
+class Answers(Channel):
+    """A stream of a server: answers each request on it."""
+
+    def message(self, message):
+        string = isinstance(message, str)
+        self.flow += message.encode() if string else message
+        while b"\r\n\r\n" in self.flow:
+            head, _, self.flow = self.flow.partition(b"\r\n\r\n")
+            path = head.split(b" ")[1].decode()
+            body = right(path, int(path.rsplit("/", 1)[1]))
+            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            for start in range(0, len(answer), LARGEST):
+                piece = answer[start:start + LARGEST]
+                self.channel.send(piece.decode() if string else piece)
+
+
 async def main():
     loop = asyncio.get_running_loop()
     port, kind = int(word("encap", "4433")), int(word("ppid", "53"))
     here, there = (word("local", "127.0.0.1"), 0), (word("peer", "127.0.0.1"), port)
+    listens = word("role", "connect") == "listen"
+    if listens:
+        here, there = (here[0], port), None
     _, socket = await loop.create_datagram_endpoint(Socket, local_addr=here, remote_addr=there)
     report("ready")
-    dtls = Dtls(socket, [RTCCertificate.generateCertificate()])
-    dtls._set_role("client")
+    dtls = Dtls(socket, [Certificate.generateCertificate()])
+    dtls._set_role("server" if listens else "client")
     await dtls.start(RTCDtlsParameters(fingerprints=[RTCDtlsFingerprint(algorithm="sha-256", value="")]))
     report(f"dtls {dtls.state}")
-    sctp = RTCSctpTransport(dtls, int(word("port", str(PORT))))
+    sctp = (Sctp if listens else RTCSctpTransport)(dtls, int(word("port", str(PORT))))
     channels = {}
-    await sctp.start(RTCSctpCapabilities(maxMessageSize=65536), int(word("peer_port", str(PORT))))
+    if listens:
+        channels = {number: Answers(sctp, number, kind) for number in range(64)}
+    await sctp.start(RTCSctpCapabilities(maxMessageSize=LARGEST), int(word("peer_port", str(PORT))))
     while sctp.state == "connecting":
         await asyncio.sleep(0.01)
     if sctp.state != "connected":

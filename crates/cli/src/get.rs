@@ -24,7 +24,7 @@ use crate::outputs::Outputs;
 use crate::paths::PathLog;
 use crate::place::{Carrier, Url};
 use crate::secure::Believing;
-use crate::{Done, Failure, dry_run, knobs, qlog, say, secure};
+use crate::{Done, Failure, complain, dry_run, knobs, qlog, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_transport::sctp::Config;
@@ -134,12 +134,21 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let (settings, start) = (Rc::new(settings), world.now());
         let done = get_all(world.clone(), wanted, settings.clone()).await?;
         drop(shown);
+        if !quiet {
+            settings.paths.summary().lines().for_each(complain);
+        }
         let objects = settings.ledger.objects();
         outputs.write(
             "",
             || {
                 let times = (start, world.now());
-                account::json(&objects, &LeftOut::default(), described, times, settings.paths.fields())
+                account::json(
+                    &objects,
+                    &LeftOut::default(),
+                    described,
+                    times,
+                    settings.paths.fields_with_paths(),
+                )
             },
             || account::csv(&objects, start),
         )?;

@@ -431,7 +431,8 @@ mod verb {
         let after = processor_time();
         framing.user = after.0.saturating_sub(before.0);
         framing.system = after.1.saturating_sub(before.1);
-        framing.paths = paths.fields();
+        framing.paths = paths.fields_with_paths();
+        framing.path_lines = paths.summary();
         let tally = load.tally();
         let text = report::text(&plan, &tally, &framing);
         outputs.write(&text, || report::json(&plan, &tally, &framing), || report::csv(&tally))?;

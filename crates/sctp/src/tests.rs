@@ -292,6 +292,44 @@ fn failover_and_failback() {
     assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
 }
 
+/// RFC 9260 §6.4.1, RFC 7829 §3: a HEARTBEAT shows that a path has failed while T3-rtx of the data on it still runs. The
+/// data is retransmitted on the other path at once, and the application does not wait for T3-rtx.
+#[test]
+fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
+    let mut config = Config::profile("modern").expect("a profile");
+    config.set("hb_interval", "1s").expect("a time");
+    let mut pair = Pair::new(config.clone(), config, 2, 3);
+    let (a, b) = connect(&mut pair, 2);
+    // Both paths are verified and measured.
+    for _ in 0..10 {
+        pair.settle();
+        pair.events(Side::A);
+    }
+    let heartbeats = |pair: &Pair| pair.a.info(a).expect("alive").paths[0].stats.heartbeats_sent;
+    let before = heartbeats(&pair);
+    pair.network.cut = vec![0];
+    let until = pair.now + Duration::from_secs(10);
+    assert!(pair.run(until, |pair| heartbeats(pair) > before), "a HEARTBEAT");
+    // The data follows the HEARTBEAT, so its timer expires after that of the HEARTBEAT.
+    let begun = pair.now;
+    let wait = begun + Duration::from_millis(100);
+    pair.run(wait, |_| false);
+    pair.a.send(pair.now, a, Message::default(), &[7; 500]).expect("room");
+    let mut suspected = None;
+    let until = pair.now + Duration::from_secs(10);
+    let arrived = pair.run(until, |pair| {
+        let is_it = |event: &Event| matches!(event, Event::PathPotentiallyFailed { path: 0, .. });
+        if pair.events(Side::A).iter().any(is_it) {
+            suspected = Some(pair.now);
+        }
+        pair.b.readable_bytes(b, 0) > 0
+    });
+    assert!(arrived, "the data");
+    let suspected = suspected.expect("the path is suspected");
+    assert_eq!(pair.now - suspected, pair.network.delay, "one way on the other path");
+    assert_eq!(pair.a.stats(a).expect("alive").t3_expirations, 0, "the HEARTBEAT has shown it");
+}
+
 /// The bytes of each path are known after associations have ended, and are added up over associations.
 #[test]
 fn totals_keep_the_bytes_of_the_paths_of_ended_associations() {

@@ -57,7 +57,10 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
     // The server's reports change their path as well, but no user data waits for them.
-    assert!(interruptions(&result, "received").is_empty() && !text.contains("data from the peer"), "{text}");
+    assert!(
+        interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
+        "{text}"
+    );
     // The link starts a little before the test.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
@@ -80,7 +83,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let theirs = result["server_paths"]["paths"].as_array().expect("a list");
     let received: u64 = theirs.iter().map(|path| path["received"].as_u64().expect("a number")).sum();
     assert!(received > sent, "{theirs:#?}");
-    assert!(result["server_paths"]["interruptions"][0]["direction"] == "received", "{result:#}");
+    // A receiver may miss an interruption, and its own reports are none of its data.
+    assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
     // No interval carries more than the path's capacity.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
@@ -126,7 +130,9 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let place = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
-    assert!(interruptions(&result, "sent").is_empty() && !text.contains(": data goes on"), "{text}");
+    // The server reports an interruption of its data, with the time of day and in lines of its own.
+    let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
+    assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
     // The failure was detected by one of these reports.
     assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
 }

@@ -1,7 +1,8 @@
-"""A data channel client in aiortc, which reads commands from standard input as ../src/field/program.rs describes.
+"""Data channels in aiortc, as a client or as a server of HTTP.
 
-Arguments are KEY=VALUE; reports go to standard output. DTLS runs over a UDP socket without ICE. Each channel is negotiated out of
-band, without RFC 8832, so that stream N is channel N.
+Commands come on standard input, as ../src/field/program.rs describes. Arguments are KEY=VALUE; reports go to standard output.
+DTLS runs over a UDP socket without ICE. Each channel is negotiated out of band, without RFC 8832, so that stream N is channel N.
+With role=listen, requests on 64 channels are answered, each in messages of the type of the request.
 """
 
 import asyncio
@@ -10,10 +11,13 @@ import sys
 
 from aiortc import RTCCertificate, RTCDataChannel, RTCDataChannelParameters, RTCDtlsTransport, RTCSctpTransport
 from aiortc import RTCDtlsFingerprint, RTCDtlsParameters, RTCSctpCapabilities
+from OpenSSL import SSL
 
 MESSAGE = 7
 PORT = 5000
 STRING = 51
+# The most that a message holds.
+LARGEST = 65536
 
 
 def word(key, otherwise):
@@ -47,6 +51,7 @@ class Socket(asyncio.DatagramProtocol):
         self.transport = transport
 
     def datagram_received(self, data, addr):
+        self.peer = addr
         self.came.put_nowait(data)
 
     def error_received(self, exc):
@@ -56,11 +61,33 @@ class Socket(asyncio.DatagramProtocol):
         return await self.came.get()
 
     async def _send(self, data):
-        self.transport.sendto(data)
+        # A server learns its client's address from the first datagram.
+        self.transport.sendto(data, None if self.transport.get_extra_info("peername") else self.peer)
+
+
+class Certificate(RTCCertificate):
+    """One that does not ask the peer for its own."""
+
+    def _create_ssl_context(self, srtp_profiles):
+        context = super()._create_ssl_context(srtp_profiles)
+        context.set_verify(SSL.VERIFY_NONE)
+        return context
+
+
+class Sctp(RTCSctpTransport):
+    """Waits for the INIT of a client, and answers at the port that it comes from. In WebRTC both ends begin, at ports that were
+    agreed on (RFC 8841 section 9.3)."""
+
+    async def _init(self):
+        pass
+
+    async def _handle_data(self, data):
+        self._remote_port = int.from_bytes(data[:2], "big")
+        await super()._handle_data(data)
 
 
 class Dtls(RTCDtlsTransport):
-    """DTLS of a client that accepts any certificate and has no media."""
+    """DTLS without media, which accepts any certificate."""
 
     def _validate_peer_identity(self, parameters):
         pass
@@ -100,19 +127,40 @@ class Channel:
         self.flow = b""
 
 
+class Answers(Channel):
+    """A stream of a server: answers each request on it."""
+
+    def message(self, message):
+        string = isinstance(message, str)
+        self.flow += message.encode() if string else message
+        while b"\r\n\r\n" in self.flow:
+            head, _, self.flow = self.flow.partition(b"\r\n\r\n")
+            path = head.split(b" ")[1].decode()
+            body = right(path, int(path.rsplit("/", 1)[1]))
+            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            for start in range(0, len(answer), LARGEST):
+                piece = answer[start:start + LARGEST]
+                self.channel.send(piece.decode() if string else piece)
+
+
 async def main():
     loop = asyncio.get_running_loop()
     port, kind = int(word("encap", "4433")), int(word("ppid", "53"))
     here, there = (word("local", "127.0.0.1"), 0), (word("peer", "127.0.0.1"), port)
+    listens = word("role", "connect") == "listen"
+    if listens:
+        here, there = (here[0], port), None
     _, socket = await loop.create_datagram_endpoint(Socket, local_addr=here, remote_addr=there)
     report("ready")
-    dtls = Dtls(socket, [RTCCertificate.generateCertificate()])
-    dtls._set_role("client")
+    dtls = Dtls(socket, [Certificate.generateCertificate()])
+    dtls._set_role("server" if listens else "client")
     await dtls.start(RTCDtlsParameters(fingerprints=[RTCDtlsFingerprint(algorithm="sha-256", value="")]))
     report(f"dtls {dtls.state}")
-    sctp = RTCSctpTransport(dtls, int(word("port", str(PORT))))
+    sctp = (Sctp if listens else RTCSctpTransport)(dtls, int(word("port", str(PORT))))
     channels = {}
-    await sctp.start(RTCSctpCapabilities(maxMessageSize=65536), int(word("peer_port", str(PORT))))
+    if listens:
+        channels = {number: Answers(sctp, number, kind) for number in range(64)}
+    await sctp.start(RTCSctpCapabilities(maxMessageSize=LARGEST), int(word("peer_port", str(PORT))))
     while sctp.state == "connecting":
         await asyncio.sleep(0.01)
     if sctp.state != "connected":

@@ -312,6 +312,7 @@ fn get() -> Command {
                 .default_value("80")
                 .help("The server's SCTP port behind its UDP port"),
         )
+        .arg(crate::knobs::ppid())
         .arg(crate::knobs::set())
         .arg(crate::knobs::key_file())
         .arg(secure::qlog_flag())

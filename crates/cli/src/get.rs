@@ -24,7 +24,7 @@ use crate::outputs::Outputs;
 use crate::paths::PathLog;
 use crate::place::{Carrier, Url};
 use crate::secure::Believing;
-use crate::{Done, Failure, dry_run, knobs, qlog, say, secure};
+use crate::{Done, Failure, complain, dry_run, knobs, qlog, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_transport::sctp::Config;
@@ -134,12 +134,21 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let (settings, start) = (Rc::new(settings), world.now());
         let done = get_all(world.clone(), wanted, settings.clone()).await?;
         drop(shown);
+        if !quiet {
+            settings.paths.summary().lines().for_each(complain);
+        }
         let objects = settings.ledger.objects();
         outputs.write(
             "",
             || {
                 let times = (start, world.now());
-                account::json(&objects, &LeftOut::default(), described, times, settings.paths.fields())
+                account::json(
+                    &objects,
+                    &LeftOut::default(),
+                    described,
+                    times,
+                    settings.paths.fields_with_paths(),
+                )
             },
             || account::csv(&objects, start),
         )?;
@@ -167,7 +176,7 @@ fn dry_run(
     let carriers: Vec<Carrier> = urls.iter().map(|url| url.carrier).collect();
     let (sctp, quic) = config(matches, &carriers)?;
     if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
-        out += &dry_run::flags(matches, &["sctp-port", "key-file"]);
+        out += &dry_run::flags(matches, &["sctp-port", "ppid", "key-file"]);
     }
     if carriers.iter().any(|carrier| !carrier.is_kernels()) {
         out += &dry_run::both_knobs(carriers, &sctp, &quic);
@@ -179,10 +188,19 @@ fn dry_run(
 fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) -> Vec<(String, String)> {
     // If SCTP and QUIC are both used, list only the settings of SCTP, because some of their names are the same.
     if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
-        return knobs::describe(sctp);
+        return described(sctp);
     }
     let quic = carriers.iter().any(|carrier| carrier.is_http3()).then(|| knobs::describe_quic(quic));
     quic.unwrap_or_default()
+}
+
+/// Returns the settings of SCTP for results: the knobs, and the payload protocol identifier if it was chosen.
+pub(crate) fn described(sctp: &Config) -> Vec<(String, String)> {
+    let mut settings = knobs::describe(sctp);
+    if sctp.ppid != 0 {
+        settings.push(("ppid".to_owned(), sctp.ppid.to_string()));
+    }
+    settings
 }
 
 /// Returns the configurations of SCTP and of QUIC.
@@ -191,6 +209,7 @@ fn config(matches: &ArgMatches, carriers: &[Carrier]) -> Result<(Config, anabran
     let quic = knobs::quic(&set.quic)?;
     let set = set.sctp;
     let mut config = knobs::sctp(matches, &set)?;
+    config.ppid = knobs::chosen_ppid(matches, carriers.iter().copied())?;
     knobs::asks_after_peers(&mut config, &set);
     // A cancelled exchange resets its stream (RFC 6525). Without stream resets the association would have to be closed.
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");

@@ -1,9 +1,10 @@
-//! `--set` and `--key-file`: the knobs and the shared keys of a transport on a real network.
+//! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of a transport on a
+//! real network.
 //!
 //! RFC 5061 §8: address changes must be authenticated. Without shared keys that were configured at both ends,
 //! authentication protects only against attackers who have not seen the handshake.
 
-use clap::{Arg, ArgAction};
+use clap::{Arg, ArgAction, value_parser};
 
 /// Returns the `--set` flag.
 pub fn set() -> Arg {
@@ -22,10 +23,19 @@ pub fn key_file() -> Arg {
     )
 }
 
+/// Returns the `--ppid` flag of the clients that speak HTTP.
+pub fn ppid() -> Arg {
+    Arg::new("ppid")
+        .long("ppid")
+        .value_name("N")
+        .value_parser(value_parser!(u32).range(1..))
+        .help("SCTP payload protocol identifier of requests, such as 53 (binary messages of WebRTC) [default: 63, HTTP's]")
+}
+
 #[cfg(target_os = "linux")]
 pub use linux::{
-    asks_after_peers, describe, describe_quic, divided, given, is_senders, key_file as key_file_of, quic,
-    sctp, streams, warn,
+    asks_after_peers, chosen_ppid, describe, describe_quic, divided, given, is_senders,
+    key_file as key_file_of, quic, sctp, streams, warn,
 };
 
 #[cfg(target_os = "linux")]
@@ -167,6 +177,20 @@ mod linux {
             ONCE.call_once(|| {
                 complain(&format!("warning: --key-file: key {id} has less than {MIN_SECRET} bytes"))
             });
+        }
+    }
+
+    /// Returns the payload protocol identifier given with `--ppid`, or 0 if none is given. Fails if no carrier is SCTP.
+    pub fn chosen_ppid(
+        matches: &ArgMatches,
+        carriers: impl IntoIterator<Item = Carrier>,
+    ) -> Result<u32, Failure> {
+        let Some(&ppid) = matches.get_one::<u32>("ppid") else { return Ok(0) };
+        match carriers.into_iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
+            true => Ok(ppid),
+            false => Err(Failure::Usage(format!(
+                "--ppid {ppid}: is for SCTP; write http+sctp:// or https+sctp://"
+            ))),
         }
     }
 

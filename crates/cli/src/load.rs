@@ -85,6 +85,7 @@ pub fn command() -> Command {
                 .value_parser(value_parser!(u16).range(1..))
                 .default_value("80"),
         )
+        .arg(crate::knobs::ppid())
         .arg(flag("json", "FILE|-", "Write the result as JSON, schema anabranch.load/1 (-: the report goes to stderr)"))
         .arg(flag("csv", "FILE|-", "Write a row for each second (for each 2, 4, .. seconds if the test exceeds 20 minutes)"))
         .arg(
@@ -151,7 +152,7 @@ mod verb {
                 settings: match (url.carrier.is_kernels(), url.carrier.is_http3()) {
                     (true, _) => Vec::new(),
                     (_, true) => knobs::describe_quic(&quic),
-                    _ => knobs::describe(&config),
+                    _ => crate::get::described(&config),
                 },
                 ..Framing::default()
             },
@@ -292,7 +293,7 @@ mod verb {
             return out;
         }
         if !url.carrier.is_http3() {
-            out += &dry_run::flags(matches, &["sctp-port", "key-file"]);
+            out += &dry_run::flags(matches, &["sctp-port", "ppid", "key-file"]);
         }
         out + &dry_run::both_knobs([url.carrier], config, quic)
     }
@@ -313,6 +314,7 @@ mod verb {
             return Err(Failure::Usage(format!("--key-file {path}: TCP has no keys")));
         }
         let mut config = knobs::sctp(matches, &set)?;
+        config.ppid = knobs::chosen_ppid(matches, [url.carrier])?;
         config.streams = config.streams.max(plan.streams);
         knobs::warn(&config);
         Ok((config, quic))
@@ -429,7 +431,8 @@ mod verb {
         let after = processor_time();
         framing.user = after.0.saturating_sub(before.0);
         framing.system = after.1.saturating_sub(before.1);
-        framing.paths = paths.fields();
+        framing.paths = paths.fields_with_paths();
+        framing.path_lines = paths.summary();
         let tally = load.tally();
         let text = report::text(&plan, &tally, &framing);
         outputs.write(&text, || report::json(&plan, &tally, &framing), || report::csv(&tally))?;

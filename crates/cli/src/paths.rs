@@ -1,19 +1,24 @@
 //! Reports events on the paths of SCTP associations on real networks. A path fails, potentially fails or becomes active
 //! again; user data is interrupted at a time and for a duration. The events are printed on standard error and listed in
-//! the JSON.
+//! the JSON, and so are the bytes of each path.
 //!
 //! The path states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
 use crate::{complain, serve};
 use anabranch_base::time::{Instant, nanos};
+use anabranch_load::throughput::paths::{self, PathReport, ServerReports};
+use anabranch_load::throughput::{PathProbe, Settings, report};
+use anabranch_transport::Session;
 use anabranch_transport::protocol::{PathEvent, PathState};
-use anabranch_transport::sctp::SctpHost;
+use anabranch_transport::sctp::{self, PathInfo, SctpHost, SctpSession};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IsTerminal;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,12 +31,22 @@ pub struct PathLog {
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
+    /// The hosts whose paths are counted. The function that a host calls for its events does not hold them, so a host
+    /// does not keep itself alive.
+    hosts: Rc<RefCell<Vec<SctpHost<OsWorld>>>>,
 }
 
 impl PathLog {
     /// Creates an empty log. With `quiet`, events are recorded but not printed.
     pub fn new(quiet: bool) -> Self {
-        Self { begun: Rc::default(), quiet, sent: true, received: true, events: Rc::default() }
+        Self {
+            begun: Rc::default(),
+            quiet,
+            sent: true,
+            received: true,
+            events: Rc::default(),
+            hosts: Rc::default(),
+        }
     }
 
     /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other directions a
@@ -45,9 +60,13 @@ impl PathLog {
         self.begun.set(begun);
     }
 
-    /// Records and prints the path events of `host` from now on.
+    /// Records and prints the path events of `host` from now on, and counts the bytes of its paths.
     pub fn watch(&self, host: &SctpHost<OsWorld>) {
-        let log = self.clone();
+        let log = Self { hosts: Rc::default(), ..self.clone() };
+        let mut hosts = self.hosts.borrow_mut();
+        if hosts.len() < MAX_HOSTS {
+            hosts.push(host.clone());
+        }
         host.on_path_event(move |event| {
             if let PathEvent::Interrupted(it) = &event
                 && !(if it.received { log.received } else { log.sent })
@@ -63,6 +82,28 @@ impl PathLog {
                 events.push(event);
             }
         });
+    }
+
+    /// Returns the paths of all associations so far, those that have ended included, one for each address of a server.
+    /// An association with one path has none here.
+    pub fn paths(&self) -> Vec<PathProbe> {
+        let hosts = self.hosts.borrow();
+        let of = |host: &SctpHost<OsWorld>| host.inspect(|engine| engine.totals().paths);
+        let paths = hosts.iter().flat_map(of);
+        let kept = paths.filter(|path| !path.removed || path.stats.bytes_received > 0);
+        kept.map(|path| path_probe(&path)).collect()
+    }
+
+    /// Returns the lines about the paths that were used, if an event has occurred on any path.
+    pub fn summary(&self) -> String {
+        if self.events.borrow().is_empty() { String::new() } else { report::path_lines(&self.paths()) }
+    }
+
+    /// Returns the fields `path_changes`, `interruptions` and `paths` of a result.
+    pub fn fields_with_paths(&self) -> Map<String, Value> {
+        let mut fields = self.fields();
+        fields.insert("paths".to_owned(), report::paths(&self.paths()));
+        fields
     }
 
     /// Returns the fields `path_changes` and `interruptions` of a result.
@@ -100,20 +141,114 @@ impl PathLog {
 /// Prints the path events of a server's SCTP host with the time of day (UTC). If many events occur at once, only some are
 /// printed.
 pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
+    let print = printer(world);
+    host.on_path_event(move |event| print(&event));
+}
+
+/// Returns the function with which a server prints a path event.
+fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     let world = world.clone();
     // The start of the current period, and the number of lines printed in this period.
     let period = Cell::new((world.now(), 0));
-    host.on_path_event(move |event| {
+    move |event| {
         let now = world.now();
         let (begun, lines) = period.get();
         let (begun, lines) = if now.since(begun) > PERIOD { (now, 0) } else { (begun, lines) };
         period.set((begun, lines + 1));
         match lines.cmp(&MAX_LINES) {
-            Ordering::Less => complain(&text(&event, |at| time_of_day(serve::now() - now.since(at)))),
+            Ordering::Less => complain(&text(event, |at| time_of_day(serve::now() - now.since(at)))),
             Ordering::Equal => complain("more path events; some are not shown"),
             Ordering::Greater => {}
         }
-    });
+    }
+}
+
+/// The path events of a `bulk` server on SCTP. It prints them, and each session reports its own to the client. Clones
+/// share one log.
+#[derive(Clone, Debug)]
+pub struct ServerLog {
+    settings: Settings,
+    /// Events that no session has reported yet, the oldest first.
+    events: Rc<RefCell<VecDeque<PathEvent>>>,
+    /// By the client's port: whether the test has data to send, and whether it has data to receive.
+    directions: Rc<RefCell<BTreeMap<u64, (bool, bool)>>>,
+}
+
+impl ServerLog {
+    /// Creates a log for a host with these settings.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, events: Rc::default(), directions: Rc::default() }
+    }
+
+    /// Prints and keeps the path events of `host` from now on.
+    pub fn watch(&self, host: &SctpHost<OsWorld>, world: &OsWorld) {
+        let (log, print) = (self.clone(), printer(world));
+        host.on_path_event(move |event| {
+            if let PathEvent::Interrupted(it) = &event {
+                let directions = log.directions.borrow().get(&it.connection).copied();
+                let (sends, receives) = directions.unwrap_or((true, true));
+                if !(if it.received { receives } else { sends }) {
+                    return;
+                }
+            }
+            print(&event);
+            let mut events = log.events.borrow_mut();
+            if events.len() >= MAX_EVENTS {
+                events.pop_front();
+            }
+            events.push_back(event);
+        });
+    }
+}
+
+impl ServerReports<SctpSession<OsWorld>> for ServerLog {
+    fn settings(&self, _: &SctpSession<OsWorld>) -> Settings {
+        self.settings.clone()
+    }
+
+    fn begun(&self, session: &SctpSession<OsWorld>, sends: bool, receives: bool) {
+        let Some(connection) = connection(session) else { return };
+        let mut directions = self.directions.borrow_mut();
+        if directions.len() >= MAX_EVENTS {
+            directions.pop_first();
+        }
+        directions.insert(connection, (sends, receives));
+    }
+
+    fn paths(&self, session: &SctpSession<OsWorld>, begun: Instant) -> PathReport {
+        let mut report = PathReport::default();
+        let (Some(connection), Some(info)) = (connection(session), session.info()) else { return report };
+        self.directions.borrow_mut().remove(&connection);
+        // Clients at different addresses may have the same port.
+        let is_own = |address: IpAddr| info.paths.iter().any(|path| path.address == address);
+        self.events.borrow_mut().retain(|event| {
+            match event {
+                PathEvent::Changed(it) if it.connection == connection && is_own(it.address) => {
+                    let (at, address, state) = (it.at.since(begun), it.address, name(it.state));
+                    report.changes.push(paths::PathChange { at, address, state });
+                }
+                PathEvent::Interrupted(it) if it.connection == connection && is_own(it.to) => {
+                    report.interruptions.push(paths::Interruption {
+                        from: it.since.since(begun),
+                        to: it.until.since(begun),
+                        received: it.received,
+                        before: it.from,
+                        after: it.to,
+                    });
+                }
+                _ => return true,
+            }
+            false
+        });
+        let kept: Vec<_> = info.paths.iter().filter(|path| !path.removed).map(path_probe).collect();
+        report.paths = if kept.len() > 1 { kept } else { Vec::new() };
+        report
+    }
+}
+
+/// Returns the number that path events have for the association of an accepted session: the client's port.
+fn connection(session: &SctpSession<OsWorld>) -> Option<u64> {
+    session.peer().map(|peer| peer.port().into())
 }
 
 /// Formats a time of day, for example `08:49:37.250 UTC`.
@@ -158,6 +293,25 @@ fn name(state: PathState) -> &'static str {
     }
 }
 
+/// Returns the figures of a path for results.
+pub fn path_probe(path: &PathInfo) -> PathProbe {
+    PathProbe {
+        address: path.address,
+        state: match path.state {
+            sctp::PathState::Active => "active",
+            sctp::PathState::PotentiallyFailed => "potentially-failed",
+            sctp::PathState::Inactive => "failed",
+            sctp::PathState::Unconfirmed => "unconfirmed",
+        },
+        current: path.current,
+        cwnd: path.cwnd,
+        acknowledged: path.stats.bytes_acked,
+        received: path.stats.bytes_received,
+    }
+}
+
+/// The maximum number of hosts whose paths are counted. A host has open sockets as long as it is held.
+const MAX_HOSTS: usize = 64;
 /// The maximum number of events kept for results.
 const MAX_EVENTS: usize = 1024;
 /// The maximum number of lines that a server prints per period. Without a limit, a client could fill the log by making

@@ -57,7 +57,10 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
     // The server's reports change their path as well, but no user data waits for them.
-    assert!(interruptions(&result, "received").is_empty() && !text.contains("data from the peer"), "{text}");
+    assert!(
+        interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
+        "{text}"
+    );
     // The link starts a little before the test.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
@@ -71,6 +74,17 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let sum: u64 = intervals.iter().map(|it| it["acknowledged"].as_u64().expect("a number")).sum();
     let sent = result["up"]["sent"]["bytes"].as_u64().expect("a number");
     assert!(sum <= sent && sum > sent * 9 / 10, "{sum} of {sent}");
+    // The text and the JSON agree on what the sender had brought across at the end of its time.
+    let by_then = result["up"]["sent"]["acknowledged"].as_f64().expect("a number");
+    let shown = format!("{:.2} MB", by_then / 1e6);
+    let sender = text.lines().find(|line| line.ends_with("sender")).expect("a line");
+    assert!(by_then < sent as f64 && sender.contains(&shown), "{shown}: {sender}");
+    // The server has received what this end had acknowledged, and tells of its paths.
+    let theirs = result["server_paths"]["paths"].as_array().expect("a list");
+    let received: u64 = theirs.iter().map(|path| path["received"].as_u64().expect("a number")).sum();
+    assert!(received > sent, "{theirs:#?}");
+    // A receiver may miss an interruption, and its own reports are none of its data.
+    assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
     // No interval carries more than the path's capacity.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
@@ -96,6 +110,13 @@ fn get_and_load_report_interruptions_of_what_they_receive() {
         let received = interruptions(&result, "received");
         assert!(received.iter().any(|(_, outage)| (200..2_000).contains(outage)), "{near}: {result:#}");
         assert!(text.contains("data from the peer goes on after an interruption of"), "{near}: {text}");
+        // Each path carried a part of the object: two seconds at 10 Mbit/s on one, the rest on the other.
+        let paths = result["paths"].as_array().expect("a list");
+        let bytes = |path: &Value| path["received"].as_u64().expect("a number");
+        let used: Vec<u64> = paths.iter().map(bytes).filter(|bytes| *bytes > 500_000).collect();
+        assert!(used.len() == 2 && used.iter().sum::<u64>() > 4_000_000, "{near}: {paths:#?}");
+        let lines = text.matches("Path to ").count();
+        assert!(lines >= 2 && text.contains(" received\n"), "{near}: {text}");
         // The server has detected the failure.
         assert!(text.contains("UTC: path to") && text.contains("potentially-failed"), "{near}: {text}");
     }
@@ -109,9 +130,43 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let place = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
-    assert!(interruptions(&result, "sent").is_empty() && !text.contains(": data goes on"), "{text}");
+    // The server reports an interruption of its data, with the time of day and in lines of its own.
+    let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
+    assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
     // The client sends only reports on received data, and detected the failure by one of them.
     assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
+}
+
+/// A receiver does not know whether its sender has data. The sender prints what it finds out, and tells the receiver.
+#[test]
+fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
+    if !emulated_links() {
+        return;
+    }
+    let place = Scratch::new("failover-server");
+    let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 4s";
+    let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
+    let theirs = &result["server_paths"];
+    assert_eq!(theirs["path_changes"][0]["state"], "potentially-failed", "{text}");
+    let failed = theirs["path_changes"][0]["address"].as_str().expect("an address");
+    let all = interruptions(theirs, "sent");
+    let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
+    assert!(found.is_some() && interruptions(theirs, "received").is_empty(), "{theirs:#}");
+    // The server prints it with the time of day, the client at the end with the time of the test.
+    assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
+    assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
+    assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("Server: ") && line.contains(": data goes on ")),
+        "{text}"
+    );
+    let paths = theirs["paths"].as_array().expect("a list");
+    let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
+    let used: Vec<u64> = paths.iter().map(acked).filter(|bytes| *bytes > 500_000).collect();
+    assert!(used.len() >= 2, "{paths:#?}");
+    // What the server sent counts at both ends alike.
+    let sent = &result["down"]["sent"];
+    assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
 
 /// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement

@@ -7,10 +7,12 @@
 //! - `frame`: the frames that both ends send
 //! - `session`: one end of a session, for client and server
 //! - `client`, `server`: the two roles
+//! - `paths`: the server's report on its network paths
 //! - `report`: lines in the style of iperf, JSON, CSV
 
 mod client;
 mod frame;
+pub mod paths;
 pub mod report;
 mod server;
 mod session;

@@ -80,8 +80,10 @@ pub(crate) struct PathCounters {
     pub(crate) packets_sent: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) packets_received: u64,
-    pub(crate) heartbeats_sent: u64,
-    pub(crate) heartbeats_acked: u64,
+    pub(crate) bytes_received: u64,
+    // HEARTBEATs are rare, and every association holds these numbers.
+    pub(crate) heartbeats_sent: u32,
+    pub(crate) heartbeats_acked: u32,
     pub(crate) bytes_acked: u64,
     seldom: Option<Box<PathStats>>,
 }
@@ -99,8 +101,9 @@ impl PathCounters {
             packets_sent: self.packets_sent,
             bytes_sent: self.bytes_sent,
             packets_received: self.packets_received,
-            heartbeats_sent: self.heartbeats_sent,
-            heartbeats_acked: self.heartbeats_acked,
+            bytes_received: self.bytes_received,
+            heartbeats_sent: self.heartbeats_sent.into(),
+            heartbeats_acked: self.heartbeats_acked.into(),
             bytes_acked: self.bytes_acked,
             ..self.seldom.as_deref().copied().unwrap_or_default()
         }

@@ -155,7 +155,38 @@ pub struct Totals {
     /// Interruptions of user data that ended on another path or on a path that had failed, in chronological order
     /// (the first 1024).
     pub interruptions: Vec<Interruption>,
+    /// The paths of all associations with several paths, one for each address of a peer (the first 1024). The counters
+    /// of packets and bytes are sums. All else is the status of the path in the newest of these associations; of one
+    /// that has ended, its last status.
+    pub paths: Vec<PathInfo>,
 }
+
+impl Totals {
+    /// Adds the paths of an association, if it has several.
+    pub(crate) fn add_paths(&mut self, paths: impl ExactSizeIterator<Item = PathInfo>) {
+        if paths.len() < 2 {
+            return;
+        }
+        for path in paths {
+            match self.paths.binary_search_by_key(&path.address, |known| known.address) {
+                Ok(at) => {
+                    let before = std::mem::replace(&mut self.paths[at], path).stats;
+                    let sum = &mut self.paths[at].stats;
+                    sum.packets_sent += before.packets_sent;
+                    sum.bytes_sent += before.bytes_sent;
+                    sum.bytes_acked += before.bytes_acked;
+                    sum.packets_received += before.packets_received;
+                    sum.bytes_received += before.bytes_received;
+                }
+                Err(at) if self.paths.len() < MAX_PATHS => self.paths.insert(at, path),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// The maximum number of addresses whose paths an endpoint counts.
+const MAX_PATHS: usize = 1024;
 
 /// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
 /// arrived after this side had sent data. The transfer resumed on another path, or on a path that had failed in the
@@ -218,6 +249,8 @@ pub struct PathStats {
     pub bytes_acked: u64,
     /// Packets received from the address.
     pub packets_received: u64,
+    /// Bytes in the packets received from the address, from the common header on.
+    pub bytes_received: u64,
     /// DATA chunks retransmitted to the address.
     pub retransmitted: u64,
     /// Expirations of the path's T3-rtx.

@@ -292,6 +292,81 @@ fn failover_and_failback() {
     assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
 }
 
+/// RFC 9260 §6.4.1, RFC 7829 §3: a HEARTBEAT shows that a path has failed while T3-rtx of the data on it still runs. The
+/// data is retransmitted on the other path at once, and the application does not wait for T3-rtx.
+#[test]
+fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
+    let mut config = Config::profile("modern").expect("a profile");
+    config.set("hb_interval", "1s").expect("a time");
+    let mut pair = Pair::new(config.clone(), config, 2, 3);
+    let (a, b) = connect(&mut pair, 2);
+    // Both paths are verified and measured.
+    for _ in 0..10 {
+        pair.settle();
+        pair.events(Side::A);
+    }
+    let heartbeats = |pair: &Pair| pair.a.info(a).expect("alive").paths[0].stats.heartbeats_sent;
+    let before = heartbeats(&pair);
+    pair.network.cut = vec![0];
+    let until = pair.now + Duration::from_secs(10);
+    assert!(pair.run(until, |pair| heartbeats(pair) > before), "a HEARTBEAT");
+    // The data follows the HEARTBEAT, so its timer expires after that of the HEARTBEAT.
+    let begun = pair.now;
+    let wait = begun + Duration::from_millis(100);
+    pair.run(wait, |_| false);
+    pair.a.send(pair.now, a, Message::default(), &[7; 500]).expect("room");
+    let mut suspected = None;
+    let until = pair.now + Duration::from_secs(10);
+    let arrived = pair.run(until, |pair| {
+        let is_it = |event: &Event| matches!(event, Event::PathPotentiallyFailed { path: 0, .. });
+        if pair.events(Side::A).iter().any(is_it) {
+            suspected = Some(pair.now);
+        }
+        pair.b.readable_bytes(b, 0) > 0
+    });
+    assert!(arrived, "the data");
+    let suspected = suspected.expect("the path is suspected");
+    assert_eq!(pair.now - suspected, pair.network.delay, "one way on the other path");
+    assert_eq!(pair.a.stats(a).expect("alive").t3_expirations, 0, "the HEARTBEAT has shown it");
+}
+
+/// The bytes of each path are known after associations have ended, and are added up over associations.
+#[test]
+fn totals_keep_the_bytes_of_the_paths_of_ended_associations() {
+    let mut pair = Pair::new(Config::default(), Config::default(), 2, 1);
+    let bytes = |pair: &Pair| {
+        let of = |path: &crate::PathInfo| (path.address, path.stats.bytes_acked, path.stats.bytes_received);
+        pair.a.totals().paths.iter().map(of).collect::<Vec<_>>()
+    };
+    let (first, _) = connect(&mut pair, 2);
+    let mut before = Vec::new();
+    for association in 0..2 {
+        let id = match association {
+            0 => first,
+            _ => {
+                let peer = (0..2).map(|path| address(Side::B, path)).collect();
+                let ask = Associate { peer, peer_port: 80, local_port: None, streams: None };
+                pair.a.associate(pair.now, ask).expect("a route")
+            }
+        };
+        pair.settle();
+        pair.a.send(pair.now, id, Message::default(), &[7; 5_000]).expect("room");
+        pair.settle();
+        let alive = bytes(&pair);
+        pair.a.abort(pair.now, id);
+        assert_eq!((pair.a.info(id), bytes(&pair)), (None, alive.clone()), "what ended is not forgotten");
+        let addresses = [0, 1].map(|path| address(Side::B, path).ip());
+        assert_eq!(alive.iter().map(|path| path.0).collect::<Vec<_>>(), addresses);
+        let acked: u64 = alive.iter().map(|path| path.1).sum();
+        assert!((5_000..6_000).contains(&(acked / (association + 1))), "{alive:?}");
+        for (now, then) in alive.iter().zip(&before) {
+            let (now, then): (&(_, u64, u64), &(_, u64, u64)) = (now, then);
+            assert!(now.1 >= then.1 && now.2 > then.2, "{now:?} after {then:?}");
+        }
+        before = alive;
+    }
+}
+
 /// Random and mutated packets never cause a panic, whatever the state of the association. A mutated packet with a
 /// wrong checksum has no effect.
 #[test]

@@ -279,8 +279,8 @@ impl<W: World> EngineSession<W, SctpEngine> {
 
 impl<W: World> EngineStream<W, SctpEngine> {
     /// Sets the payload protocol identifier of all messages written from now on. By default, whole messages have the
-    /// configured identifier. Bytes have by default the identifier that answers the peer's messages: [`PPID_HTTP`] or
-    /// one of WebRTC's (RFC 8831 §8).
+    /// configured identifier. Bytes have it too; if none is configured, they have the identifier that answers the peer's
+    /// messages: [`PPID_HTTP`] or one of WebRTC's (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }

@@ -478,9 +478,9 @@ fn ranks_order_streams_where_the_scheduler_knows_priorities() {
     assert_eq!(arrivals("fcfs"), [1, 2, 3], "a rank means nothing to it");
 }
 
-/// RFC 9260 §3.3.1: bytes have HTTP's payload protocol identifier, whole messages the application's.
+/// RFC 9260 §3.3.1: bytes and whole messages have the payload protocol identifier of the settings.
 #[test]
-fn messages_have_the_identifier_of_the_settings_and_bytes_that_of_http() {
+fn messages_and_bytes_have_the_identifier_of_the_settings() {
     let network = Network::new(1);
     let [near, far] = [("near", NEAR), ("far", FAR)].map(|(name, address)| network.host(name, &[address]));
     network.link(near, far, &LinkSpec::parse("delay=1ms").expect("a link")).expect("linked");
@@ -507,10 +507,48 @@ fn messages_have_the_identifier_of_the_settings_and_bytes_that_of_http() {
             got.push((buffer[..received.bytes].to_vec(), received.ppid, received.unordered));
         }
         got.sort();
-        let expected = [(&b"bytes"[..], PPID_HTTP, false), (b"message", 53, true), (b"other", 99, true)];
+        let expected = [(&b"bytes"[..], 53, false), (b"message", 53, true), (b"other", 99, true)];
         assert_eq!(got, expected.map(|(bytes, ppid, unordered)| (bytes.to_vec(), ppid, unordered)));
     };
     network.run(program, Instant::from_millis(10_000)).expect_done();
+}
+
+/// A client chooses the identifier of its bytes, and a server without one of its own answers in it. Without a choice
+/// both use that of HTTP.
+#[test]
+fn a_server_answers_bytes_in_the_identifier_that_the_client_has_chosen() {
+    for (chosen, expected) in [(0, PPID_HTTP), (51, 51), (53, 53)] {
+        let network = Network::new(1);
+        let [near, far] =
+            [("near", NEAR), ("far", FAR)].map(|(name, address)| network.host(name, &[address]));
+        network.link(near, far, &LinkSpec::parse("delay=1ms").expect("a link")).expect("linked");
+        let worlds = [near, far].map(|host| network.world(host));
+        let program = async {
+            let [a, b] = &worlds;
+            let mut config = Config::default();
+            config.ppid = chosen;
+            let client = SctpHost::new(a.clone(), config, Carrier::Ip, None).await.expect("a host");
+            let server =
+                SctpHost::new(b.clone(), Config::default(), Carrier::Ip, None).await.expect("a host");
+            let mut listener = server.listen(80).expect("listening");
+            let session = client.connect(&[(FAR, 0).into()], 80).expect("begun");
+            let mut out = session.open(0).expect("a stream");
+            out.write_all(b"ask").await.expect("written");
+            let mut input = listener.accept().await.expect("accepted").accept().await.expect("a stream");
+            assert_eq!(read(&mut input, 3).await, b"ask");
+            input.write_all(b"answer").await.expect("written");
+            assert_eq!(read(&mut out, 6).await, b"answer", "identifier {chosen}");
+            // The next message shows the identifier of the next request.
+            out.write_all(b"again").await.expect("written");
+            let mut buffer = [0; 100];
+            let received = poll_fn(|cx| input.poll_recv(cx, &mut buffer)).await.expect("a message");
+            assert_eq!(received.map(|received| received.ppid), Some(expected));
+            input.write_all(b"last").await.expect("written");
+            let received = poll_fn(|cx| out.poll_recv(cx, &mut buffer)).await.expect("a message");
+            assert_eq!(received.map(|received| received.ppid), Some(expected));
+        };
+        network.run(program, Instant::from_millis(10_000)).expect_done();
+    }
 }
 
 /// Data written as messages of one size is read as messages of that size.

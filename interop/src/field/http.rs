@@ -112,11 +112,21 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
         let losses = load.begin_losses()?;
         let begun = world.now();
-        // Without losses a peer that does not answer is given up soon.
-        let silence = if load.loss > 0 { "30s" } else { "10s" };
+        // Without losses a peer that does not answer is given up soon. aiortc sends one object after the other, so the last
+        // one waits for all others.
+        let silence = match (column.kind, load.loss) {
+            (Kind::Aiortc, _) => "400s",
+            (_, 0) => "10s",
+            _ => "30s",
+        };
         // pion does not answer an INIT with address types or a list of addresses, and this host has several addresses
         // (README, 7).
-        let set = if column.kind == Kind::Pion { &["--set", "address_types=no"][..] } else { &[] };
+        let set = match column.kind {
+            Kind::Pion => &["--set", "address_types=no"][..],
+            // Its data channels have only the payload protocol identifiers of WebRTC (RFC 8831 §8).
+            Kind::Aiortc => &["--ppid", WEBRTC_BINARY],
+            Kind::Usrsctp | Kind::Linux => &[],
+        };
         let mut command = command();
         command
             .args(["get", "-q", "--timeout", silence, "--sctp-port", &PORT.to_string()])
@@ -129,7 +139,9 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         }
         let child = command.spawn().map_err(|error| format!("anabranch get: {error}"))?;
         let mut running = Running(child);
-        let end = world.now() + load.patience();
+        // With 2 % loss aiortc sends a quarter of a megabyte a second.
+        let slow = if column.kind == Kind::Aiortc { 3 } else { 1 };
+        let end = world.now() + load.patience() * slow;
         let status = loop {
             match running.0.try_wait().map_err(|error| error.to_string())? {
                 Some(status) => break status,
@@ -163,6 +175,8 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
 
 /// RFC 8831 §8: the payload protocol identifier of strings.
 const WEBRTC_STRING: u32 = 51;
+/// RFC 8831 §8: that of binary data, as an argument.
+const WEBRTC_BINARY: &str = "53";
 
 /// The requests of the peer's client to our `serve`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

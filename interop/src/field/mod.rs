@@ -33,7 +33,7 @@ pub enum Kind {
     Pion,
     /// The Linux kernel.
     Linux,
-    /// aiortc, WebRTC in Python: only a client of `serve`.
+    /// aiortc, WebRTC in Python: a client of `serve`, and a server for `get`.
     Aiortc,
 }
 

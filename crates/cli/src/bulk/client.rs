@@ -5,7 +5,7 @@ use super::verb::{CLOSING, signals};
 use crate::dial::http3::Http3Target;
 use crate::dial::{Routes, SctpTarget};
 use crate::outputs::Outputs;
-use crate::paths::PathLog;
+use crate::paths::{PathLog, path_probe};
 use crate::place::Url;
 use crate::secure::Believing;
 use crate::{Done, Failure, complain, say};
@@ -15,7 +15,7 @@ use anabranch_quic::QuicSession;
 use anabranch_tls::{TlsConnector, TlsSession};
 use anabranch_transport::Connector;
 use anabranch_transport::kernel::{KernelConnector, KernelSession};
-use anabranch_transport::sctp::{PathInfo, PathState, SctpSession};
+use anabranch_transport::sctp::SctpSession;
 use anabranch_world::World;
 use anabranch_world::os::{OsWorld, processor_time};
 use std::cell::Cell;
@@ -206,19 +206,7 @@ fn kernel_probe(session: &KernelSession<OsWorld>) -> Option<Probe> {
 fn probe(session: &SctpSession<OsWorld>) -> Option<Probe> {
     let (stats, info) = (session.stats()?, session.info()?);
     let current = info.paths.iter().find(|path| path.current).or(info.paths.first());
-    let path = |path: &PathInfo| PathProbe {
-        address: path.address,
-        state: match path.state {
-            PathState::Active => "active",
-            PathState::PotentiallyFailed => "potentially-failed",
-            PathState::Inactive => "failed",
-            PathState::Unconfirmed => "unconfirmed",
-        },
-        current: path.current,
-        cwnd: path.cwnd,
-        acknowledged: path.stats.bytes_acked,
-    };
-    let paths: Vec<PathProbe> = info.paths.iter().filter(|path| !path.removed).map(path).collect();
+    let paths: Vec<PathProbe> = info.paths.iter().filter(|path| !path.removed).map(path_probe).collect();
     Some(Probe {
         retransmitted: stats.retransmitted_fast + stats.retransmitted_timeout,
         cwnd: current.map_or(0, |path| path.cwnd),

@@ -4,12 +4,14 @@ use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
 use crate::dial::http3::{self, Http3Server};
 use crate::knobs::describe;
+use crate::paths::ServerLog;
 use crate::place::Listen;
 use crate::privileges::drop_capabilities;
 use crate::secure::{ServerTls, dtls_server};
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_dtls::DtlsLayer;
+use anabranch_load::throughput::paths::ServerReports;
 use anabranch_load::throughput::{self, Event, Settings};
 use anabranch_tls::{TlsListener, TlsSession};
 use anabranch_transport::kernel::{KernelListener, KernelSession};
@@ -142,8 +144,9 @@ impl Server {
                             let name = place.carrier.name();
                             urls.push(format!("{name}://{}", SocketAddr::new(address.ip(), port)));
                         }
-                        let settings = host.inspect(|engine| describe(engine.config()));
-                        tasks.push(self.start(&here, listener, move |_: &_| settings.clone(), &first));
+                        let log = ServerLog::new(host.inspect(|engine| describe(engine.config())));
+                        log.watch(&host, &here);
+                        tasks.push(self.start_reporting(&here, listener, log, &first));
                         hosts.push(host);
                     }
                 }
@@ -199,6 +202,16 @@ impl Server {
         settings: impl Fn(&L::Session) -> Settings + 'static,
         first: &Rc<Cell<Option<Done>>>,
     ) -> OsTask<Result<(), CloseReason>> {
+        self.start_reporting(world, listener, settings, first)
+    }
+
+    fn start_reporting<L: Listener>(
+        &self,
+        world: &OsWorld,
+        listener: L,
+        reports: impl ServerReports<L::Session> + 'static,
+        first: &Rc<Cell<Option<Done>>>,
+    ) -> OsTask<Result<(), CloseReason>> {
         let first = first.clone();
         let tell = move |event: Event| {
             let who = |peer: Option<SocketAddr>| peer.map_or("a client".to_owned(), |peer| peer.to_string());
@@ -218,7 +231,7 @@ impl Server {
             self.timeout,
             MAX_SESSIONS,
             processor_time,
-            settings,
+            reports,
             Rc::new(tell),
         );
         world.spawn("bulk server", serving)

@@ -119,7 +119,15 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             let none = LeftOut::default();
             outputs.write(
                 "",
-                || account::json(&objects, &none, settings.clone(), (start, start), paths.fields()),
+                || {
+                    account::json(
+                        &objects,
+                        &none,
+                        settings.clone(),
+                        (start, start),
+                        paths.fields_with_paths(),
+                    )
+                },
                 || account::csv(&objects, start),
             )?;
             files::clean_up();
@@ -212,6 +220,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     drop(shown);
     meter.clear();
     if !quiet {
+        paths.summary().lines().for_each(complain);
         let drawn = waterfall::draw(&come, start, alone);
         match har {
             _ if outputs.takes_stdout() => std::io::stderr().write_all(drawn.as_bytes()).unwrap_or(()),
@@ -232,7 +241,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let written = outputs.write(
         "",
-        || account::json(&objects, &left_out, settings, (start, end), paths.fields()),
+        || account::json(&objects, &left_out, settings, (start, end), paths.fields_with_paths()),
         || account::csv(&objects, start),
     );
     let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();

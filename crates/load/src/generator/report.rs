@@ -28,6 +28,8 @@ pub struct Framing {
     pub interrupted: bool,
     /// Further fields of the JSON report, about events of network paths.
     pub paths: Map<String, Value>,
+    /// Lines of the text about the bytes of network paths; empty if there are none.
+    pub path_lines: String,
 }
 
 /// Returns the report as text.
@@ -152,7 +154,7 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     if framing.interrupted {
         line("Interrupted: what was in flight is not counted.".to_owned());
     }
-    out
+    out + &framing.path_lines
 }
 
 /// Returns the text that says from which time latency is measured.

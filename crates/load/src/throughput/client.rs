@@ -1,6 +1,7 @@
 //! The client of a throughput test. It opens the sessions, requests the test from the server, and reports each interval.
 
 use super::frame::Hello;
+use super::paths::{PathReport, add_path};
 use super::session::{End, Failed, Known};
 use super::{Plan, Processor, Received, Sent, Settings};
 use anabranch_base::Instant;
@@ -52,6 +53,8 @@ pub struct PathProbe {
     pub cwnd: u64,
     /// The number of acknowledged bytes that were sent on the path, including chunk headers.
     pub acknowledged: u64,
+    /// The number of bytes in the packets received on the path, including their headers.
+    pub received: u64,
 }
 
 /// The measurements of an interval.
@@ -69,7 +72,7 @@ pub struct Interval {
     pub draining: bool,
     /// The number of bytes that this end has read.
     pub received: u64,
-    /// The transport statistics. Retransmissions and the bytes acknowledged on each path are those of this interval.
+    /// The transport statistics. Retransmissions and the bytes of each path are those of this interval.
     pub probe: Option<Probe>,
 }
 
@@ -89,6 +92,8 @@ pub struct Outcome {
     pub drain: Option<(u64, Duration)>,
     /// The statistics of each path of a multihomed client; empty for a client with one path.
     pub paths: Vec<PathProbe>,
+    /// The server's report on its paths; `None` if the server did not send one.
+    pub server_paths: Option<PathReport>,
     /// The number of streams of each session.
     pub streams: u16,
     /// The settings of the server's transport; `None` if the server did not send them.
@@ -144,8 +149,8 @@ struct Counts {
     acknowledged: u64,
     received: u64,
     retransmitted: u64,
-    /// The acknowledged bytes of each path.
-    paths: BTreeMap<IpAddr, u64>,
+    /// The acknowledged and the received bytes of each path.
+    paths: BTreeMap<IpAddr, (u64, u64)>,
 }
 
 impl<W: World, C: Connector> Clone for Test<W, C> {
@@ -219,6 +224,7 @@ impl<W: World, C: Connector> Test<W, C> {
             down: plan.down,
             unordered: plan.unordered,
             settings: true,
+            paths: true,
             streams: plan.streams.max(1),
             message: plan.message,
             span: plan.span,
@@ -351,16 +357,7 @@ impl<W: World, C: Connector> Test<W, C> {
                 Some(all) => {
                     all.retransmitted += one.retransmitted;
                     all.cwnd += one.cwnd;
-                    for path in one.paths {
-                        match all.paths.iter_mut().find(|other| other.address == path.address) {
-                            Some(other) => {
-                                other.cwnd += path.cwnd;
-                                other.acknowledged += path.acknowledged;
-                                other.current |= path.current;
-                            }
-                            None => all.paths.push(path),
-                        }
-                    }
+                    all.paths = one.paths.into_iter().fold(std::mem::take(&mut all.paths), add_path);
                 }
                 none => *none = Some(one),
             }
@@ -387,8 +384,10 @@ impl<W: World, C: Connector> Test<W, C> {
         counts.retransmitted = probe.as_ref().map_or(0, |probe| probe.retransmitted);
         let probe = probe.map(|mut probe| {
             for path in &mut probe.paths {
-                let before = counts.paths.insert(path.address, path.acknowledged).unwrap_or(0);
-                path.acknowledged = path.acknowledged.saturating_sub(before);
+                let so_far = (path.acknowledged, path.received);
+                let (acknowledged, received) = counts.paths.insert(path.address, so_far).unwrap_or((0, 0));
+                path.acknowledged = path.acknowledged.saturating_sub(acknowledged);
+                path.received = path.received.saturating_sub(received);
             }
             probe.retransmitted = counts.retransmitted.saturating_sub(state.before.retransmitted);
             probe
@@ -439,6 +438,7 @@ impl<W: World, C: Connector> Test<W, C> {
             down: down.filter(|_| shared.plan.down),
             drain,
             paths,
+            server_paths: state.ends.iter().filter_map(|(_, end)| end.peer_paths()).reduce(PathReport::add),
             streams: first.streams,
             server_settings: state.ends.first().and_then(|(_, end)| end.peer_settings()),
             retransmitted: probed.then_some(state.before.retransmitted),
@@ -455,6 +455,7 @@ fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
     sent.bytes += other.0.bytes;
     sent.messages += other.0.messages;
     sent.nanos = sent.nanos.max(other.0.nanos);
+    sent.unacknowledged = sent.unacknowledged.zip(other.0.unacknowledged).map(|(one, other)| one + other);
     received.bytes += other.1.bytes;
     received.messages += other.1.messages;
     received.nanos = received.nanos.max(other.1.nanos);

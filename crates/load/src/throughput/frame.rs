@@ -9,6 +9,7 @@
 //! | kind  |       0               | length, these 8 bytes included | content ...
 //! ```
 
+use super::paths::{MAX_REPORT, PathReport};
 use anabranch_base::time::Duration;
 
 /// The size in bytes of the header of every frame, which is also the minimum size of a message.
@@ -26,6 +27,8 @@ pub(super) struct Hello {
     pub(super) unordered: bool,
     /// Whether the server has to send the settings of its transport to the client.
     pub(super) settings: bool,
+    /// Whether the server has to report on its network paths at the end.
+    pub(super) paths: bool,
     pub(super) streams: u16,
     /// The size of a message in bytes.
     pub(super) message: u32,
@@ -47,6 +50,18 @@ pub struct Sent {
     pub user: u64,
     /// The CPU time of the sender's process in the kernel, in nanoseconds.
     pub system: u64,
+    /// The number of bytes that the receiver's transport had not acknowledged when the last were written; `None` if the
+    /// sender does not report it.
+    pub unacknowledged: Option<u64>,
+}
+
+impl Sent {
+    /// Returns the number of bytes that the receiver's transport had acknowledged when the last were written; `None` if
+    /// the sender does not report it.
+    #[must_use]
+    pub fn acknowledged(&self) -> Option<u64> {
+        self.unacknowledged.map(|left| self.bytes.saturating_sub(left))
+    }
 }
 
 /// The receiver's report on the data that has arrived so far.
@@ -83,6 +98,10 @@ pub(super) enum Control {
     Received(Received),
     /// The settings of the server's transport, which it sends at the start if the client has requested them.
     Settings(Settings),
+    /// The server will report on its network paths. It sends this at the start if the client has requested a report.
+    PathsFollow,
+    /// The server's report on its network paths, which is its last frame.
+    Paths(PathReport),
     /// Begins a stream of the client. On transports whose streams are begun by their users, a stream exists for the server
     /// only after data was sent on it.
     Begun,
@@ -94,6 +113,7 @@ const SENT: u8 = 2;
 const RECEIVED: u8 = 3;
 const SETTINGS: u8 = 4;
 const BEGUN: u8 = 5;
+const PATHS: u8 = 6;
 /// The maximum size in bytes of a frame with settings. All settings of SCTP take about 1 kB.
 const MAX_SETTINGS: usize = 8 << 10;
 
@@ -118,16 +138,31 @@ impl Control {
                 }
                 Vec::new()
             }
+            // The announcement of a report has no content.
+            Self::PathsFollow => {
+                frame[0] = PATHS;
+                Vec::new()
+            }
+            Self::Paths(report) => {
+                frame[0] = PATHS;
+                frame.push(b'\n');
+                frame.extend_from_slice(report.encode().as_bytes());
+                Vec::new()
+            }
             Self::Hello(hello) => {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
-                frame.extend([hello.up, hello.down, hello.unordered, hello.settings].map(u8::from));
+                frame.extend([hello.up, hello.down, hello.unordered].map(u8::from));
+                // A server that knows no reports on paths takes any number but 0 for a request of the settings.
+                frame.push(u8::from(hello.settings) | u8::from(hello.paths) << 1);
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]
             }
             Self::Sent(sent) => {
                 frame[0] = SENT;
-                vec![sent.bytes, sent.messages, sent.nanos, sent.user, sent.system]
+                let mut numbers = vec![sent.bytes, sent.messages, sent.nanos, sent.user, sent.system];
+                numbers.extend(sent.unacknowledged);
+                numbers
             }
             Self::Received(r) => {
                 frame[0] = RECEIVED;
@@ -159,7 +194,8 @@ impl Control {
                     up: flag(4)?,
                     down: flag(5)?,
                     unordered: flag(6)?,
-                    settings: flag(7)?,
+                    settings: content.get(7)? & 1 != 0,
+                    paths: content.get(7)? & 2 != 0,
                     streams: u16::try_from(number(1)?).ok()?,
                     message: u32::try_from(number(2)?).ok()?,
                     span: Duration::from_nanos(number(3)?),
@@ -176,6 +212,7 @@ impl Control {
                 nanos: number(2)?,
                 user: number(3)?,
                 system: number(4)?,
+                unacknowledged: number(5),
             }),
             RECEIVED => Self::Received(Received {
                 bytes: number(0)?,
@@ -200,6 +237,8 @@ impl Control {
                 Self::Settings(plain.map(|(key, value)| (key.to_owned(), value.to_owned())).collect())
             }
             BEGUN => Self::Begun,
+            PATHS if content.is_empty() => Self::PathsFollow,
+            PATHS => Self::Paths(PathReport::decode(std::str::from_utf8(content).ok()?)),
             _ => return None,
         })
     }
@@ -223,13 +262,13 @@ pub(super) struct Parser {
     held: Vec<u8>,
     /// The number of bytes of the current data message that are still missing.
     left: usize,
-    /// Whether the peer may send its settings on this stream.
+    /// Whether the peer may send its settings and its report on paths on this stream.
     settings: bool,
 }
 
 impl Parser {
-    /// Creates a parser. `settings` is whether the peer may send its settings, which take more memory than other control
-    /// frames.
+    /// Creates a parser. `settings` is whether the peer may send its settings and its report on paths, which take more
+    /// memory than other control frames.
     pub(super) fn new(settings: bool) -> Self {
         Self { settings, ..Self::default() }
     }
@@ -295,6 +334,7 @@ fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str
         DATA => MAX_FRAME,
         HELLO | SENT | RECEIVED | BEGUN => 256,
         SETTINGS if settings => MAX_SETTINGS,
+        PATHS if settings => HEADER + 1 + MAX_REPORT,
         _ => return Err("the peer does not speak this protocol"),
     };
     if (HEADER..=most).contains(&length) {
@@ -329,6 +369,7 @@ mod tests {
             down: false,
             unordered: true,
             settings: true,
+            paths: true,
             streams: 9,
             message: 8,
             span,
@@ -339,6 +380,9 @@ mod tests {
         let controls = vec![
             Control::Hello(hello),
             Control::Sent(Sent::default()),
+            Control::Sent(Sent { bytes: 9, unacknowledged: Some(4), ..Sent::default() }),
+            Control::PathsFollow,
+            Control::Paths(PathReport::default()),
             Control::Received(received),
             settings,
             Control::Begun,
@@ -356,7 +400,7 @@ mod tests {
     fn frames_are_read_however_they_are_cut() {
         let (bytes, controls) = some();
         for piece in 1..=bytes.len() {
-            assert_eq!(read(&bytes, piece), Ok((8 + 5 * 108, 11, controls.clone())), "pieces of {piece}");
+            assert_eq!(read(&bytes, piece), Ok((8 + 8 * 108, 17, controls.clone())), "pieces of {piece}");
         }
     }
 

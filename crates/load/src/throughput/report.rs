@@ -1,5 +1,6 @@
 //! The result of a throughput test: lines in the style of iperf, JSON, and CSV.
 
+use super::paths::PathReport;
 use super::{Interval, Outcome, PathProbe, Plan, Probe, Received, Sent, Settings};
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
@@ -97,10 +98,9 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             ("up", Some(count)) => format!("  {count:>5}"),
             _ => String::new(),
         };
-        // The sender's line shows the bytes that the peer had acknowledged when everything was written. The server does not
-        // report this number for its own data.
-        let left = outcome.drain.filter(|_| name == "up").map_or(0, |(bytes, _)| bytes);
-        let acknowledged = sent.bytes.saturating_sub(left);
+        // The sender's line shows the bytes that the peer had acknowledged when everything was written, if the sender
+        // reports this number.
+        let acknowledged = sent.acknowledged().unwrap_or(sent.bytes);
         let _ = writeln!(
             out,
             "{}{retransmitted}  sender",
@@ -126,10 +126,9 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
         let _ =
             writeln!(out, "[up]  {bytes} were left in the send buffer, and acknowledged {span:.2} s later");
     }
-    // Omit unused paths, for example those of the other address family.
-    for path in outcome.paths.iter().filter(|path| path.acknowledged > 0 || path.state != "active") {
-        let bytes = amount(path.acknowledged as f64, "B");
-        let _ = writeln!(out, "Path to {}: {}, {bytes} acknowledged", path.address, path.state);
+    out += &path_lines(&outcome.paths);
+    if let Some(report) = &outcome.server_paths {
+        out += &server_lines(report);
     }
     let congestion = |up: bool| {
         let settings = senders(up, outcome, framing)?;
@@ -252,6 +251,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
         })).collect::<Vec<_>>(),
         "drain": outcome.drain.map(|(bytes, span)| json!({ "bytes": bytes, "duration_ns": nanos(span) })),
         "paths": paths(&outcome.paths),
+        "server_paths": outcome.server_paths.as_ref().map(server_paths),
     });
     if let Some(fields) = document.as_object_mut() {
         fields.extend(framing.paths.clone());
@@ -259,7 +259,66 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     format!("{document:#}\n")
 }
 
-fn paths(paths: &[PathProbe]) -> Value {
+/// A path on which no more bytes have arrived carried HEARTBEATs only.
+const MAX_UNUSED: u64 = 10_000;
+
+/// Returns a line for each path, with its bytes. Omits unused paths, for example those of the other address family.
+#[must_use]
+pub fn path_lines(paths: &[PathProbe]) -> String {
+    let is_used =
+        |path: &&PathProbe| path.acknowledged > 0 || path.received > MAX_UNUSED || path.state != "active";
+    let line = |path: &PathProbe| {
+        let [acknowledged, received] =
+            [path.acknowledged, path.received].map(|bytes| amount(bytes as f64, "B"));
+        let PathProbe { address, state, .. } = path;
+        format!("Path to {address}: {state}, {acknowledged} acknowledged, {received} received\n")
+    };
+    paths.iter().filter(is_used).map(line).collect()
+}
+
+/// Returns the lines about the server's paths and their events.
+fn server_lines(report: &PathReport) -> String {
+    let paths = path_lines(&report.paths);
+    let mut out: String = paths.lines().map(|line| format!("Server: {line}\n")).collect();
+    let changes = report.changes.iter().map(|change| {
+        let at = change.at.as_secs_f64();
+        (change.at, format!("Server: {at:.3} s: path to {} {}\n", change.address, change.state))
+    });
+    let interruptions = report.interruptions.iter().map(|it| {
+        let (at, outage) = (it.to.as_secs_f64(), it.to.saturating_sub(it.from).as_secs_f64());
+        let path = if it.before == it.after { "again" } else { "now" };
+        let data = if it.received { "data from the client" } else { "data" };
+        let text = format!("{data} goes on after an interruption of {outage:.3} s, {path} on the path to");
+        (it.to, format!("Server: {at:.3} s: {text} {}\n", it.after))
+    });
+    let mut events: Vec<_> = changes.chain(interruptions).collect();
+    events.sort_by_key(|(at, _)| *at);
+    out.extend(events.into_iter().map(|(_, line)| line));
+    out
+}
+
+/// Returns the server's report on its paths as JSON.
+fn server_paths(report: &PathReport) -> Value {
+    json!({
+        "paths": paths(&report.paths),
+        "path_changes": report.changes.iter().map(|change| json!({
+            "at_ns": nanos(change.at),
+            "address": change.address.to_string(),
+            "state": change.state,
+        })).collect::<Vec<_>>(),
+        "interruptions": report.interruptions.iter().map(|it| json!({
+            "from_ns": nanos(it.from),
+            "to_ns": nanos(it.to),
+            "direction": if it.received { "received" } else { "sent" },
+            "before": it.before.to_string(),
+            "after": it.after.to_string(),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the paths as JSON.
+#[must_use]
+pub fn paths(paths: &[PathProbe]) -> Value {
     let path = |path: &PathProbe| {
         json!({
             "address": path.address.to_string(),
@@ -267,6 +326,7 @@ fn paths(paths: &[PathProbe]) -> Value {
             "current": path.current,
             "cwnd": path.cwnd,
             "acknowledged": path.acknowledged,
+            "received": path.received,
         })
     };
     paths.iter().map(path).collect()
@@ -275,7 +335,14 @@ fn paths(paths: &[PathProbe]) -> Value {
 fn direction((sent, received): (Sent, Received)) -> Value {
     let rate = |bytes: u64, nanos: u64| if nanos > 0 { bytes as f64 * 8e9 / nanos as f64 } else { 0.0 };
     json!({
-        "sent": { "bytes": sent.bytes, "messages": sent.messages, "duration_ns": sent.nanos, "bps": rate(sent.bytes, sent.nanos) },
+        "sent": {
+            "bytes": sent.bytes,
+            "messages": sent.messages,
+            "duration_ns": sent.nanos,
+            "bps": rate(sent.bytes, sent.nanos),
+            "acknowledged": sent.acknowledged(),
+            "acknowledged_bps": sent.acknowledged().map(|bytes| rate(bytes, sent.nanos)),
+        },
         "received": {
             "bytes": received.bytes,
             "messages": received.messages,

@@ -1,7 +1,8 @@
 //! The server of a throughput test. It runs the test that each client requests.
 
+use super::paths::{Reports, ServerReports};
 use super::session::{End, Failed, Known};
-use super::{Processor, Received, Sent, Settings};
+use super::{Processor, Received, Sent};
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Tasks, World};
@@ -26,8 +27,8 @@ pub enum Event {
     },
 }
 
-/// Serves all clients that `listener` accepts, at most `most` at a time, until the listener fails. `settings` returns the
-/// settings of a session's transport, for clients that request them. `tell` is called for each event.
+/// Serves all clients that `listener` accepts, at most `most` at a time, until the listener fails. `reports` describes a
+/// session's transport and its paths, for clients that request this. `tell` is called for each event.
 ///
 /// # Errors
 /// The reason why the listener failed.
@@ -37,21 +38,22 @@ pub async fn serve<W: World, L: Listener>(
     timeout: Duration,
     most: usize,
     processor: Processor,
-    settings: impl Fn(&L::Session) -> Settings + 'static,
+    reports: impl ServerReports<L::Session> + 'static,
     tell: Rc<dyn Fn(Event)>,
 ) -> Result<(), CloseReason> {
     let tasks = Tasks::new(world.clone());
+    let reports: Reports<L::Session> = Rc::new(reports);
     loop {
         let session = listener.accept().await?;
         if tasks.count() >= most {
             session.abort();
             continue;
         }
-        let (world, tell, settings) = (world.clone(), tell.clone(), settings(&session));
+        let (world, tell, reports) = (world.clone(), tell.clone(), reports.clone());
         tasks.spawn("throughput session", async move {
             let peer = session.peer();
             tell(Event::Began(peer));
-            let end = End::new(&world, &session, processor, Some(settings));
+            let end = End::new(&world, &session, processor, Some(reports));
             let failed = end.answer(timeout).await.err().map(|failed| match failed {
                 Failed::Closed(CloseReason::Finished) => {
                     "the client closed before the test was complete".to_owned()

@@ -5,6 +5,7 @@
 
 use super::Processor;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
+use super::paths::{PathReport, Reports};
 use crate::idle_timer::IdleTimer;
 use anabranch_base::time::{Duration, Instant, nanos};
 use anabranch_transport::{CloseReason, Delivery, OpenError, Session, Stream};
@@ -69,8 +70,14 @@ pub(super) struct End<W: World, N: Session> {
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
     asked: Cell<bool>,
-    /// The settings of the server's transport; `None` at the client.
-    own_settings: Option<Settings>,
+    /// The server's reports on its transport; `None` at the client.
+    own_reports: Option<Reports<N>>,
+    /// At the server: the test whose report on paths is not queued yet, if the client has requested one.
+    owes_paths: Cell<Option<Hello>>,
+    /// Whether a report on paths is still to be written (at the server) or to arrive (at the client).
+    awaits_paths: Cell<bool>,
+    /// The report on paths that the server has sent.
+    peer_paths: RefCell<Option<PathReport>>,
     /// The settings that the server has sent; `None` at the server.
     peer_settings: RefCell<Option<Settings>>,
     controls: RefCell<VecDeque<Control>>,
@@ -92,8 +99,8 @@ pub(super) struct Known {
 }
 
 impl<W: World, N: Session> End<W, N> {
-    /// Creates one end of a session. `settings` are the settings of the server's transport; `None` creates a client's end.
-    pub(super) fn new(world: &W, session: &N, processor: Processor, settings: Option<Settings>) -> Rc<Self> {
+    /// Creates one end of a session. `reports` are the server's reports on its transport; `None` creates a client's end.
+    pub(super) fn new(world: &W, session: &N, processor: Processor, reports: Option<Reports<N>>) -> Rc<Self> {
         let now = world.now();
         Rc::new(Self {
             world: world.clone(),
@@ -121,7 +128,10 @@ impl<W: World, N: Session> End<W, N> {
             final_reported: Cell::new(false),
             acknowledged: Cell::new(false),
             asked: Cell::new(false),
-            own_settings: settings,
+            own_reports: reports,
+            owes_paths: Cell::new(None),
+            awaits_paths: Cell::new(false),
+            peer_paths: RefCell::default(),
             peer_settings: RefCell::default(),
             controls: RefCell::default(),
             failed: RefCell::default(),
@@ -166,7 +176,14 @@ impl<W: World, N: Session> End<W, N> {
             self.gather(&tasks, client, cx)?;
             // Check this before the end of the session, because a peer that has finished may have closed already.
             if self.is_done() {
-                return Poll::Ready(Ok(()));
+                // The report on paths comes last. A test is complete without it.
+                if let Some(hello) = self.owes_paths.take() {
+                    self.report_paths(&hello);
+                }
+                let ended = self.failed.borrow().is_some() || self.session.poll_closed(cx).is_ready();
+                if ended || !self.awaits_paths.get() {
+                    return Poll::Ready(Ok(()));
+                }
             }
             if let Some(failed) = self.failed.borrow_mut().take() {
                 return Poll::Ready(Err(failed));
@@ -211,8 +228,17 @@ impl<W: World, N: Session> End<W, N> {
             self.final_reported.set(true);
             self.acknowledged.set(true);
         }
-        if let Some(settings) = self.own_settings.clone().filter(|_| hello.settings) {
-            self.controls.borrow_mut().push_front(Control::Settings(settings));
+        if let Some(reports) = &self.own_reports {
+            reports.begun(&self.session, hello.down, hello.up);
+            let mut controls = self.controls.borrow_mut();
+            if hello.paths {
+                controls.push_front(Control::PathsFollow);
+                self.owes_paths.set(Some(hello));
+                self.awaits_paths.set(true);
+            }
+            if hello.settings {
+                controls.push_front(Control::Settings(reports.settings(&self.session)));
+            }
         }
         self.ready.set(Some((hello, sends)));
         Ok(())
@@ -289,6 +315,15 @@ impl<W: World, N: Session> End<W, N> {
         }
     }
 
+    /// Queues the server's report on its paths.
+    fn report_paths(&self, hello: &Hello) {
+        let Some(reports) = &self.own_reports else { return };
+        let report = reports.paths(&self.session, self.begun.get());
+        let report = report.only_where_data_waits(hello.down, hello.up);
+        self.controls.borrow_mut().push_back(Control::Paths(report));
+        wake(&self.writer);
+    }
+
     fn received_so_far(&self, whole: bool) -> Received {
         let (user, system) = self.spent();
         let streams = self.received.borrow();
@@ -314,6 +349,7 @@ impl<W: World, N: Session> End<W, N> {
             nanos: nanos(self.world.now().since(self.begun.get())),
             user: nanos(user),
             system: nanos(system),
+            unacknowledged: Some(self.session.unacknowledged()),
         }
     }
 
@@ -347,6 +383,11 @@ impl<W: World, N: Session> End<W, N> {
     /// Returns the settings of the server's transport, if the server has sent them.
     pub(super) fn peer_settings(&self) -> Option<Settings> {
         self.peer_settings.borrow().clone()
+    }
+
+    /// Returns the report on paths that the server has sent.
+    pub(super) fn peer_paths(&self) -> Option<PathReport> {
+        self.peer_paths.borrow().clone()
     }
 
     pub(super) fn known(&self) -> Known {
@@ -383,6 +424,12 @@ impl<W: World, N: Session> End<W, N> {
                     wake(&self.owner);
                 }
                 Some(Control::Begun) => {}
+                Some(Control::PathsFollow) => self.awaits_paths.set(self.peer_paths.borrow().is_none()),
+                Some(Control::Paths(report)) => {
+                    *self.peer_paths.borrow_mut() = Some(report);
+                    self.awaits_paths.set(false);
+                    wake(&self.owner);
+                }
                 Some(Control::Settings(settings)) => *self.peer_settings.borrow_mut() = Some(settings),
                 Some(Control::Sent(sent)) => self.peer_sent.set(Some(sent)),
                 Some(Control::Received(received)) => {
@@ -402,7 +449,7 @@ impl<W: World, N: Session> End<W, N> {
 }
 
 async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::Stream>>, number: usize) {
-    let mut parser = Parser::new(number == 0 && end.own_settings.is_none());
+    let mut parser = Parser::new(number == 0 && end.own_reports.is_none());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
         // Handle the bytes within the poll, before another stream reads into the same buffer.
@@ -449,9 +496,16 @@ async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends
             Some(control) => {
                 let frame = control.encode();
                 let written = write_frames(&end, &streams[0], &frame, frame.len()).await;
-                if matches!(control, Control::Received(Received { whole: true, .. })) {
-                    end.acknowledged.set(true);
-                    wake(&end.owner);
+                match control {
+                    Control::Received(Received { whole: true, .. }) => {
+                        end.acknowledged.set(true);
+                        wake(&end.owner);
+                    }
+                    Control::Paths(_) => {
+                        end.awaits_paths.set(false);
+                        wake(&end.owner);
+                    }
+                    _ => {}
                 }
                 written
             }

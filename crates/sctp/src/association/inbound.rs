@@ -44,7 +44,7 @@ impl Association {
         self.invalidate_fast_path();
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.bytes as u64;
-        self.paths.at(arrived.path).count_received();
+        self.paths.at(arrived.path).count_received(arrived.bytes as u64);
         if matches!(self.state, State::ShutdownSent) {
             // The HEARTBEAT may follow an AUTH chunk, so all chunks are searched.
             let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);

@@ -47,7 +47,7 @@ use crate::recv::RecvHalf;
 use crate::reliability::Reliability;
 use crate::send::SendHalf;
 use crate::send::queue::Undelivered;
-use crate::stats::{AssociationInfo, AssociationStats, Interruption, PathChange};
+use crate::stats::{AssociationInfo, AssociationStats, Interruption, PathChange, PathInfo};
 use active_extensions::ActiveExtensions;
 use anabranch_base::trace::{Limit, TraceEvent, TraceRecord};
 use anabranch_base::{Instant, Rng};
@@ -451,7 +451,6 @@ impl Association {
     }
 
     pub(crate) fn info(&self) -> AssociationInfo {
-        let primary = self.paths.primary();
         AssociationInfo {
             state: self.state.public(),
             local_port: self.identity.local_port(),
@@ -463,13 +462,15 @@ impl Association {
             buffered: self.send.buffered_bytes(),
             probed: self.send.probed_bytes(),
             extensions: *self.extensions.agreed(),
-            paths: self
-                .paths
-                .iter()
-                .enumerate()
-                .map(|(i, path)| path.info((i == primary, i == self.paths.current())))
-                .collect(),
+            paths: self.path_infos().collect(),
         }
+    }
+
+    /// Returns the status of each path.
+    pub(crate) fn path_infos(&self) -> impl ExactSizeIterator<Item = PathInfo> {
+        let (primary, current) = (self.paths.primary(), self.paths.current());
+        let indices = 0..self.paths.len();
+        indices.map(move |i| self.paths.get(i).info((i == primary, i == current)))
     }
 
     /// Returns the counters of the association. Some are stored in other parts of the association.

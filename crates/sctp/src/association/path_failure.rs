@@ -11,6 +11,7 @@ use crate::path::icmp::{self, Advice};
 use crate::path::select::Interruption;
 use crate::stats::{self, PathChange, PathState};
 use anabranch_base::Icmp;
+use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
@@ -169,6 +170,9 @@ impl Association {
             self.give_up(ctx);
             return;
         }
+        if health != Health::Same {
+            self.rescue_flight(ctx, index);
+        }
         if stranded && index == self.paths.current() {
             // RFC 5061 §5.3 F14: this is the only path, and only HEARTBEATs can be sent on it before it is verified.
             self.paths.at(index).ask_heartbeat();
@@ -190,6 +194,25 @@ impl Association {
         } else {
             self.schedule_heartbeat(ctx, index);
         }
+    }
+
+    /// Retransmits the data in flight on a path on which a HEARTBEAT was not answered. T3-rtx might expire much later:
+    /// timeouts have doubled it, and a tail loss probe restarts it. Meanwhile the peer's application would get nothing, as
+    /// later data waits for this data.
+    fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+        let path = self.paths.get(index);
+        // Data that was sent within the last round trip may still be acknowledged.
+        let is_fresh = ctx.now < path.last_data_sent() + path.round_trip();
+        let elsewhere = self.paths.alternate(index).is_some_and(|other| self.paths.get(other).is_sound());
+        if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {
+            return;
+        }
+        // RFC 9260 §6.4.1: data goes to an alternate active destination; §7.2 lets a sender retransmit to another address
+        // than that of the original transmission. §6.3.3 E1, E3: the rest is as when T3-rtx expires.
+        self.paths.at(index).collapse(ctx.now);
+        self.timers.stop(Timer::T3Rtx(index));
+        self.lose_flight(index, SendCause::Timeout);
+        self.send.begin_timeout_repair();
     }
 
     /// Responds to a change in the health of a path.

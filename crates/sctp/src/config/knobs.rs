@@ -234,8 +234,8 @@ anabranch_base::knobs! {
         /// Undelivered messages are returned to the application (in `Event::SendFailed`). Off saves the copies if the
         /// application reads no events. It is not a knob.
         return_undelivered: bool = false;
-        /// The payload protocol identifier of messages for which the application gives none. When reading, it is
-        /// accepted in addition to 0. The application chooses it, so it is not a knob.
+        /// The payload protocol identifier of messages, and of byte streams, for which the application gives none. When
+        /// reading, it is accepted in addition to 0. The application chooses it, so it is not a knob.
         ppid: u32 = 0;
         /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). Not a knob, as the values of
         /// knobs are printed and secrets must not be.

@@ -215,6 +215,7 @@ impl Endpoint {
         let place = &mut self.slots[slot as usize];
         if let Some(association) = place.association.take() {
             self.totals.sum.add(&association.stats());
+            self.totals.add_paths(association.path_infos());
         }
         place.generation = place.generation.wrapping_add(1);
         place.armed = Instant::MAX;

@@ -57,6 +57,7 @@ impl Endpoint {
         let mut totals = self.totals.clone();
         for association in self.slots.iter().filter_map(|slot| slot.association.as_ref()) {
             totals.sum.add(&association.stats());
+            totals.add_paths(association.path_infos());
         }
         totals.path_changes = self.path_changes.clone();
         totals.interruptions = self.interruptions.clone();

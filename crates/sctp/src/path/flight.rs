@@ -157,6 +157,11 @@ impl Path {
         self.last_data = now;
     }
 
+    /// Returns the time at which DATA was last sent on this path. It means nothing if no DATA was sent.
+    pub(crate) fn last_data_sent(&self) -> Instant {
+        self.last_data
+    }
+
     /// Shrinks the congestion window of an idle path (RFC 9260 §7.2.1), once per RTO.
     #[inline]
     pub(crate) fn account_rest(&mut self, now: Instant) {

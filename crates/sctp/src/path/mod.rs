@@ -246,10 +246,11 @@ impl Path {
         self.stats.bytes_sent += bytes;
     }
 
-    /// Counts a received packet.
+    /// Counts a received packet of `bytes`.
     #[inline]
-    pub(crate) fn count_received(&mut self) {
+    pub(crate) fn count_received(&mut self, bytes: u64) {
         self.stats.packets_received += 1;
+        self.stats.bytes_received += bytes;
     }
 
     /// Whether data may be sent on this path: the address is confirmed and active, and there is a source address for

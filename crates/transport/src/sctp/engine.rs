@@ -303,7 +303,11 @@ impl SessionEngine for SctpEngine {
             }
         });
         // Whole messages come from the application. Data that is split here is a byte stream of HTTP.
-        let default = if whole { self.ppid } else { write.marks.heard.unwrap_or(PPID_HTTP) };
+        let default = match self.ppid {
+            0 if whole => 0,
+            0 => write.marks.heard.unwrap_or(PPID_HTTP),
+            own => own,
+        };
         let ppid = write.marks.set.unwrap_or(default);
         // A byte stream must arrive completely and in order, so its messages use the default delivery.
         let Delivery { unordered, reliability, .. } =
@@ -537,7 +541,7 @@ pub struct Ppids {
 fn answered_with(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
-        _ if ppid == own => Some(PPID_HTTP),
+        _ if ppid == own => Some(own),
         // The application has configured an identifier for its messages, so all other messages are not its own.
         _ if own != 0 => None,
         // RFC 8831 §8: parts of a message may have the Partial identifiers, which are deprecated.

@@ -137,9 +137,7 @@ impl Case {
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
             // aiortc's data channels have only the payload protocol identifiers of WebRTC.
-            (Kind::Aiortc, Self::HttpFifty(By::Them, _) | Self::HttpKind(_)) => None,
-            // `get` sends messages with HTTP's identifier, 63, and has no setting to change it.
-            (Kind::Aiortc, Self::HttpFifty(By::Us, _)) => Some("needs PPID 51 or 53"),
+            (Kind::Aiortc, Self::HttpFifty(..) | Self::HttpKind(_)) => None,
             (Kind::Aiortc, _) => Some("is not tried"),
             // RFC 8261 §6.1: one address. A restarted end begins another DTLS connection.
             (_, Self::PrimaryCut | Self::Asconf(_)) if column.carrier.is_secure() => Some("one address"),

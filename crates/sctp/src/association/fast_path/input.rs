@@ -107,7 +107,7 @@ impl Association {
         self.stats.bytes_received += bytes as u64;
         self.stats.data_received += 1;
         self.stats.data_bytes_received += length;
-        self.paths.at(path).count_received();
+        self.paths.at(path).count_received(bytes as u64);
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Received {
             units: offset..offset + 1,
             packet: tag,
@@ -135,7 +135,7 @@ impl Association {
         self.stats.packets_received += 1;
         self.stats.bytes_received += bytes as u64;
         self.stats.sacks_received += 1;
-        self.paths.at(from).count_received();
+        self.paths.at(from).count_received(bytes as u64);
         self.send.renew_burst();
         let index = usize::from(taken.path);
         let base = self.send.base();

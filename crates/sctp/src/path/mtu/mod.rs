@@ -143,7 +143,7 @@ impl Path {
         // preferred.
         let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
         let search = self.search.as_mut()?;
-        search.probe_sent(nonce, self.stats.heartbeats_acked);
+        search.probe_sent(nonce, self.stats.heartbeats_acked.into());
         Some(Probe { size: search.probed(), timeout })
     }
 
@@ -154,7 +154,7 @@ impl Path {
 
     /// Handles an expiry of PROBE_TIMER or PMTU_RAISE_TIMER.
     pub(crate) fn on_mtu_timer(&mut self) -> Option<Found> {
-        let answered = self.stats.heartbeats_acked;
+        let answered = self.stats.heartbeats_acked.into();
         let search = self.search.as_mut()?;
         if !search.is_probing() {
             search.on_raise();

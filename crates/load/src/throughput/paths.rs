@@ -1,0 +1,225 @@
+//! The report of a server on its network paths, which it sends to its client at the end of a test.
+//!
+//! The sender of data finds out which path has failed, and how long its data was interrupted; the receiver does not
+//! (RFC 9260 §8.2). In a test in which the server sends, the client therefore reports what the server has found out.
+
+use super::{PathProbe, Settings};
+use anabranch_base::Instant;
+use anabranch_base::time::{Duration, nanos};
+use std::fmt::Write;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// What a server tells its clients about the transport of a session of type `N`.
+pub trait ServerReports<N> {
+    /// Returns the settings of the transport.
+    fn settings(&self, session: &N) -> Settings;
+
+    /// Called when the client has requested a test in which this end `sends` data, `receives` data, or both.
+    fn begun(&self, session: &N, sends: bool, receives: bool) {
+        let _ = (session, sends, receives);
+    }
+
+    /// Returns the report on the paths of the session, with times since `begun`. It is called once, at the end.
+    fn paths(&self, session: &N, begun: Instant) -> PathReport {
+        let _ = (session, begun);
+        PathReport::default()
+    }
+}
+
+/// A transport without several paths has settings only.
+impl<N, F: Fn(&N) -> Settings> ServerReports<N> for F {
+    fn settings(&self, session: &N) -> Settings {
+        self(session)
+    }
+}
+
+/// The reports of a server, which its sessions share.
+pub(super) type Reports<N> = Rc<dyn ServerReports<N>>;
+
+/// The paths of one end of a session, and their events. Times count from the start of the test at that end.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PathReport {
+    /// The paths at the end of the test; empty for a session with one path.
+    pub paths: Vec<PathProbe>,
+    /// Changes of paths, in order of time.
+    pub changes: Vec<PathChange>,
+    /// Interruptions of user data, in order of time.
+    pub interruptions: Vec<Interruption>,
+}
+
+/// A path that failed, potentially failed, or is active again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathChange {
+    /// When this was found out.
+    pub at: Duration,
+    /// The peer's address on the path.
+    pub address: IpAddr,
+    /// The new state: `active`, `potentially-failed` or `failed`.
+    pub state: &'static str,
+}
+
+/// A time in which no user data got on. It then continued on another path, or on the same path after it had failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Interruption {
+    /// The last progress before the interruption.
+    pub from: Duration,
+    /// The first progress after it.
+    pub to: Duration,
+    /// Whether this end was the receiver.
+    pub received: bool,
+    /// The peer's address on the path of the last progress before it.
+    pub before: IpAddr,
+    /// The peer's address on the path of the first progress after it.
+    pub after: IpAddr,
+}
+
+/// The states of a path that a report can have.
+const STATES: [&str; 4] = ["active", "potentially-failed", "failed", "unconfirmed"];
+/// The maximum number of bytes of a report.
+pub(super) const MAX_REPORT: usize = 8 << 10;
+
+impl PathReport {
+    /// Returns the report as text, of at most [`MAX_REPORT`] bytes. What does not fit is left out, the last events first.
+    pub(super) fn encode(&self) -> String {
+        let mut out = String::new();
+        let mut add = |line: String| {
+            if out.len() + line.len() < MAX_REPORT {
+                let _ = writeln!(out, "{line}");
+            }
+        };
+        for path in &self.paths {
+            let PathProbe { address, state, current, cwnd, acknowledged, received } = path;
+            add(format!("path {address} {state} {} {cwnd} {acknowledged} {received}", u8::from(*current)));
+        }
+        for Interruption { from, to, received, before, after } in &self.interruptions {
+            let (from, to, received) = (nanos(*from), nanos(*to), u8::from(*received));
+            add(format!("interruption {from} {to} {received} {before} {after}"));
+        }
+        for PathChange { at, address, state } in &self.changes {
+            add(format!("change {} {address} {state}", nanos(*at)));
+        }
+        out
+    }
+
+    /// Reads a report. Lines that are not understood are left out: a newer peer may have more kinds of them.
+    pub(super) fn decode(text: &str) -> Self {
+        let mut report = Self::default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let _ = report.take(&words);
+        }
+        report
+    }
+
+    fn take(&mut self, words: &[&str]) -> Option<()> {
+        let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+        let span = |at| number(at).map(Duration::from_nanos);
+        let address = |at: usize| words.get(at)?.parse::<IpAddr>().ok();
+        // Only known words are printed.
+        let state = |at: usize| STATES.into_iter().find(|state| words.get(at) == Some(state));
+        match *words.first()? {
+            "path" => self.paths.push(PathProbe {
+                address: address(1)?,
+                state: state(2)?,
+                current: number(3)? != 0,
+                cwnd: number(4)?,
+                acknowledged: number(5)?,
+                received: number(6)?,
+            }),
+            "interruption" => self.interruptions.push(Interruption {
+                from: span(1)?,
+                to: span(2)?,
+                received: number(3)? != 0,
+                before: address(4)?,
+                after: address(5)?,
+            }),
+            "change" => {
+                self.changes.push(PathChange { at: span(1)?, address: address(2)?, state: state(3)? })
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Leaves out interruptions in directions in which the test sends no data. There a pause means nothing.
+    pub(super) fn only_where_data_waits(mut self, sends: bool, receives: bool) -> Self {
+        self.interruptions.retain(|it| if it.received { receives } else { sends });
+        self
+    }
+
+    /// Adds the report of another session of the same test.
+    pub(super) fn add(mut self, other: Self) -> Self {
+        self.paths = other.paths.into_iter().fold(self.paths, add_path);
+        self.changes.extend(other.changes);
+        self.changes.sort_by_key(|change| change.at);
+        self.interruptions.extend(other.interruptions);
+        self.interruptions.sort_by_key(|it| it.to);
+        self
+    }
+}
+
+/// Adds the figures of a path to those of other sessions.
+pub(super) fn add_path(mut all: Vec<PathProbe>, path: PathProbe) -> Vec<PathProbe> {
+    match all.iter_mut().find(|other| other.address == path.address) {
+        Some(other) => {
+            other.cwnd += path.cwnd;
+            other.acknowledged += path.acknowledged;
+            other.received += path.received;
+            other.current |= path.current;
+        }
+        None => all.push(path),
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some() -> PathReport {
+        let address: IpAddr = "100.64.0.2".parse().expect("an address");
+        let other: IpAddr = "fd61::2".parse().expect("an address");
+        let path = |address, current| PathProbe {
+            address,
+            state: "potentially-failed",
+            current,
+            cwnd: 5,
+            acknowledged: u64::MAX,
+            received: 0,
+        };
+        let second = Duration::from_secs(1);
+        PathReport {
+            paths: vec![path(address, false), path(other, true)],
+            changes: vec![PathChange { at: second, address, state: "failed" }],
+            interruptions: vec![Interruption {
+                from: second,
+                to: second * 2,
+                received: false,
+                before: address,
+                after: other,
+            }],
+        }
+    }
+
+    #[test]
+    fn a_report_is_read_as_it_was_written() {
+        assert_eq!(PathReport::decode(&some().encode()), some());
+        let only = |sends, receives| some().only_where_data_waits(sends, receives).interruptions.len();
+        assert_eq!((only(true, false), only(false, true)), (1, 0));
+    }
+
+    /// A report comes from the network: what is not understood is left out, and it has a limit.
+    #[test]
+    fn a_report_is_bounded_and_noise_is_left_out() {
+        let noise =
+            "path\npath x active 1 2 3 4\nchange 1 1.1.1.1 \u{1b}[2J\nchange -1 1.1.1.1 failed\n\nnews 1\n";
+        assert_eq!(PathReport::decode(noise), PathReport::default());
+        let mut many = some();
+        many.changes = vec![many.changes[0]; 10_000];
+        let text = many.encode();
+        assert!(text.len() <= MAX_REPORT);
+        let read = PathReport::decode(&text);
+        assert!(read.changes.len() > 100 && read.paths == many.paths && read.interruptions.len() == 1);
+    }
+}

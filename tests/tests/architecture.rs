@@ -28,6 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("load", &["base", "world", "transport", "http"]),
     ("tokio", &["base", "dtls", "sctp", "tls", "transport", "world"]),
     ("emu", &["base", "wire", "link", "world"]),
+    ("results", &["base"]),
     // The engines are imported only for the feature table, which probes them below sessions: see `NAMED`.
     (
         "lab",
@@ -46,6 +47,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "http",
             "load",
             "emu",
+            "results",
         ],
     ),
     (
@@ -64,11 +66,12 @@ const EDGES: &[(&str, &[&str])] = &[
             "gateway",
             "load",
             "emu",
+            "results",
             "lab",
         ],
     ),
     // The Python package: the laboratory, and the whole command line as a module's program.
-    ("py", &["cli", "lab"]),
+    ("py", &["cli", "lab", "results"]),
 ];
 
 /// Crates that must not use clocks, sockets, threads or tasks.
@@ -91,6 +94,7 @@ const PORTABLE: &[&str] = &[
     "http",
     "gateway",
     "load",
+    "results",
     "lab",
 ];
 
@@ -284,7 +288,7 @@ fn names_a_transport(line: &str) -> bool {
 #[test]
 fn only_the_list_names_transports() {
     let mut used = BTreeSet::new();
-    for name in ["http", "gateway", "load", "lab", "cli"] {
+    for name in ["http", "gateway", "load", "results", "lab", "cli"] {
         for file in rust_files(&root().join("crates").join(name).join("src")) {
             let path =
                 file.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();

@@ -8,11 +8,12 @@ mod gbn;
 
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::report::{Framing, html};
-use anabranch_lab::results::{Contestant, Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
+use anabranch_lab::table;
 use anabranch_lab::transports::{Transport, Transports};
-use anabranch_lab::{json, table};
+use anabranch_results::json;
+use anabranch_results::{Contestant, Outcome, Race};
 use anabranch_wire::pcap;
 use std::sync::atomic::AtomicBool;
 

@@ -2,8 +2,9 @@
 //!
 //! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
 
-use anabranch_lab::results::{Outcome, PathEvent, PathState, Run, Side};
-use anabranch_lab::{json, report, table};
+use anabranch_lab::{report, table};
+use anabranch_results::json;
+use anabranch_results::{Outcome, PathEvent, PathState, Run, Side};
 use anabranch_tests::{check, plan, race, race_on, runs};
 
 const SECOND: u64 = 1_000_000_000;

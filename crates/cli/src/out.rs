@@ -8,15 +8,15 @@ use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
-use anabranch_lab::capture::views::Course;
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::report::{self, Captured, Framing, packets};
-use anabranch_lab::results::{Point, Race, Run, label};
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
 use anabranch_lab::table;
 use anabranch_lab::transports::Transports;
+use anabranch_results::course::Course;
+use anabranch_results::{Point, Race, Run, label};
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -1,9 +1,9 @@
 //! Draws a report again from its results: `cargo run -p anabranch-lab --example redraw -- results.json > report.html`.
 
 use anabranch_lab::report::{self, Framing};
-use anabranch_lab::results::Race;
 use anabranch_lab::table;
 use anabranch_lab::transports::Transports;
+use anabranch_results::Race;
 use std::error::Error;
 use std::io::Write;
 

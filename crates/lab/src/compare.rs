@@ -1,7 +1,7 @@
 //! Compares a new race result with an old one.
 
-use crate::results::{Contestant, Point, Race};
-use crate::stats::metrics;
+use anabranch_results::stats::metrics;
+use anabranch_results::{Contestant, Point, Race};
 use std::fmt::Write;
 
 /// The metrics that are compared.

@@ -10,12 +10,13 @@
 mod pictures;
 mod terms;
 
-use crate::results::label::{labels, shortened};
-use crate::results::{Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat};
-use crate::stats::summary::quantile;
-use crate::sweep::{Axes, Summary};
+use crate::sweep::Summary;
 use crate::transports::Transports;
-use crate::verdict;
+use anabranch_results::axes::Axes;
+use anabranch_results::label::{labels, shortened};
+use anabranch_results::stats::summary::quantile;
+use anabranch_results::verdict;
+use anabranch_results::{Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -389,7 +390,7 @@ fn work(point: &Point, style: Style) -> String {
         |line| style.faint(line),
     );
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
-        let per_run = |count: fn(&crate::results::Run) -> u64| {
+        let per_run = |count: fn(&anabranch_results::Run) -> u64| {
             let n = contestant.runs.len().max(1) as f64;
             figure(contestant.runs.iter().map(count).sum::<u64>() as f64 / n)
         };

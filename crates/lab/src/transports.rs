@@ -4,8 +4,8 @@
 //! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. All other code looks
 //! transports up in the list and asks them for their capabilities.
 
-use crate::results::label;
 use anabranch_quic::Quic;
+use anabranch_results::label;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Client, Server};
 use anabranch_transport::kernel::Kernel;

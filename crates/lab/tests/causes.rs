@@ -7,12 +7,12 @@
 mod table;
 
 use anabranch_base::testing::full_ring;
-use anabranch_lab::json;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
-use anabranch_lab::results::{Comparison, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::study::{self, Bench, Forgetful, Seeds};
 use anabranch_lab::table::{Style, render};
+use anabranch_results::json;
+use anabranch_results::{Comparison, Race};
 use std::sync::atomic::AtomicBool;
 
 fn race(plan: &Plan, threads: usize) -> Race {

@@ -2,9 +2,9 @@
 
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
+use anabranch_results::{Outcome, Race};
 use std::sync::atomic::AtomicBool;
 
 const MOVES: &str = "sctp:auth=yes,asconf=yes,asconf_primary=yes";

@@ -2,10 +2,11 @@
 
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Bound, Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::{table, verdict};
+use anabranch_lab::table;
+use anabranch_results::verdict;
+use anabranch_results::{Bound, Outcome, Race, Run};
 use std::sync::atomic::AtomicBool;
 
 fn race(flags: &[(&str, &str)]) -> Race {

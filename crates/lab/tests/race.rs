@@ -1,10 +1,11 @@
 //! Whole races: the same plan gives the same bytes with any number of threads, and runs what it asks for.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::{compare, csv, json, report, table};
+use anabranch_lab::{compare, report, table};
+use anabranch_results::{Outcome, Race, Run};
+use anabranch_results::{csv, json};
 use std::sync::atomic::AtomicBool;
 
 fn plan(flags: &[(&str, &str)]) -> Plan {

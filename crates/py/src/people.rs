@@ -2,7 +2,7 @@
 
 use anabranch_lab::population::tally::{Group, NamedCause};
 use anabranch_lab::population::{Tally, page, text};
-use anabranch_lab::results::Verdict;
+use anabranch_results::Verdict;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::Path;

@@ -3,11 +3,11 @@
 use crate::tables::{self, Table};
 use anabranch_lab::plan::{self, Outline, Plan};
 use anabranch_lab::report::{self, Framing};
-use anabranch_lab::results::{Host, Race as Results};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 use anabranch_lab::table::{self, Style};
 use anabranch_lab::transports::Transports;
-use anabranch_lab::{json, verdict};
+use anabranch_results::{Host, Race as Results};
+use anabranch_results::{json, verdict};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::Path;

@@ -9,10 +9,11 @@ use crate::race::{Kind, Outputs};
 use crate::{Done, Failure, complain, say};
 use anabranch_lab::population;
 use anabranch_lab::report::{self, Captured, Framing};
-use anabranch_lab::results::{Point, Race, Series};
 use anabranch_lab::sweep::Manifest;
 use anabranch_lab::transports::Transports;
-use anabranch_lab::{compare, csv, json, table};
+use anabranch_lab::{compare, table};
+use anabranch_results::{Point, Race, Series};
+use anabranch_results::{csv, json};
 use std::fs;
 use std::io::Write;
 

@@ -2,7 +2,7 @@
 //! stream and has a row for each direction that carried data.
 
 use super::results::{Conversation, Decoded, Retransmitted};
-use crate::csv::field;
+use anabranch_results::csv::field;
 use std::fmt::Write;
 
 /// Returns a header and the rows. The format is that of RFC 4180, but lines end in a line feed alone. Fields that a

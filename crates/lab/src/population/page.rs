@@ -6,7 +6,7 @@ use super::tally::{Group, LOSSES, Shares, Tally, Why};
 use super::text;
 use crate::report::document;
 use crate::report::svg::escape;
-use crate::stats::decision::GAP;
+use anabranch_results::stats::decision::GAP;
 use std::fmt::Write;
 
 const STYLE: &str = include_str!("../report/style.css");

@@ -1,10 +1,10 @@
 //! Counts which contestant serves each person best, and computes the shares of people with confidence intervals. People
 //! are added one by one, in any order. As in a race, the interval of the ratio of a person's page times decides which
-//! contestant is faster ([`crate::stats::decision`]).
+//! contestant is faster ([`anabranch_results::stats::decision`]).
 
-use crate::results::label::{shown, split};
-use crate::results::{Cause, Contestant, Point, Verdict};
-use crate::stats::decision::{GAP, Standing};
+use anabranch_results::label::{shown, split};
+use anabranch_results::stats::decision::{GAP, Standing};
+use anabranch_results::{Cause, Contestant, Point, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The results of one person's page loads.

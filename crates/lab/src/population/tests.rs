@@ -2,7 +2,7 @@
 
 use super::Tally;
 use super::tally::{Group, NamedCause};
-use crate::results::Verdict;
+use anabranch_results::Verdict;
 
 /// Returns the results of three people in two regions.
 pub fn three() -> Tally {

@@ -2,7 +2,7 @@
 //! much, and why.
 
 use super::tally::{Group, LOSSES, Share, Shares, Tally, Why};
-use crate::stats::summary::quantile;
+use anabranch_results::stats::summary::quantile;
 use std::fmt::Write;
 
 /// The maximum number of causes that are printed.
@@ -307,7 +307,7 @@ fn trim(out: &mut String) {
 mod tests {
     use super::super::tests::three;
     use super::*;
-    use crate::results::Verdict;
+    use anabranch_results::Verdict;
 
     #[test]
     fn people_in_a_few_lines() {

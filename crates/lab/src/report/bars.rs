@@ -7,7 +7,7 @@ use super::chart::{self, Axis, Beside, Frame, Mark};
 use super::standing::{self, Standing};
 use super::svg::span;
 use super::words::{self, capital, short_time, term};
-use crate::results::Point;
+use anabranch_results::Point;
 
 /// If a contestant has more runs than this, its dots have no tooltips.
 const SPOKEN: usize = 600;

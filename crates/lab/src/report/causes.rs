@@ -10,7 +10,7 @@ use super::chart::{self, Axis, Beside, Frame, Mark};
 use super::standing::Standing;
 use super::svg::escape;
 use super::words::{explained, is_plural};
-use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point};
+use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
 /// Returns the comparison for which causes were searched. If there are several, returns the one whose contestants have the

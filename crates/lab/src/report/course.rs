@@ -6,7 +6,7 @@ use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame, Mark, Plot, Shape};
 use super::svg::{bytes, count, span};
 use super::words::term;
-use crate::capture::views::{Course, Loss};
+use anabranch_results::course::{Course, Loss};
 
 const HEIGHT: u32 = 180;
 

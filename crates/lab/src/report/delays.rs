@@ -8,7 +8,7 @@ use super::svg::{self, Scale, escape, px, span};
 use super::times::{versus_first, versus_text};
 use super::words::{self, capital};
 use super::{median_run, outcome};
-use crate::results::{Contestant, Object, Point, Run};
+use anabranch_results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
 /// The height of the plot of a run, in pixels.

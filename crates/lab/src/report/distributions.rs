@@ -7,7 +7,7 @@ use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Beside, Frame, Mark};
 use super::svg::{escape, span};
 use super::words::{and, capital, short_time};
-use crate::stats::summary::quantile;
+use anabranch_results::stats::summary::quantile;
 
 /// The data of a distribution: the sorted values of each contestant, in milliseconds.
 pub(super) struct Samples<'a> {

@@ -7,7 +7,7 @@ use super::chart::{self, Axis, Beside, Frame, Mark};
 use super::svg::span;
 use super::words::{self, capital, short_time};
 use super::{end_ns, median_run};
-use crate::results::{PathState, Point, Run, Side};
+use anabranch_results::{PathState, Point, Run, Side};
 
 /// The drawing of one contestant. Times are milliseconds after the failure.
 struct Lane {

@@ -6,7 +6,7 @@ use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, Axis, Frame, Mark};
 use super::words::{self, term};
-use crate::results::Point;
+use anabranch_results::Point;
 
 pub(super) fn render(out: &mut String, point: &Point) {
     let found = &point.sharing;

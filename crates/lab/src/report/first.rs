@@ -6,7 +6,7 @@ use super::standing::Standing;
 use super::svg::escape;
 use super::words::{self, short_time, term};
 use super::{bars, causes, failover, fairness, overview, progress, traffic};
-use crate::results::{Point, Race};
+use anabranch_results::{Point, Race};
 use std::fmt::Write;
 
 /// Draws the result: times, cause, and what would change the result.

@@ -3,7 +3,7 @@
 //! and saves figures. Everything can be read without the script.
 //!
 //! This module decides the order of the page; the other modules write its sections. It depends only on
-//! [`results`](crate::results), [`stats`](crate::stats) and the contents of captures
+//! [`results`](anabranch_results), [`stats`](anabranch_results::stats) and the contents of captures
 //! ([`capture::results`](crate::capture::results)). So any figure can be drawn again from `results.json` without another
 //! run. Equal results give equal bytes.
 
@@ -34,8 +34,8 @@ mod waterfall;
 mod words;
 
 use crate::capture::results::Decoded;
-use crate::capture::views::Course;
-use crate::results::{Contestant, Outcome, Point, Race, Run, World};
+use anabranch_results::course::Course;
+use anabranch_results::{Contestant, Outcome, Point, Race, Run, World};
 use serde::{Deserialize, Serialize};
 use standing::Standing;
 use std::fmt::Write;
@@ -303,7 +303,7 @@ fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
 
 /// Returns the end of the run: its page time, or the last recorded instant if it has no page time.
 fn end_ns(run: &Run) -> u64 {
-    let of_object = |object: &crate::results::Object| object.delivered_ns.or(object.issued_ns);
+    let of_object = |object: &anabranch_results::Object| object.delivered_ns.or(object.issued_ns);
     run.page_ns.unwrap_or_else(|| run.objects.iter().filter_map(of_object).max().unwrap_or(0))
 }
 

@@ -12,8 +12,8 @@ use super::chart::{self, At, Axis, Frame, Mark};
 use super::standing::{self, Standing, is_decided};
 use super::svg::{self, escape};
 use super::words::{self, and, capital, short_time};
-use crate::results::{Contestant, Point};
-use crate::stats::crossing::Scale;
+use anabranch_results::stats::crossing::Scale;
+use anabranch_results::{Contestant, Point};
 use std::fmt::Write;
 
 /// Returns the leaders of a point as typed: the contestants that no other contestant is clearly ahead of.

@@ -6,8 +6,8 @@ use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, Axis, Beside, Frame, Mark};
 use super::svg::{self, escape, figure as figure_of};
 use super::words;
-use crate::results::label::labels;
-use crate::results::{Contestant, Point, SendDetail, Why};
+use anabranch_results::label::labels;
+use anabranch_results::{Contestant, Point, SendDetail, Why};
 use std::fmt::Write;
 
 /// A part as drawn: the name of its colour in the style sheet, its label, and its meaning.

@@ -9,7 +9,7 @@ use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, At, Axis, Frame};
 use super::words::{self, and, short_time, term};
-use crate::results::{Contestant, Point, Run};
+use anabranch_results::{Contestant, Point, Run};
 
 /// A function that returns the share of a run's data that has arrived after this many milliseconds.
 type Share = fn(&Run, f64) -> f64;
@@ -105,7 +105,7 @@ fn bytes_by(run: &Run, ms: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Series;
+    use anabranch_results::Series;
 
     #[test]
     fn shares_are_of_the_whole() {

@@ -6,10 +6,10 @@
 
 use super::svg::count;
 use super::words::{self, and, capital, is_plural, short_time};
-use crate::results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
-use crate::stats::decision::{Usual, rounded_up, usual};
-use crate::stats::interval::ci95;
-use crate::stats::metrics;
+use anabranch_results::stats::decision::{Usual, rounded_up, usual};
+use anabranch_results::stats::interval::ci95;
+use anabranch_results::stats::metrics;
+use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
 
 /// One contestant in the ranking.
 #[derive(Clone, Debug)]

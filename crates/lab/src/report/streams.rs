@@ -7,7 +7,7 @@ use super::chart::{self, At, Axis, Frame, Mark};
 use super::svg::{escape, span};
 use super::words::{self, capital, short_time, term};
 use super::{end_ns, median_run};
-use crate::results::{Object, Point, Run};
+use anabranch_results::{Object, Point, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

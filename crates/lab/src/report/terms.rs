@@ -4,7 +4,7 @@
 use super::Framing;
 use super::svg::{bytes, escape, figure};
 use super::words;
-use crate::results::{Contestant, Point, Race, Run};
+use anabranch_results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 

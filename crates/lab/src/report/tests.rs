@@ -2,12 +2,12 @@
 //! gaps. If the environment variable `REPORTS` names a directory, the pages are also written there for inspection.
 
 use super::*;
-use crate::results::{
+use anabranch_base::rng::Rng;
+use anabranch_results::{
     BUCKET_NS, Bound, Comparison, Directions, Events, Expectation, Host, Instants, Object, Packets,
     PathEvent, PathSeries, PathState, SCHEMA, SendDetail, Series, Sharing, Side, Stat, Summary, Verdict, Why,
     Workload,
 };
-use anabranch_base::rng::Rng;
 use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
@@ -108,7 +108,7 @@ fn run(seed: u64, objects: usize, slow: u64, paths: usize) -> Run {
 }
 
 fn stat(values: &[f64]) -> Stat {
-    crate::stats::describe(values, 0)
+    anabranch_results::stats::describe(values, 0)
 }
 
 fn contestant(name: &str, objects: usize, slow: u64, runs: u64, paths: usize) -> Contestant {
@@ -411,7 +411,7 @@ fn where_the_lead_changes_hands_is_said() {
 #[test]
 fn the_experiment_between_the_first_two_is_told() {
     let mut point = point(12, 3, 1);
-    let tried = |winner: &str, loser: &str, ranks: [u64; 2]| -> crate::results::Experiment {
+    let tried = |winner: &str, loser: &str, ranks: [u64; 2]| -> anabranch_results::Experiment {
         serde_json::from_value(
             serde_json::json!({"winner": winner, "loser": loser, "ranks": ranks, "gap": 1.3,
             "ci95": [1.2, 1.4], "runs": 6, "factors": [], "held_back_by": [], "unexplained": null,
@@ -453,14 +453,14 @@ fn means_over_some_of_the_objects_say_so() {
     let whole = page("whole", &race);
     assert!(whole.contains("Over all delivered objects of all runs."));
     let contestant = &mut race.points[0].contestants[0];
-    let before = crate::verdict::mean_parts(contestant).expect("known");
+    let before = anabranch_results::verdict::mean_parts(contestant).expect("known");
     let (run, name) = (&mut contestant.runs[0], contestant.name.clone());
     // If the unknown part counted as zero, it would lower every mean.
     run.objects[1].why = Some(Why { send_ns: None, ..run.objects[1].why.expect("known") });
     run.objects[2].why = None;
     let objects: usize = contestant.runs.iter().map(|run| run.objects.len()).sum();
     let told = format!("{name}: where time went is known for {} of {objects} delivered objects", objects - 2);
-    let kept = crate::verdict::mean_parts(contestant).expect("known");
+    let kept = anabranch_results::verdict::mean_parts(contestant).expect("known");
     assert!((kept[8] - before[8]).abs() < 0.2 * before[8], "the wire's: {} and {}", kept[8], before[8]);
     assert!(page("some", &race).contains(&svg::escape(&told)));
     let shown = crate::table::render(&race, crate::table::Style::default());

@@ -5,7 +5,7 @@ use super::distributions::Samples;
 use super::standing;
 use super::svg::{self, escape, figure, span};
 use super::words::{self, capital};
-use crate::results::{Bound, Comparison, Contestant, Point, Verdict};
+use anabranch_results::{Bound, Comparison, Contestant, Point, Verdict};
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, point: &Point) {

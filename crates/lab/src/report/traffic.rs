@@ -7,9 +7,9 @@ use super::chart::{self, At, Axis, Beside, Frame, Plot};
 use super::svg::{Scale, escape, figure, px, span};
 use super::words::{self, capital, term};
 use super::{end_ns, median_run, shared_end};
-use crate::results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
+use anabranch_results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
@@ -226,7 +226,7 @@ fn mbit(bytes: u64, bucket_ns: u64) -> f64 {
     bytes as f64 * 8e3 / bucket_ns as f64
 }
 
-fn peak(run: &Run, pick: fn(&crate::results::Directions<PathSeries>) -> &PathSeries) -> f64 {
+fn peak(run: &Run, pick: fn(&anabranch_results::Directions<PathSeries>) -> &PathSeries) -> f64 {
     let bucket = run.series.bucket_ns.max(1);
     let paths = run.series.paths.iter().map(pick);
     let rates =

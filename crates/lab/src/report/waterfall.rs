@@ -11,7 +11,7 @@ use super::svg::{self, Scale, escape, px, span};
 use super::traffic;
 use super::words::{self, term};
 use super::{median_run, outcome, shared_end};
-use crate::results::{Contestant, Object, Point, Run};
+use anabranch_results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
 /// The runs of each contestant that are shown.

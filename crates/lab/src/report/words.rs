@@ -4,7 +4,7 @@
 //! tooltip, and lists all used terms at its end.
 
 use super::svg::{self, escape};
-use crate::results::{Contestant, Point, label};
+use anabranch_results::{Contestant, Point, label};
 use std::fmt::Write;
 
 /// Returns the unique names of a point's contestants in words, in their order, for example `six TCP connections` and

@@ -10,8 +10,8 @@
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::Place;
 use crate::plan::{Contestant, Plan, PointPlan};
-use crate::results::label::shown;
 use crate::run::batch::{self, Options, RaceError};
+use anabranch_results::label::shown;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 

@@ -15,8 +15,8 @@ use super::readings::run::figures_of;
 use super::readings::{Reading, Readings};
 use super::sensitivity::number;
 use super::{Study, Table};
-use crate::stats::interval;
 use anabranch_base::Bytes;
+use anabranch_results::stats::interval;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

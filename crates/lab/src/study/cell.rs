@@ -4,8 +4,8 @@ use super::figures::{Figures, Numbers};
 use super::metric::Metric;
 use super::printed::Row;
 use super::table::Table;
-use crate::stats::interval;
 use anabranch_base::Rng;
+use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
 /// The largest ratio of two values at which a cell agrees.

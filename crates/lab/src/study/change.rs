@@ -4,7 +4,7 @@
 //! for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
 
 use crate::plan::{Draft, PlanError};
-use crate::results::label;
+use anabranch_results::label;
 use std::fmt;
 
 /// A parsed change.

@@ -5,7 +5,7 @@ use super::figures::Figures;
 use super::findings::{Findings, TableFound};
 use super::{Study, Table};
 use crate::report::contrast::{Contrast, Marks, Row};
-use crate::stats::interval;
+use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
 /// Returns the charts of a study, in the order of its causes.

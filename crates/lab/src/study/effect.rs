@@ -3,7 +3,7 @@
 
 use super::figures::Point;
 use super::metric::Metric;
-use crate::stats::interval;
+use anabranch_results::stats::interval;
 
 /// The contestant whose number is compared, or the two contestants of a ratio.
 #[derive(Clone, PartialEq, Eq, Debug)]

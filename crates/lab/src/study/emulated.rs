@@ -10,7 +10,7 @@ use super::cause::Seeds;
 use super::figures::{Figures, Point};
 use super::{Change, Study, Table};
 use crate::plan::{Draft, Plan};
-use crate::results::{Race, label};
+use anabranch_results::{Race, label};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -313,7 +313,7 @@ mod tests {
             let study = super::super::open(name).expect("a study");
             for side in &study.emulated {
                 let plan = side.plan(&study, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
-                assert_eq!((plan.world, plan.seeds.len()), (crate::results::World::Emulated, 5), "{name}");
+                assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
                 crate::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
                 // The simulated runs come after the emulated runs, so their plans must be valid, too.
                 let (seeds, table) =

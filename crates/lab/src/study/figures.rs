@@ -3,7 +3,7 @@
 //! A file of figures ends with a digest of its content, so that damage is detected.
 
 use super::metric::{Metric, OF_RUNS, seconds};
-use crate::results::{self, Outcome, Race, Run};
+use anabranch_results::{Outcome, Race, Run};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ impl Point {
     pub fn of(factors: BTreeMap<String, String>, race: &Race, heads: u64) -> Self {
         let contestants = race.points.iter().flat_map(|point| {
             point.contestants.iter().enumerate().map(|(index, contestant)| {
-                let name = crate::results::label::shown(&contestant.name).to_owned();
+                let name = anabranch_results::label::shown(&contestant.name).to_owned();
                 let shared = |run: &Run| {
                     let of = point.sharing.iter().find(|sharing| sharing.seed == run.seed)?;
                     Some((*of.shares.get(index)?, of.jain))
@@ -123,11 +123,11 @@ impl Point {
     /// Returns the figures of these contestants of a point, each of which raced separately.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
-        contestants: impl IntoIterator<Item = &'a results::Contestant>,
+        contestants: impl IntoIterator<Item = &'a anabranch_results::Contestant>,
         heads: u64,
     ) -> Self {
         let contestants = contestants.into_iter().map(|contestant| {
-            let name = crate::results::label::shown(&contestant.name).to_owned();
+            let name = anabranch_results::label::shown(&contestant.name).to_owned();
             (name, contestant.runs.iter().map(|run| Numbers::of(run, heads, None)).collect())
         });
         Self { factors, contestants: contestants.collect() }

@@ -13,7 +13,7 @@ use super::sensitivity::Sensitivity;
 use super::table::Table;
 use super::{Change, Study, figures::Figures};
 use crate::features;
-use crate::stats::interval;
+use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
 /// The results of a study.

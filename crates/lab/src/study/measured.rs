@@ -6,7 +6,7 @@ use super::findings::TableFound;
 use super::metric::{Metric, OF_RUNS};
 use super::table::Table;
 use super::text::written;
-use crate::stats::interval;
+use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -3,7 +3,7 @@
 //! A metric describes a whole run, or one object of the run. Times are in seconds. Rates are in bytes per second, unless a
 //! paper's tool uses another unit.
 
-use crate::results::{Object, Run};
+use anabranch_results::{Object, Run};
 use serde::{Deserialize, Serialize};
 
 /// A metric of a run or of an object.
@@ -119,7 +119,7 @@ impl Metric {
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);
         let both =
-            |of: fn(&crate::results::Packets) -> u64| (of(&run.packets.up) + of(&run.packets.down)) as f64;
+            |of: fn(&anabranch_results::Packets) -> u64| (of(&run.packets.up) + of(&run.packets.down)) as f64;
         let wire = (run.wire_bytes.up + run.wire_bytes.down) as f64;
         match self {
             Self::ObjectEnd | Self::ObjectTime => None,

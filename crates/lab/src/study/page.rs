@@ -5,7 +5,7 @@ use super::effect::figure;
 use super::findings::{Findings, TableFound};
 use super::{Copied, Seeds, Study, Table, chart, quote, text};
 use crate::report::paper::{Curve, Grid, Panel, Paper, Sheet};
-use crate::stats::interval;
+use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
 /// The citation file of the program.

@@ -5,7 +5,7 @@
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};
 use crate::plan::Plan;
-use crate::results::label;
+use anabranch_results::label;
 
 impl Study {
     /// Keeps only these tables, the causes about them, and the claims that need no other table.

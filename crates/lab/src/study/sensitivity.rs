@@ -180,7 +180,7 @@ impl Study {
                 squares.extend(errors);
                 outcomes.extend(own);
             }
-            Ok::<_, StudyError>((crate::stats::interval::mean(&squares).map(f64::sqrt), outcomes))
+            Ok::<_, StudyError>((anabranch_results::stats::interval::mean(&squares).map(f64::sqrt), outcomes))
         };
         let mut held: BTreeMap<String, Held> = BTreeMap::new();
         let mut result = Sensitivity { of: self.kept.of_sensitivity.clone(), ..Sensitivity::default() };

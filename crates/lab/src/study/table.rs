@@ -168,7 +168,7 @@ impl Table {
     pub fn names(&self) -> Vec<String> {
         let contestants = self.definition.plan.get("transport").and_then(toml::Value::as_array);
         let texts = contestants.into_iter().flatten().filter_map(toml::Value::as_str);
-        texts.map(|text| crate::results::label::shown(text).to_owned()).collect()
+        texts.map(|text| anabranch_results::label::shown(text).to_owned()).collect()
     }
 
     /// Returns the plan as a draft. Run by `race`, it gives the same numbers.
@@ -210,9 +210,9 @@ impl Table {
             }
             let mut draft = at_point(&whole.draft, &point.factors);
             if let Some(names) = contestants {
-                draft
-                    .transports
-                    .retain(|(text, _)| names.iter().any(|name| name == crate::results::label::shown(text)));
+                draft.transports.retain(|(text, _)| {
+                    names.iter().any(|name| name == anabranch_results::label::shown(text))
+                });
             }
             let mut plan = Plan::interpret(draft).map_err(text)?;
             if !plan.points.iter().any(PointPlan::has_chance) && plan.cross.is_none() {

@@ -2,9 +2,9 @@
 //!
 //! A change is reported only between two points that different contestants win. Undecided points do not count.
 
-use super::axes::Axes;
-use super::cell::Cell;
-use crate::stats::crossing::Scale;
+use anabranch_results::axes::Axes;
+use anabranch_results::cell::Cell;
+use anabranch_results::stats::crossing::Scale;
 
 /// The winners along one line through the points, on which one factor varies, and the quantities at which the winner
 /// changes.
@@ -64,9 +64,9 @@ fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(Strin
 
 #[cfg(test)]
 mod tests {
-    use super::super::axes::Axis;
-    use super::super::cell::Standing;
     use super::*;
+    use anabranch_results::axes::Axis;
+    use anabranch_results::cell::Standing;
 
     /// Returns the cell of two contestants with these times. `wins` tells whether the faster contestant wins.
     fn cell(times: [f64; 2], wins: bool) -> Option<Cell> {

@@ -1,10 +1,10 @@
 //! Renders the winner at each point as a grid. The levels of the last factor are the columns, the levels of the factor
 //! before it are the rows. Each combination of the other factors has a grid of its own.
 
-use super::axes::Axes;
-use super::cell::{Cell, Standing};
-use crate::results::label::{labels, shortened};
 use crate::table::COLUMNS;
+use anabranch_results::axes::Axes;
+use anabranch_results::cell::{Cell, Standing};
+use anabranch_results::label::{labels, shortened};
 use std::fmt::Write;
 
 /// The maximum number of lines with cells. Lines beyond it are not shown; only their number is.

@@ -5,8 +5,6 @@
 //! of one point, on several machines, or on different days. Their results combine to the result of the whole plan. The
 //! caller stores the files; this module opens none.
 
-pub mod axes;
-pub mod cell;
 mod crossing;
 pub mod estimate;
 mod grid;
@@ -15,7 +13,6 @@ pub mod record;
 pub mod shard;
 pub mod summary;
 
-pub use axes::Axes;
 pub use manifest::Manifest;
 pub use record::Record;
 pub use shard::Shard;

@@ -2,10 +2,10 @@
 //!
 //! Points are added one by one, in any order. Only the [`Cell`] of each point is kept.
 
-use super::axes::Axes;
-use super::cell::{Cell, Standing};
 use super::{crossing, grid};
-use crate::results::{Contestant, Point};
+use anabranch_results::axes::Axes;
+use anabranch_results::cell::{Cell, Standing};
+use anabranch_results::{Contestant, Point};
 use std::cmp::Reverse;
 
 /// The summary of the points that were added so far.
@@ -185,8 +185,8 @@ const MOST_CROSSINGS: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::super::axes::Axis;
     use super::*;
+    use anabranch_results::axes::Axis;
 
     fn cell(standing: Standing, first: usize, lead: f64) -> Option<Cell> {
         let mut times = vec![Some(100.0 * lead); 2];

@@ -2,9 +2,9 @@
 //! waterfall. The waterfall shows the fastest contestant's median run. Every picture fits in [`COLUMNS`].
 
 use super::{COLUMNS, name_width, names};
-use crate::results::label::shortened;
-use crate::results::{Contestant, Object, Point, Run};
-use crate::verdict::milliseconds;
+use anabranch_results::label::shortened;
+use anabranch_results::verdict::milliseconds;
+use anabranch_results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];

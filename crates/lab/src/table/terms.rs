@@ -1,9 +1,9 @@
 //! The terms on which contestants raced, as lines of text. The lines say how each contestant uses the network, which
 //! settings differ between contestants, and which are equal for all.
 
-use crate::results::{Contestant, Point, label};
 use crate::transports::Transports;
 use anabranch_base::Bytes;
+use anabranch_results::{Contestant, Point, label};
 use anabranch_transport::Streams;
 
 /// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for all.

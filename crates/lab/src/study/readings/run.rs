@@ -149,7 +149,7 @@ pub(in crate::study) fn figures_of(
     let mut places = places(table, rows, changes, seeds).map_err(StudyError::Change)?;
     for Place { plan, .. } in places.iter_mut().filter(|place| !place.plan.together) {
         let is_of =
-            |text: &str| rows.iter().any(|row| row.contestant() == crate::results::label::shown(text));
+            |text: &str| rows.iter().any(|row| row.contestant() == anabranch_results::label::shown(text));
         plan.contestants.retain(|one| is_of(&one.text));
         plan.draft.transports.retain(|(text, _)| is_of(text));
     }

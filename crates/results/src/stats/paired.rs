@@ -5,7 +5,7 @@
 //! therefore taken seed by seed.
 
 use super::interval::{ci95, geometric_mean};
-use crate::results::Bound;
+use crate::Bound;
 
 /// The value of a metric in one run.
 #[derive(Clone, Copy, PartialEq, Debug)]

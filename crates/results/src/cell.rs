@@ -1,7 +1,7 @@
 //! The result of one point: the winner, and its lead over the runner-up. A [`Cell`] takes a few bytes, so that thousands of
 //! points fit in memory.
 
-use crate::results::Point;
+use crate::Point;
 use crate::verdict;
 
 pub use crate::stats::decision::Standing;

@@ -1,4 +1,4 @@
-//! The results of a race: the schema `anabranch.race/2`.
+//! The results of a race: the schema `anabranch.race/2`, and what follows from results alone.
 //!
 //! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from them
 //! without another run. The JSON Schema in `schema/race-2.json` describes the same format for other languages.
@@ -6,11 +6,21 @@
 //! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. Keys are written
 //! in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host are only in
 //! [`Host`].
+//!
+//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] say who wins. [`label`] names contestants. [`json`]
+//! and [`csv`] write results. [`course`] holds what neither results nor packets contain.
 
+pub mod axes;
 mod cause;
+pub mod cell;
+pub mod course;
 mod coverage;
+pub mod csv;
+pub mod json;
 pub mod label;
+pub mod stats;
 mod summary;
+pub mod verdict;
 
 pub use cause::{Cause, Condition, Effect, Experiment, Tried};
 pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
@@ -175,7 +185,7 @@ pub struct Run {
     pub started_ns: Option<u64>,
     /// Time from the start until every object was delivered; null unless the outcome is `done`.
     pub page_ns: Option<u64>,
-    /// Lower bound on the page time for any contestant on this network. See [`limit`](crate::limit).
+    /// Lower bound on the page time for any contestant on this network. The laboratory's `limit` computes it.
     pub limit_ns: Option<u64>,
     /// Mean time from opening a connection until it may carry user data; null if no connection was established.
     pub connect_ns: Option<u64>,

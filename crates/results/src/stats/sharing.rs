@@ -4,7 +4,7 @@
 //! the last contestant starts (in the simulation, all start at once) and ends when the first one finishes. Jain's index of
 //! the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal. It is 1/n if one of n contestants has everything.
 
-use crate::results::{Run, Sharing};
+use crate::{Run, Sharing};
 
 /// Computes the shares of one seed. `runs` holds one run per contestant that shared the network, in the order of the
 /// contestants. Returns `None` if no bytes arrived while all were loading.
@@ -48,7 +48,7 @@ fn read_until(run: &Run, until_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Directions, Events, Outcome, Packets, Series};
+    use crate::{Directions, Events, Outcome, Packets, Series};
 
     fn run(page_ms: Option<u64>, application: &[u64]) -> Run {
         Run {

@@ -1,6 +1,6 @@
 //! Writes results as JSON text with one line per run, so that two results can be compared line by line.
 
-use crate::results::{Point, Race};
+use crate::{Point, Race};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
@@ -111,24 +111,13 @@ impl Formatter for Shallow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Draft, Plan};
-    use crate::run::batch::{self, Options};
-    use std::sync::atomic::AtomicBool;
 
     #[test]
     fn points_one_by_one_are_the_bytes_of_all_at_once() {
-        let flags = [
-            ("objects", "2x1kB"),
-            ("transport", "tcp"),
-            ("transport", "sctp"),
-            ("runs", "3"),
-            ("rtt", "1ms,2ms"),
-        ];
-        let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
-        let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-        let mut race = batch::race(&plan, &options).expect("a race");
+        let mut race = Race::from_json(include_str!("../tests/data/race-full.json")).expect("a result");
         // The race has a warning that looks like the empty list of points, and must not be mistaken for it.
         race.warnings.push("\n  \"points\": [],".to_owned());
+        race.points = race.points.iter().cycle().take(4).cloned().collect();
         assert_eq!(race.points.len(), 4);
         let (before, behind) = around_points(&race);
         let points: String = race.points.iter().enumerate().map(|(at, one)| point(one, at == 0)).collect();

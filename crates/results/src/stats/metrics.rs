@@ -3,7 +3,7 @@
 use super::decision::{self, Found};
 use super::paired::Value;
 use super::{describe, paired};
-use crate::results::{Comparison, Outcome, Run, Stat, Summary, Verdict};
+use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 
 /// The properties of a point that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,7 +146,7 @@ pub fn is_one_case(runs: &[Run], terms: Terms) -> bool {
 }
 
 /// Returns the objects that are measured, that is, all except background traffic.
-fn measured(run: &Run) -> impl Iterator<Item = &crate::results::Object> {
+fn measured(run: &Run) -> impl Iterator<Item = &crate::Object> {
     run.objects.iter().filter(|object| !object.background)
 }
 
@@ -155,7 +155,7 @@ fn percentile(run: &Run, percent: usize) -> Option<f64> {
     if run.outcome != Outcome::Done {
         return None;
     }
-    let span = |o: &crate::results::Object| Some(o.delivered_ns?.saturating_sub(o.issued_ns?));
+    let span = |o: &crate::Object| Some(o.delivered_ns?.saturating_sub(o.issued_ns?));
     let mut spans: Vec<u64> = measured(run).filter_map(span).collect();
     let rank = (spans.len() * percent).div_ceil(100).checked_sub(1)?;
     let (_, at, _) = spans.select_nth_unstable(rank);
@@ -163,7 +163,7 @@ fn percentile(run: &Run, percent: usize) -> Option<f64> {
 }
 
 /// Returns the mean over a finished run's objects of a time that `span` computes, in nanoseconds.
-fn mean_of(run: &Run, span: impl Fn(&crate::results::Object) -> Option<u64>) -> Option<f64> {
+fn mean_of(run: &Run, span: impl Fn(&crate::Object) -> Option<u64>) -> Option<f64> {
     if run.outcome != Outcome::Done || run.objects.is_empty() {
         return None;
     }

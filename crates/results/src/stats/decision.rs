@@ -7,7 +7,7 @@
 //! that one value, and it decides.
 
 use super::interval::{share_ci95, t_quantile};
-use crate::results::{Bound, Comparison, Verdict};
+use crate::{Bound, Comparison, Verdict};
 
 /// The smallest gap that matters: a ratio of 1.03, or 3 %.
 pub const GAP: f64 = 1.03;

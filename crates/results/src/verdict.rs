@@ -4,9 +4,9 @@
 //! ([`decision`](crate::stats::decision)). The sentence does not say why the winner is faster. Where one contestant spends
 //! its time does not show which change would help. The largest difference between two contestants need not be the cause.
 
-use crate::results::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use crate::stats::decision::{Usual, rounded_up, usual};
 use crate::stats::metrics;
+use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 

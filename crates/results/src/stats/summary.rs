@@ -1,7 +1,7 @@
 //! Describes one contestant's values of one metric.
 
 use super::interval::{geometric_mean, mean, median_ci95};
-use crate::results::Stat;
+use crate::Stat;
 
 /// Describes the `values` of one metric, one for each run that has a value. `failed` is the number of runs that did not
 /// finish.

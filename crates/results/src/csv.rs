@@ -1,6 +1,6 @@
 //! Writes a race as CSV: a row for each point, contestant, seed and object.
 
-use crate::results::{Outcome, PARTS, Point, Race, Why};
+use crate::{Outcome, PARTS, Point, Race, Why};
 use std::fmt::Write;
 
 /// Renders the race as CSV (RFC 4180, but each line ends in a line feed alone). An unknown value is an empty field.

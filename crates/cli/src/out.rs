@@ -6,9 +6,9 @@ use crate::files::Reserved;
 use crate::inputs;
 use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
+use anabranch_capture::Settings;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
-use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::report::{self, Captured, Framing, packets};
 use anabranch_lab::run::one::Kept;
@@ -162,7 +162,7 @@ pub fn decoded(
     seed: u64,
 ) -> Option<Captured> {
     let settings = Settings { view: packets::KEPT, ..Settings::default() };
-    let decoded = capture::decode("server", pcapng, &settings).ok()?;
+    let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
 

@@ -56,7 +56,6 @@
 //! its capture.
 
 pub mod attribution;
-pub mod capture;
 pub mod causes;
 pub mod compare;
 pub mod features;

@@ -1,6 +1,6 @@
 //! Messages at a fixed rate: which arrive, how late, and why.
 
-use anabranch_lab::capture::{self, Settings};
+use anabranch_capture::Settings;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
@@ -150,7 +150,8 @@ fn associations_end_in_good_order() {
         let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
         let captures = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture").1;
         for captured in captures {
-            let decoded = capture::decode("", &captured.pcapng[..], &Settings::default()).expect("a capture");
+            let decoded =
+                anabranch_capture::decode("", &captured.pcapng[..], &Settings::default()).expect("a capture");
             assert_eq!(decoded.conversations.len(), associations);
             for talk in decoded.conversations {
                 assert_eq!((talk.end.how, talk.end.by), ("shutdown", Some("B")));

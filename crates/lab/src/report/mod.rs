@@ -4,7 +4,7 @@
 //!
 //! This module decides the order of the page; the other modules write its sections. It depends only on
 //! [`results`](anabranch_results), [`stats`](anabranch_results::stats) and the contents of captures
-//! ([`capture::results`](crate::capture::results)). So any figure can be drawn again from `results.json` without another
+//! ([`capture::results`](anabranch_capture::results)). So any figure can be drawn again from `results.json` without another
 //! run. Equal results give equal bytes.
 
 mod bars;
@@ -33,7 +33,7 @@ mod traffic;
 mod waterfall;
 mod words;
 
-use crate::capture::results::Decoded;
+use anabranch_capture::results::Decoded;
 use anabranch_results::course::Course;
 use anabranch_results::{Contestant, Outcome, Point, Race, Run, World};
 use serde::{Deserialize, Serialize};

@@ -9,8 +9,8 @@ use super::chart::{self, At, Axis, Frame, Mark, Shape};
 use super::document;
 use super::svg::{bytes, count, escape, span};
 use super::words::{self, term};
-use crate::capture::results::{Conversation, Decoded};
-use crate::capture::views::{View, Why};
+use anabranch_capture::results::{Conversation, Decoded};
+use anabranch_capture::views::{View, Why};
 use std::fmt::Write;
 
 /// The maximum number of conversations that are drawn per capture. Those with the most data are drawn.

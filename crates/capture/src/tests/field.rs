@@ -2,7 +2,7 @@
 //! captured twice, and each direction of an association uses its own addresses.
 
 use super::*;
-use crate::capture::results::{Conversation, Direction};
+use crate::results::{Conversation, Direction};
 
 /// The checksum that a test packet gets.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -58,7 +58,6 @@
 pub mod attribution;
 pub mod causes;
 pub mod compare;
-pub mod features;
 pub mod limit;
 pub mod plan;
 pub mod population;

@@ -12,7 +12,6 @@ use super::readings::run::off;
 use super::sensitivity::Sensitivity;
 use super::table::Table;
 use super::{Change, Study, figures::Figures};
-use crate::features;
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
@@ -309,7 +308,7 @@ fn explain(
 
 /// Compares a row of the feature table with the expected words in its columns.
 fn feature(row: &str, words: &[(String, String)]) -> Result<Found, String> {
-    let line = features::line(row)?;
+    let line = anabranch_features::line(row)?;
     let mut wrong = Vec::new();
     for (column, word) in words {
         let cell = line.cells.iter().find(|cell| cell.transport.eq_ignore_ascii_case(column));

@@ -2,8 +2,7 @@
 //! ones. The number of threads has no effect.
 
 use anabranch_lab::run::{batch, one};
-use anabranch_results::json;
-use anabranch_results::{Host, Race};
+use anabranch_results::{Host, Race, json};
 use anabranch_tests::{check, plan, race_on, runs};
 
 /// Small races of every kind that a plan can request. The seed and `--runs` are added.

@@ -8,7 +8,7 @@ use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::{Done, Failure, complain};
 use anabranch_capture::{ENCAPSULATION, Settings, csv, table};
-use anabranch_lab::report::packets;
+use anabranch_report::packets;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::error::Error;
 use std::fs::File;

@@ -57,13 +57,10 @@
 
 pub mod attribution;
 pub mod causes;
-pub mod compare;
 pub mod limit;
 pub mod plan;
 pub mod population;
-pub mod report;
 pub mod run;
 pub mod study;
 pub mod sweep;
-pub mod table;
 pub mod transports;

@@ -195,6 +195,12 @@ impl Transports {
         self.all.iter()
     }
 
+    /// Returns what each transport is in itself, without a world.
+    #[must_use]
+    pub fn protocols(&self) -> Vec<&dyn Protocol> {
+        self.iter().map(|transport| &***transport).collect()
+    }
+
     /// Returns the names of all transports.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {

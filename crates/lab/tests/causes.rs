@@ -10,9 +10,9 @@ use anabranch_base::testing::full_ring;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::study::{self, Bench, Forgetful, Seeds};
-use anabranch_lab::table::{Style, render};
-use anabranch_results::json;
-use anabranch_results::{Comparison, Race};
+use anabranch_lab::transports::Transports;
+use anabranch_report::table::{Style, render};
+use anabranch_results::{Comparison, Race, json};
 use std::sync::atomic::AtomicBool;
 
 fn race(plan: &Plan, threads: usize) -> Race {
@@ -174,7 +174,7 @@ fn there_is_nothing_where_it_is_off_or_cannot_be() {
         assert!(error.contains(needle), "{error}");
     }
     let few = plan(&THREE.replace("runs = 12", "runs = 3"));
-    let shown = render(&race(&few, 1), Style::default());
+    let shown = render(&race(&few, 1), Style::default(), &Transports::standard().protocols());
     assert!(shown.contains("causes are looked for from 10 runs on"), "{shown}");
 }
 

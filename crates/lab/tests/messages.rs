@@ -4,9 +4,9 @@ use anabranch_capture::Settings;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::table;
-use anabranch_results::verdict;
-use anabranch_results::{Bound, Outcome, Race, Run};
+use anabranch_lab::transports::Transports;
+use anabranch_report::table;
+use anabranch_results::{Bound, Outcome, Race, Run, verdict};
 use std::sync::atomic::AtomicBool;
 
 fn race(flags: &[(&str, &str)]) -> Race {
@@ -283,7 +283,7 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     assert!((1..20).contains(&runs(&found).filter(cut).count()));
     let said = verdict::sentence(&found.points[0]);
     assert!(said.contains("did not finish; their missing messages count as late as the deadline."), "{said}");
-    let table = table::render(&found, table::Style::default());
+    let table = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(table.contains(" >="), "{table}");
 }
 

@@ -3,8 +3,7 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_results::cell::{Cell, Standing};
-use anabranch_results::verdict;
-use anabranch_results::{Outcome, Race};
+use anabranch_results::{Outcome, Race, verdict};
 use std::sync::atomic::AtomicBool;
 
 fn race(line: &str) -> Race {

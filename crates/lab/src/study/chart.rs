@@ -4,7 +4,7 @@ use super::cause::Found;
 use super::figures::Figures;
 use super::findings::{Findings, TableFound};
 use super::{Study, Table};
-use crate::report::contrast::{Contrast, Marks, Row};
+use anabranch_report::contrast::{Contrast, Marks, Row};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
 use super::findings::{Findings, TableFound};
 use super::{Copied, Seeds, Study, Table, chart, quote, text};
-use crate::report::paper::{Curve, Grid, Panel, Paper, Sheet};
+use anabranch_report::paper::{Curve, Grid, Panel, Paper, Sheet};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub fn html(
     let points = findings.tables.iter().flat_map(|found| &found.figures.points);
     let runs = points.flat_map(|point| point.contestants.values()).map(Vec::len).max().unwrap_or(0);
     let made = format!("seeds from {} on, up to {runs} at a place, {set}", seeds.first);
-    crate::report::paper::html(&Paper {
+    anabranch_report::paper::html(&Paper {
         title: definition.title.clone(),
         source: definition.source.clone(),
         question: definition.question.clone(),

@@ -3,7 +3,7 @@
 
 use super::{Digesting, Shard};
 use crate::plan::{Draft, Outline, Plan, PlanError};
-use crate::report::Input;
+use anabranch_report::Input;
 use anabranch_results::axes::{Axes, Axis};
 use anabranch_results::{Host, Race, SCHEMA, World};
 use serde::{Deserialize, Serialize};

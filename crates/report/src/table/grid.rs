@@ -1,7 +1,7 @@
 //! Renders the winner at each point as a grid. The levels of the last factor are the columns, the levels of the factor
 //! before it are the rows. Each combination of the other factors has a grid of its own.
 
-use crate::table::COLUMNS;
+use super::COLUMNS;
 use anabranch_results::axes::Axes;
 use anabranch_results::cell::{Cell, Standing};
 use anabranch_results::label::{labels, shortened};

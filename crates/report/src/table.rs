@@ -7,18 +7,22 @@
 //! If a race has a few points, a grid and a sentence about all of them come at the end. If it has many points, only the grid
 //! and the sentence are shown. Lines have at most 100 columns.
 
+mod crossing;
+mod grid;
 mod pictures;
+mod summary;
 mod terms;
 
-use crate::sweep::Summary;
-use crate::transports::Transports;
 use anabranch_results::axes::Axes;
 use anabranch_results::label::{labels, shortened};
 use anabranch_results::stats::summary::quantile;
-use anabranch_results::verdict;
-use anabranch_results::{Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat};
+use anabranch_results::{
+    Bound, Comparison, Contestant, Expectation, PathEvent, Point, Race, Side, Stat, verdict,
+};
+use anabranch_transport::Protocol;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use summary::Summary;
 
 /// Presentation options of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,19 +46,16 @@ impl Style {
 /// The maximum width of a line, in columns.
 pub const COLUMNS: usize = 100;
 
-/// Renders the whole race as text, with the standard transports.
-#[must_use]
-pub fn render(race: &Race, style: Style) -> String {
-    render_with(race, style, &Transports::standard())
-}
+/// The transports that raced, which supply the words that describe them.
+pub type Protocols<'a> = &'a [&'a dyn Protocol];
 
-/// Renders the whole race as text. `transports` supplies the words that describe each transport.
+/// Renders the whole race as text.
 #[must_use]
-pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
+pub fn render(race: &Race, style: Style, protocols: Protocols<'_>) -> String {
     let axes = Axes::of(race.points.iter().map(|point| &point.factors));
     let mut table = Table::new(axes.unwrap_or_default(), race.points.len(), style);
     for (index, point) in race.points.iter().enumerate() {
-        table.add_with(index, point, transports);
+        table.add(index, point, protocols);
     }
     table.text(&race.warnings, &race.expectations)
 }
@@ -95,14 +96,10 @@ impl Table {
         Self { style, count, summary: Summary::new(axes), blocks: BTreeMap::new(), about }
     }
 
-    /// Adds the point with this `index` (from 0), with the standard transports.
-    pub fn add(&mut self, index: usize, point: &Point) {
-        self.add_with(index, point, &Transports::standard());
-    }
-
-    fn add_with(&mut self, index: usize, point: &Point, transports: &Transports) {
+    /// Adds the point with this `index`, from 0.
+    pub fn add(&mut self, index: usize, point: &Point, protocols: Protocols<'_>) {
         self.summary.add(index, point);
-        let (terms, about) = (terms::lines(point, transports), &mut self.about);
+        let (terms, about) = (terms::lines(point, protocols), &mut self.about);
         if self.count <= BLOCKS {
             let block = |terms: &[String]| point_table(point, terms, self.style);
             self.blocks.insert(index, [block(&[]), block(&terms)]);
@@ -181,8 +178,8 @@ pub fn expectations(expectations: &[Expectation]) -> String {
 /// Returns the terms on which the contestants of a point raced, for a report that gives the contestants these names. The
 /// lines say how each contestant uses the network, which terms are unequal, and which are equal.
 #[must_use]
-pub fn terms(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
-    terms::in_words(point, transports, names)
+pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
+    terms::in_words(point, protocols, names)
 }
 
 /// The largest number of expectations that are listed one by one.

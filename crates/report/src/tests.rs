@@ -463,7 +463,7 @@ fn means_over_some_of_the_objects_say_so() {
     let kept = anabranch_results::verdict::mean_parts(contestant).expect("known");
     assert!((kept[8] - before[8]).abs() < 0.2 * before[8], "the wire's: {} and {}", kept[8], before[8]);
     assert!(page("some", &race).contains(&svg::escape(&told)));
-    let shown = crate::table::render(&race, crate::table::Style::default());
+    let shown = crate::table::render(&race, crate::table::Style::default(), &[]);
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains(&told.split_whitespace().collect::<Vec<_>>().join(" ")), "{shown}");
 }

@@ -7,6 +7,13 @@ use anabranch_results::stats::decision::{GAP, Standing};
 use anabranch_results::{Cause, Contestant, Point, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The name of the factor whose levels are the numbers of people, counted from 1.
+pub const PERSON: &str = "person";
+/// One person in this number of people gets a search for causes.
+pub const EXPLAINED: usize = 10;
+/// The metric that decides which contestant serves a person best.
+const METRIC: &str = "page_ms";
+
 /// The results of one person's page loads.
 #[derive(Clone, PartialEq, Debug)]
 struct One {
@@ -242,7 +249,7 @@ impl Tally {
     /// Adds the results of a person's point.
     pub fn add(&mut self, point: &Point) {
         let factor = |name: &str| point.factors.get(name).map_or("", String::as_str);
-        let Ok(number) = factor(super::PERSON).parse() else { return };
+        let Ok(number) = factor(PERSON).parse() else { return };
         let place = Group::new(factor("population"), factor("region"), factor("access"), factor("loss"));
         let time = |contestant: &Contestant| {
             let stat = &contestant.summary.page_ms;
@@ -251,7 +258,7 @@ impl Tally {
         let times = point.contestants.iter().map(|one| (one.name.as_str(), time(one))).collect::<Vec<_>>();
         self.add_person(&place, number, &times);
         for comparison in &point.comparisons {
-            if comparison.metric == super::METRIC {
+            if comparison.metric == METRIC {
                 self.decide(&place, number, &comparison.a, &comparison.b, comparison.verdict);
             }
             let Some(experiment) = &comparison.experiment else { continue };
@@ -439,7 +446,7 @@ impl Tally {
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
-            self.groups[*group].population == population && number.is_multiple_of(super::EXPLAINED as u64)
+            self.groups[*group].population == population && number.is_multiple_of(EXPLAINED as u64)
         };
         let all = self.people.iter().filter(|(key, _)| own(key));
         let (mut people, mut differ, mut named) = (0, 0, 0);

@@ -3,12 +3,12 @@
 //! Writes the frame that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note, and
 //! the data as CSV. The page's script shows the data as a table and saves it. Everything can be read without the script.
 
-use crate::report::svg::{escape, px};
+use crate::svg::{escape, px};
 use std::fmt::Write;
 
 /// The widths of drawings, in SVG pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::report) enum Width {
+pub(crate) enum Width {
     /// A figure on a wide screen or on paper.
     Wide,
     /// The main figure of the first screen, which has text beside it.
@@ -40,7 +40,7 @@ impl Width {
 
 /// The numbers of a figure, as CSV.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub(in crate::report) struct Data {
+pub(crate) struct Data {
     csv: String,
 }
 
@@ -73,7 +73,7 @@ impl Data {
 
 /// The content of a figure, besides its drawing.
 #[derive(Clone, Debug, Default)]
-pub(in crate::report) struct Figure {
+pub(crate) struct Figure {
     /// The base name of the files of a saved figure: letters and hyphens.
     pub name: String,
     /// The heading, as HTML; may be empty.

@@ -1,20 +1,22 @@
-//! The report of a race: one self-contained HTML page. The page draws its figures from the results alone and fetches
+//! Results in, pages out: the report of a race, its table ([`table`]), and the page of a population ([`people`]).
+//!
+//! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
 //! nothing. It fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through runs
 //! and saves figures. Everything can be read without the script.
 //!
-//! This module decides the order of the page; the other modules write its sections. It depends only on
-//! [`results`](anabranch_results), [`stats`](anabranch_results::stats) and the contents of captures
-//! ([`capture::results`](anabranch_capture::results)). So any figure can be drawn again from `results.json` without another
-//! run. Equal results give equal bytes.
+//! This module decides the order of the page; the other modules write its sections. They depend only on results
+//! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). So any figure can be drawn again
+//! from `results.json` without another run. Equal results give equal bytes.
 
 mod bars;
 mod causes;
 mod chart;
+pub mod compare;
 pub mod contrast;
 mod course;
 mod delays;
 mod distributions;
-pub(crate) mod document;
+mod document;
 mod failover;
 mod fairness;
 mod first;
@@ -23,10 +25,12 @@ mod overview;
 pub mod packets;
 pub mod paper;
 mod parts;
+pub mod people;
 mod progress;
 mod standing;
 mod streams;
-pub(crate) mod svg;
+mod svg;
+pub mod table;
 mod terms;
 mod times;
 mod traffic;

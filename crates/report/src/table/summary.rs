@@ -24,17 +24,6 @@ impl Summary {
         Self { axes, cells, names: Vec::new() }
     }
 
-    /// Summarises these points; `None` if they are not all combinations of several levels.
-    #[must_use]
-    pub fn of(points: &[Point]) -> Option<Self> {
-        let axes = Axes::of(points.iter().map(|point| &point.factors)).filter(|axes| axes.count() > 1)?;
-        let mut summary = Self::new(axes);
-        for (index, point) in points.iter().enumerate() {
-            summary.add(index, point);
-        }
-        Some(summary)
-    }
-
     /// Adds the point with this `index`, from 0.
     pub fn add(&mut self, index: usize, point: &Point) {
         if self.names.is_empty() {

@@ -5,7 +5,7 @@
 //! the index of an [`Ink`] in green, and leaves red and blue at zero. A plotters pixel is a tenth of an SVG pixel, so that a
 //! curve of a thousand points is smooth.
 
-use crate::report::svg::{escape, px};
+use crate::svg::{escape, px};
 use plotters::style::{Color, RGBAColor, RGBColor};
 use plotters_backend::text_anchor::{HPos, VPos};
 use plotters_backend::{
@@ -16,11 +16,11 @@ use std::convert::Infallible;
 use std::fmt::Write;
 
 /// The number of plotters pixels per SVG pixel.
-pub(in crate::report) const FINE: i32 = 10;
+pub(crate) const FINE: i32 = 10;
 
 /// A colour of the style sheet, as an index into [`INKS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::report) struct Ink(u8);
+pub(crate) struct Ink(u8);
 
 impl Ink {
     /// Returns the colour whose variable in the style sheet has this name.
@@ -47,7 +47,7 @@ impl Ink {
 }
 
 /// The number of contestant colours.
-pub(in crate::report) const CONTESTANTS: usize = 8;
+pub(crate) const CONTESTANTS: usize = 8;
 
 const INKS: [&str; 29] = [
     "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "ink", "soft", "faint", "rule", "mark", "limit", "paper",
@@ -56,7 +56,7 @@ const INKS: [&str; 29] = [
 ];
 
 /// An SVG drawing in progress.
-pub(in crate::report) struct Svg<'a> {
+pub(crate) struct Svg<'a> {
     out: &'a mut String,
     size: (u32, u32),
 }
@@ -78,7 +78,7 @@ impl<'a> Svg<'a> {
 }
 
 /// Converts a plotters coordinate to SVG pixels.
-pub(in crate::report) fn at(value: i32) -> String {
+pub(crate) fn at(value: i32) -> String {
     px(f64::from(value) / f64::from(FINE))
 }
 
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn every_ink_is_in_the_style_sheet() {
-        let sheet = crate::report::STYLE;
+        let sheet = crate::STYLE;
         for ink in INKS {
             // The style sheet defines each colour twice, for light and for dark screens. Paper always uses the light colour.
             assert_eq!(sheet.matches(&format!("--{ink}:")).count(), 2, "{ink}");

@@ -1,10 +1,10 @@
 //! The terms on which contestants raced, as lines of text. The lines say how each contestant uses the network, which
 //! settings differ between contestants, and which are equal for all.
 
-use crate::transports::Transports;
+use super::Protocols;
 use anabranch_base::Bytes;
 use anabranch_results::{Contestant, Point, label};
-use anabranch_transport::Streams;
+use anabranch_transport::{Protocol, Streams};
 
 /// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for all.
 const DECISIVE: [(&str, &str, &str); 8] = [
@@ -50,18 +50,18 @@ const BID: [&str; 12] = [
 
 /// Returns one line each for how the contestants use the network, for unequal settings and for equal settings.
 #[must_use]
-pub fn lines(point: &Point, transports: &Transports) -> Vec<String> {
+pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
-    said(point, transports, &labels, Voice::Table)
+    said(point, protocols, &labels, Voice::Table)
 }
 
 /// Like [`lines`], for a report: in full words, with `names` as the names of the contestants.
 #[must_use]
-pub fn in_words(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
-    said(point, transports, names, Voice::Words)
+pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
+    said(point, protocols, names, Voice::Words)
 }
 
-fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) -> Vec<String> {
+fn said(point: &Point, protocols: Protocols<'_>, names: &[String], voice: Voice) -> Vec<String> {
     let contestants = &point.contestants;
     let requests = !point.workload.messages;
     let (head, between, more) = match voice {
@@ -73,7 +73,7 @@ fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) 
     let bids = contestants
         .iter()
         .zip(names)
-        .map(|(one, name)| format!("{name}{between}{}", bid(one, transports, requests)));
+        .map(|(one, name)| format!("{name}{between}{}", bid(one, protocols, requests)));
     let mut bids = format!("{head}: {}", bids.collect::<Vec<_>>().join("; "));
     let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
@@ -82,7 +82,7 @@ fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) 
     let (mut unequal, mut equal) = (Vec::new(), Vec::new());
     for (key, name) in keys(contestants, voice) {
         let values: Vec<Option<String>> =
-            contestants.iter().map(|contestant| value(contestant, &key, transports)).collect();
+            contestants.iter().map(|contestant| value(contestant, &key, protocols)).collect();
         match values.first() {
             Some(first) if values.iter().all(|other| other == first) => {
                 equal.extend(first.as_ref().map(|value| term(&name, value)));
@@ -102,17 +102,22 @@ fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) 
         let whose = if contestants.len() > 1 { "equal: " } else { "terms: " };
         lines.push(format!("{whose}{}", equal.join(", ")));
     }
-    for caveat in caveats(contestants, names, transports) {
+    for caveat in caveats(contestants, names, protocols) {
         lines.push(caveat);
     }
     lines
 }
 
+/// Returns the transport of this name.
+fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
+    protocols.iter().copied().find(|protocol| protocol.name() == name)
+}
+
 /// Returns the caveats that must accompany any figures of a transport, each with the contestants to which it applies.
-fn caveats(contestants: &[Contestant], names: &[String], transports: &Transports) -> Vec<String> {
+fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
-        let transport = contestant.settings.get("transport").and_then(|name| transports.find(name));
+        let transport = contestant.settings.get("transport").and_then(|name| find(protocols, name));
         let Some(caveat) = transport.and_then(|transport| transport.caveat()) else { continue };
         match said.iter_mut().find(|(known, _)| *known == caveat) {
             Some((_, whose)) => whose.push(name),
@@ -141,7 +146,7 @@ fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
     keys
 }
 
-fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
+fn value(contestant: &Contestant, key: &str, protocols: Protocols<'_>) -> Option<String> {
     if key == SECURITY {
         // A contestant encrypts with DTLS below the transport, with TLS above it, or with encryption built into the
         // transport.
@@ -151,7 +156,7 @@ fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<
         if contestant.settings.contains_key("cipher") {
             return Some("TLS 1.3".to_owned());
         }
-        let transport = transports.find(contestant.settings.get("transport")?)?;
+        let transport = find(protocols, contestant.settings.get("transport")?)?;
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
     }
     let value = contestant.settings.get(key)?;
@@ -190,10 +195,10 @@ fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> Strin
 }
 
 /// Describes how a contestant uses the network: connections, streams, and how it sends requests on them.
-fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> String {
+fn bid(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
     // A transport that is not in the list is described with the default words.
-    let can = transports.find(setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
+    let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
     // A run may have opened fewer connections than its setting allows.
     let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);

@@ -1,15 +1,15 @@
 //! Formats the results of a population as one HTML page without external files. The page has a map of regions, curves
 //! of how much longer people wait with each contestant, causes, and the source of every assumption.
 
-use super::data::Parameter;
 use super::tally::{Group, LOSSES, Shares, Tally, Why};
 use super::text;
-use crate::report::document;
-use crate::report::svg::escape;
+use crate::document;
+use crate::svg::escape;
 use anabranch_results::stats::decision::GAP;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-const STYLE: &str = include_str!("../report/style.css");
+const STYLE: &str = include_str!("../style.css");
 const OWN_STYLE: &str = include_str!("page.css");
 /// The width and height of a diagram with curves.
 const SIZE: [f64; 2] = [640.0, 300.0];
@@ -28,9 +28,24 @@ const MAP: [(&str, u8, u8); 9] = [
     ("Oceania", 3, 4),
 ];
 
-/// Returns the HTML page. `command` is the command that reproduces the results. `populations` are those of the plan.
+/// The source of a value in the population.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// The name of the value.
+    pub name: String,
+    /// The value, in words.
+    pub value: String,
+    /// Whether the value is `measured` or `assumed`.
+    pub is: String,
+    /// If the value is measured: who measured it, when, and under which licence. If it is assumed: the reason.
+    pub source: String,
+}
+
+/// Returns the HTML page. `command` is the command that reproduces the results. `sources` has the name of each population
+/// with the sources of its values.
 #[must_use]
-pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Item = &'a str>) -> String {
+pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) -> String {
     let styles = [("", STYLE), ("", OWN_STYLE)];
     let mut out = document::head("Which transport is best for how many people?", &styles, None);
     out.push_str("<p class=\"over\">anabranch: a population</p><h1>Which transport is best for how many people?</h1>\n\
@@ -54,8 +69,8 @@ pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Ite
         let _ = write!(out, "<li>{name}<code>{}</code></li>", escape(rest));
     }
     out.push_str("</ul><p class=\"note\">Congestion control is CUBIC where <code>cc</code> does not say otherwise.</p>\n");
-    for (name, all) in super::sources(populations) {
-        parameters(&mut out, &name, &all);
+    for (name, all) in sources {
+        parameters(&mut out, name, all);
     }
     let _ = writeln!(
         out,
@@ -449,7 +464,14 @@ mod tests {
 
     #[test]
     fn the_page_holds_maps_curves_and_sources_and_nothing_of_elsewhere() {
-        let page = html(&three(), "anabranch race p.toml --out 'a<b'", ["world", "world:loss=x0"]);
+        let source = Parameter {
+            name: "rate".to_owned(),
+            value: "quantiles".to_owned(),
+            is: "measured".to_owned(),
+            source: "Measurement Lab".to_owned(),
+        };
+        let sources = [("world".to_owned(), vec![source])];
+        let page = html(&three(), "anabranch race p.toml --out 'a<b'", &sources);
         for part in [
             "3 people",
             "Simulated",
@@ -464,6 +486,6 @@ mod tests {
             assert!(page.contains(part), "{part}");
         }
         assert!(!page.contains("<script") && !page.contains("src="));
-        assert!(html(&Tally::default(), "", []).contains("</html>"));
+        assert!(html(&Tally::default(), "", &[]).contains("</html>"));
     }
 }

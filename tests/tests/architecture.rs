@@ -50,7 +50,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "emu",
             "results",
             "report",
-            "features",
         ],
     ),
     (
@@ -74,8 +73,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "features",
             "report",
             "lab",
+            "papers",
         ],
     ),
+    ("papers", &["base", "link", "results", "report", "features", "lab"]),
     // The Python package: the laboratory, and the whole command line as a module's program.
     ("py", &["cli", "lab", "results", "report"]),
 ];
@@ -105,6 +106,7 @@ const PORTABLE: &[&str] = &[
     "features",
     "report",
     "lab",
+    "papers",
 ];
 
 fn root() -> PathBuf {
@@ -297,7 +299,9 @@ fn names_a_transport(line: &str) -> bool {
 #[test]
 fn only_the_list_names_transports() {
     let mut used = BTreeSet::new();
-    for name in ["http", "gateway", "load", "results", "capture", "features", "report", "lab", "cli"] {
+    for name in
+        ["http", "gateway", "load", "results", "capture", "features", "report", "lab", "papers", "cli"]
+    {
         for file in rust_files(&root().join("crates").join(name).join("src")) {
             let path =
                 file.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();
@@ -314,6 +318,20 @@ fn only_the_list_names_transports() {
         }
     }
     assert!(NAMED.len() <= 8 && used.len() == NAMED.len(), "no longer needed in the list: {used:?}");
+}
+
+/// Whoever needs a type names the crate that owns it.
+#[test]
+fn the_laboratory_has_at_most_six_public_modules_and_hands_nothing_on() {
+    let text = fs::read_to_string(root().join("crates/lab/src/lib.rs")).expect("lib.rs");
+    let public: Vec<&str> = text.lines().filter(|line| line.starts_with("pub ")).collect();
+    assert!(public.iter().all(|line| line.starts_with("pub mod ")) && public.len() <= 6, "{public:?}");
+    for file in rust_files(&root().join("crates/lab/src")) {
+        let text = fs::read_to_string(&file).expect("a source file");
+        for room in ["results", "capture", "report", "features"] {
+            assert!(!text.contains(&format!("pub use anabranch_{room}")), "{} hands on {room}", file.display());
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Selects a reading by the errors of all readings. Also measures how near the selection comes to rows that took no part in
 //! it.
 
-use crate::study::effect::figure;
+use crate::effect::figure;
 
 /// A reading with its scores.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,7 +64,7 @@ pub struct Scores {
 
 impl Scores {
     /// Computes the scores of these readings; `None` if no row is scored, or if all readings are exploratory.
-    pub(in crate::study) fn of(
+    pub(crate) fn of(
         hash: String,
         rows: Vec<String>,
         order_rows: Vec<OrderRow>,
@@ -127,7 +127,7 @@ impl Scores {
     }
 
     /// Returns, for each row with orders, the number of orders as published and of all orders when the row is held out.
-    pub(in crate::study) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
+    pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();
             let (chosen, _) = choose(&self.readings, &rest)?;

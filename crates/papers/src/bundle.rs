@@ -7,17 +7,17 @@ use super::check::Check;
 use super::shipped::SHIPPED;
 use super::text::written;
 use super::{Kind, MAIN, Seeds, Size, Study};
-use crate::plan;
+use anabranch_lab::plan;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
 /// The files that every bundle contains unchanged, as name and text.
 pub const PAPERS: [(&str, &str); 4] = [
-    ("CITATION.cff", include_str!("../../../../CITATION.cff")),
-    ("LICENSE-APACHE", include_str!("../../../../LICENSE-APACHE")),
-    ("LICENSE-MIT", include_str!("../../../../LICENSE-MIT")),
-    ("data.md", include_str!("../../../../docs/data.md")),
+    ("CITATION.cff", include_str!("../../../CITATION.cff")),
+    ("LICENSE-APACHE", include_str!("../../../LICENSE-APACHE")),
+    ("LICENSE-MIT", include_str!("../../../LICENSE-MIT")),
+    ("data.md", include_str!("../../../docs/data.md")),
 ];
 
 /// The tools that the script needs in addition to a shell.

@@ -7,8 +7,8 @@ use super::change::Change;
 use super::figures::{Figures, MEAN};
 use super::metric::Metric;
 use super::printed::Printed;
-use crate::causes::Causes;
-use crate::plan::{Draft, Plan, PointPlan};
+use anabranch_lab::causes::Causes;
+use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -198,7 +198,7 @@ impl Table {
         only: &BTreeMap<String, String>,
         contestants: Option<&[String]>,
     ) -> Result<Vec<Place>, String> {
-        let text = |error: crate::plan::PlanError| error.to_string();
+        let text = |error: anabranch_lab::plan::PlanError| error.to_string();
         let whole = Plan::interpret(draft.clone()).map_err(text)?;
         let mut places = Vec::new();
         for point in points(&whole) {

@@ -1,8 +1,8 @@
 //! The parser of checks.
 
 use super::{Check, Direction, LARGER, Relation, SAME, SMALLER, Term};
-use crate::study::claim::Reading;
-use crate::study::metric::Metric;
+use crate::claim::Reading;
+use crate::metric::Metric;
 use std::collections::BTreeMap;
 
 /// Parses the `check` column of a claim, with all readings of the claim.
@@ -101,7 +101,7 @@ fn levels(text: &str) -> Result<BTreeMap<String, String>, String> {
 
 impl Term {
     /// Parses a term, for example `tcp`, `tcp.packets` or `tcp[loss=1%]`.
-    pub(in crate::study) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (name, at) = match text.split_once('[') {
             Some((name, rest)) => (name, levels(rest.strip_suffix(']').ok_or("']' is missing")?)?),

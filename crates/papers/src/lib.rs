@@ -11,6 +11,23 @@
 //! [`mod@bench`] runs the plans, and [`figures`] is the stored part of the results. [`cell`], [`order`], [`cause`] and
 //! [`check`] interpret the figures. No number of ours is fitted to a published one, except where `study.toml` says
 //! `calibrated`.
+//!
+//! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest of
+//!   the plan. So a run can be resumed, and causes share the runs of tables. Cells, orders, causes and claims follow from
+//!   these figures alone.
+//! - `check` is the language of claims. A claim is a comparison that can fail.
+//! - A cause has a kind (`cause.rs`). Only the kind counterfactual may change keys that a parameter of the paper fixes, and
+//!   it explains nothing.
+//! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every number, published or not.
+//! - `readings` covers what a paper leaves open. A reading is a set of changes, run on the same bench. `calibrate.rs` sets
+//!   the inputs of a reading. A reading is chosen by rows that are not part of its score.
+//! - `kept.rs` reads earlier scores. A digest shows whether they belong to the current version of the study.
+//! - `baseline.rs` computes the figures of a model from the plan alone. So cells and orders of a model come from the same
+//!   code as those of runs.
+//! - A number of our own in prose is a link whose text the run writes (`quote.rs`). A finding with a `chart` is drawn with
+//!   and without its change (`chart.rs`, `anabranch_report::contrast`).
+//! - `studies/today` has no published values. Its cells are our own, its claims are expectations, and its page begins with
+//!   maps (`heat.rs` of the report).
 
 pub mod baseline;
 pub mod bench;
@@ -53,7 +70,7 @@ pub use metric::Metric;
 pub use readings::Readings;
 pub use table::Table;
 
-use crate::plan;
+use anabranch_lab::plan;
 use check::{Check, Relation};
 use shipped::SHIPPED;
 use std::path::Path;

@@ -3,7 +3,7 @@
 //! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10` sets it
 //! for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
 
-use crate::plan::{Draft, PlanError};
+use anabranch_lab::plan::{Draft, PlanError};
 use anabranch_results::label;
 use std::fmt;
 

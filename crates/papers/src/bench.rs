@@ -9,8 +9,8 @@
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::Place;
-use crate::plan::{Contestant, Plan, PointPlan};
-use crate::run::batch::{self, Options, RaceError};
+use anabranch_lab::plan::{Contestant, Plan, PointPlan};
+use anabranch_lab::run::batch::{self, Options, RaceError};
 use anabranch_results::label::shown;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -248,7 +248,7 @@ fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::{Seeds, Size, Study};
+    use crate::{Seeds, Size, Study};
     use std::cell::RefCell;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -327,7 +327,7 @@ mod tests {
         let table = |plan: &str| {
             let head = "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 3\nquick_runs = 3\n[plan]\n\
                         rtt = '40ms'\nobjects = '5x20kB'\n";
-            crate::study::Table::parse("pages", &format!("{head}{plan}"), None).expect("a table")
+            crate::Table::parse("pages", &format!("{head}{plan}"), None).expect("a table")
         };
         let (stop, progress) = (AtomicBool::new(false), |_: usize| {});
         let options = Options { threads: 1, progress: &progress, stop: &stop };

@@ -5,7 +5,7 @@ pub type File = (&'static str, &'static str);
 
 macro_rules! folder {
     ($name:literal: $($file:literal),+ $(,)?) => {
-        ($name, &[$(($file, include_str!(concat!("../../../../studies/", $name, "/", $file)))),+])
+        ($name, &[$(($file, include_str!(concat!("../../../studies/", $name, "/", $file)))),+])
     };
 }
 

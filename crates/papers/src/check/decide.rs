@@ -1,9 +1,9 @@
 //! Decides a check from the figures of a table.
 
 use super::{By, Direction, Found, LARGER, Outcome, Relation, SAME, SMALLER, Term};
-use crate::study::effect::{Estimate, difference, figure};
-use crate::study::figures::{Figures, Point};
-use crate::study::metric::Metric;
+use crate::effect::{Estimate, difference, figure};
+use crate::figures::{Figures, Point};
+use crate::metric::Metric;
 use std::collections::BTreeMap;
 
 impl Relation {
@@ -59,11 +59,7 @@ impl Relation {
     }
 
     /// Returns the first of `keys` that the check or one of its terms uses to select points.
-    pub(in crate::study) fn names_of(
-        &self,
-        at: &BTreeMap<String, String>,
-        keys: &[String],
-    ) -> Option<String> {
+    pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
         let is_named = |key: &&String| {
             at.contains_key(*key)
                 || self.terms().iter().any(|term| term.at.contains_key(*key))
@@ -90,13 +86,13 @@ impl Term {
     }
 
     /// Returns the levels that apply to this term alone.
-    pub(in crate::study) fn place(&self) -> &BTreeMap<String, String> {
+    pub(crate) fn place(&self) -> &BTreeMap<String, String> {
         &self.at
     }
 
     /// Returns the value of the term, or the ratio of the term to `other`. Each term is taken at its own levels. `metric` is
     /// that of the table.
-    pub(in crate::study) fn estimate(
+    pub(crate) fn estimate(
         &self,
         other: Option<&Self>,
         figures: &Figures,

@@ -44,7 +44,7 @@ pub struct Figures {
     /// The points, in the order of the plan.
     pub points: Vec<Rc<Point>>,
     /// The number of possible cases n, if the only random choice is which packet a drop-every-n-th rule drops first;
-    /// otherwise `None`. See [`PointPlan::cases`](crate::plan::PointPlan).
+    /// otherwise `None`. See [`PointPlan::cases`](anabranch_lab::plan::PointPlan).
     pub cases: Option<u64>,
 }
 

@@ -4,7 +4,7 @@
 
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};
-use crate::plan::Plan;
+use anabranch_lab::plan::Plan;
 use anabranch_results::label;
 
 impl Study {

@@ -9,7 +9,7 @@ use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
 /// The citation file of the program.
-const CITATION: &str = include_str!("../../../../CITATION.cff");
+const CITATION: &str = include_str!("../../../CITATION.cff");
 
 /// Renders the page of a study with these findings. `changed` lists differences from the study as shipped, `command`
 /// reproduces the page, and `program` is the version and source of the program.

@@ -1,7 +1,7 @@
 //! Tests that parse and decide checks.
 
 use super::*;
-use crate::study::figures::{Figures, Point};
+use crate::figures::{Figures, Point};
 
 const PAGE: By = By { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
 
@@ -9,7 +9,7 @@ const PAGE: By = By { metric: Metric::Page, means: false, cases: None, compariso
 fn figures() -> Figures {
     let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
         let runs = |pages: [f64; 4]| {
-            pages.iter().map(|page| crate::study::figures::Numbers::of_page(*page)).collect::<Vec<_>>()
+            pages.iter().map(|page| crate::figures::Numbers::of_page(*page)).collect::<Vec<_>>()
         };
         std::rc::Rc::new(Point {
             factors: BTreeMap::from([("loss".to_owned(), loss.to_owned())]),
@@ -29,7 +29,7 @@ fn figures() -> Figures {
 /// left out.
 #[test]
 fn a_number_that_is_nothing_is_not_left_out() {
-    let runs = |pages: [f64; 4]| pages.map(crate::study::figures::Numbers::of_page).to_vec();
+    let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
     let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
         std::rc::Rc::new(Point {
             factors: BTreeMap::from([("loss".to_owned(), loss.to_owned())]),
@@ -97,7 +97,7 @@ fn numbers_of_a_table_decide() {
 /// With a 95 % interval, one point of many may fail by chance. Checks that each point gets its share of the error.
 #[test]
 fn one_place_of_many_fails_by_a_wider_interval() {
-    let runs = |pages: [f64; 4]| pages.map(crate::study::figures::Numbers::of_page).to_vec();
+    let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
     let point = |loss: usize, sctp: [f64; 4]| {
         let contestants = [("tcp", [1.0; 4]), ("sctp", sctp)];
         std::rc::Rc::new(Point {

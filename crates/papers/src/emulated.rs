@@ -9,7 +9,7 @@ use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
 use super::figures::{Figures, Point};
 use super::{Change, Study, Table};
-use crate::plan::{Draft, Plan};
+use anabranch_lab::plan::{Draft, Plan};
 use anabranch_results::{Race, label};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -314,7 +314,7 @@ mod tests {
             for side in &study.emulated {
                 let plan = side.plan(&study, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
-                crate::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
+                anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
                 // The simulated runs come after the emulated runs, so their plans must be valid, too.
                 let (seeds, table) =
                     (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));

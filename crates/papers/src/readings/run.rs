@@ -1,16 +1,16 @@
 //! Runs every reading and compares its cells with the published values.
 
 use super::{OrderRow, Readings, Scored, Scores};
-use crate::study::bench::{Bench, StudyError};
-use crate::study::cause::Seeds;
-use crate::study::cell::Cell;
-use crate::study::change::Change;
-use crate::study::figures::{Figures, MEAN};
-use crate::study::findings::Size;
-use crate::study::order::Orders;
-use crate::study::printed::Row;
-use crate::study::table::Place;
-use crate::study::{Study, Table};
+use crate::bench::{Bench, StudyError};
+use crate::cause::Seeds;
+use crate::cell::Cell;
+use crate::change::Change;
+use crate::figures::{Figures, MEAN};
+use crate::findings::Size;
+use crate::order::Orders;
+use crate::printed::Row;
+use crate::table::Place;
+use crate::{Study, Table};
 use std::collections::BTreeMap;
 
 /// The error of a cell for which no run has a value: a factor of ten, as a logarithm.
@@ -115,7 +115,7 @@ impl Study {
 }
 
 /// Returns ln(ours/published) of a cell, or the logarithm of ten if we have no positive value.
-pub(in crate::study) fn off(cell: &Cell) -> f64 {
+pub(crate) fn off(cell: &Cell) -> f64 {
     cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.printed).ln())
 }
 
@@ -127,7 +127,7 @@ fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>
 }
 
 /// Returns the figures of the points of these rows, for all contestants of the table.
-pub(in crate::study) fn figures(
+pub(crate) fn figures(
     table: &Table,
     rows: &[&Row],
     changes: &[Change],
@@ -139,7 +139,7 @@ pub(in crate::study) fn figures(
 }
 
 /// Returns the figures of the points of these rows, only for the contestants of the rows.
-pub(in crate::study) fn figures_of(
+pub(crate) fn figures_of(
     table: &Table,
     rows: &[&Row],
     changes: &[Change],

@@ -6,8 +6,8 @@
 mod situations;
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Cause, Experiment, Race};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_results::{Cause, Experiment, Race};
 use situations::{Situation, Truth};
 use std::collections::BTreeSet;
 use std::fmt::Write;

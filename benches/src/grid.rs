@@ -7,10 +7,10 @@
 //! another. The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all are equal.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Contestant, Outcome};
 use anabranch_lab::run::batch::{self, Options};
-use anabranch_lab::stats::interval::mean;
-use anabranch_lab::stats::paired::{Ratio, ratio};
+use anabranch_results::stats::interval::mean;
+use anabranch_results::stats::paired::{Ratio, ratio};
+use anabranch_results::{Contestant, Outcome};
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
@@ -53,7 +53,7 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
             let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
             let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
             let goodputs = |contestant: &Contestant| {
-                let goodput = |run: &anabranch_lab::results::Run| {
+                let goodput = |run: &anabranch_results::Run| {
                     assert_eq!(run.outcome, Outcome::Done, "{} {rtt} {loss}", contestant.name);
                     let bytes: u64 = run.objects.iter().map(|object| object.bytes).sum();
                     8_000.0 * bytes as f64 / run.page_ns.unwrap_or(u64::MAX) as f64

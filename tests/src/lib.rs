@@ -2,8 +2,8 @@
 //! the environment.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_results::{Outcome, Race, Run};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;

@@ -7,12 +7,11 @@
 mod gbn;
 
 use anabranch_lab::plan::{Draft, Plan, contestant};
-use anabranch_lab::report::{Framing, html};
-use anabranch_lab::results::{Contestant, Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
 use anabranch_lab::transports::{Transport, Transports};
-use anabranch_lab::{json, table};
+use anabranch_report::{Framing, html, table};
+use anabranch_results::{Contestant, Outcome, Race, json};
 use anabranch_wire::pcap;
 use std::sync::atomic::AtomicBool;
 
@@ -62,7 +61,7 @@ fn a_transport_from_outside_races_beside_ours() {
     assert_eq!(gbn.settings["transport"], "gbn");
     assert_eq!((gbn.settings["window"].as_str(), contestants[2].settings["window"].as_str()), ("16", "4"));
     assert_eq!(contestants[3].runs[0].connections, 3);
-    let shown = table::render_with(&race, table::Style::default(), &transports());
+    let shown = table::render(&race, table::Style::default(), &transports().protocols());
     let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(shown.contains("gbn:window=4 1 conversation, pipelined"), "{shown}");
     assert!(shown.contains("gbn:connections=3 3 conversations"), "{shown}");

@@ -1,9 +1,8 @@
 //! The same race gives the same bytes twice: results (except the host) and captures. Another seed gives different
 //! ones. The number of threads has no effect.
 
-use anabranch_lab::json;
-use anabranch_lab::results::{Host, Race};
 use anabranch_lab::run::{batch, one};
+use anabranch_results::{Host, Race, json};
 use anabranch_tests::{check, plan, race_on, runs};
 
 /// Small races of every kind that a plan can request. The seed and `--runs` are added.

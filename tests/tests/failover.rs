@@ -2,8 +2,9 @@
 //!
 //! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
 
-use anabranch_lab::results::{Outcome, PathEvent, PathState, Run, Side};
-use anabranch_lab::{json, report, table};
+use anabranch_lab::transports::Transports;
+use anabranch_report::table;
+use anabranch_results::{Outcome, PathEvent, PathState, Run, Side, json};
 use anabranch_tests::{check, plan, race, race_on, runs};
 
 const SECOND: u64 = 1_000_000_000;
@@ -155,16 +156,16 @@ fn the_failover_stands_in_json_table_and_report() {
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
     }
-    let shown = table::render(&found, table::Style::default());
+    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(shown.contains("failover ms"), "{shown}");
     for told in ["path 1 failed at 7.0", "path 1 failed at 1.0"] {
         assert!(shown.contains(told), "{told}:\n{shown}");
     }
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= table::COLUMNS, "{shown}");
-    let html = report::html(
+    let html = anabranch_report::html(
         &found,
-        &report::Framing { command: "anabranch race", inputs: &[], terms: &[], captures: &[] },
+        &anabranch_report::Framing { command: "anabranch race", inputs: &[], terms: &[], captures: &[] },
     );
     for mark in
         ["path fails", "declared failed", "delivery goes on", "failure to next delivery", "service restored"]
@@ -219,7 +220,7 @@ fn service_is_restored_when_the_rate_is() {
             "{key}"
         );
     }
-    let shown = table::render(&found, table::Style::default());
+    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     for told in [
         "declared failed",
         "first new data",

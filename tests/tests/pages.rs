@@ -1,7 +1,7 @@
 //! Whole page loads: three hundred objects with every shape of contestant, and the connections that Osterdahl's two
 //! pages open.
 
-use anabranch_lab::results::Outcome;
+use anabranch_results::Outcome;
 use anabranch_tests::{check, race, runs};
 
 #[test]

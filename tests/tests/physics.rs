@@ -1,6 +1,6 @@
 //! Flows that share a bottleneck share it fairly, and none exceeds the capacity of the network.
 
-use anabranch_lab::results::{Outcome, Race, Run};
+use anabranch_results::{Outcome, Race, Run};
 use anabranch_tests::{check, plan, race, race_on, runs};
 
 /// Returns Jain's fairness index of these shares: 1 if all are equal, 1/n if one has everything.

@@ -1,7 +1,7 @@
 //! Every profile of each of our transports carries every kind of workload.
 
-use anabranch_lab::results::Outcome;
 use anabranch_lab::transports::Transports;
+use anabranch_results::Outcome;
 use anabranch_tests::{check, race, runs};
 
 #[test]

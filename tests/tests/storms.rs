@@ -5,8 +5,8 @@
 //! that some runs have a single fault and some a combination (Groce et al., "Swarm Testing", 2012).
 
 use anabranch_base::Rng;
-use anabranch_lab::results::{Outcome, Run};
 use anabranch_lab::run::{batch, one};
+use anabranch_results::{Outcome, Run};
 use anabranch_tests::{check, plan, seeds};
 use anabranch_wire::pcap::{Direction, Reader};
 use std::cell::Cell;
@@ -129,7 +129,7 @@ fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
 /// Checks for one direction that the numbers of sent, arrived and lost packets agree.
 fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8])], came: &[(u64, &[u8])]) {
     let counted = if up { run.packets.up } else { run.packets.down };
-    let series = |pick: fn(&anabranch_lab::results::PathSeries) -> &Vec<u64>| -> u64 {
+    let series = |pick: fn(&anabranch_results::PathSeries) -> &Vec<u64>| -> u64 {
         let paths = run.series.paths.iter().map(|path| if up { &path.up } else { &path.down });
         paths.flat_map(pick).sum()
     };

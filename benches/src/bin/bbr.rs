@@ -18,7 +18,7 @@
 #![cfg(target_os = "linux")]
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Contestant, Point, Run};
+use anabranch_results::{Contestant, Point, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::live;
 use std::process::ExitCode;

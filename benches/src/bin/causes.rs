@@ -6,7 +6,7 @@
 //! tested factor is listed, too. The exit status is 1 if a result is wrong.
 
 use anabranch_benches::causes::{ALL, Row, run, table};
-use anabranch_lab::results::Effect;
+use anabranch_results::Effect;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

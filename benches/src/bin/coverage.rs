@@ -8,11 +8,11 @@
 //! % of the sets; of 1,000 sets, chance alone gives 93.6 to 96.4 %.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::label;
+use anabranch_results::label;
 use anabranch_lab::run::batch::scenario;
 use anabranch_lab::run::one;
-use anabranch_lab::stats::interval::geometric_mean;
-use anabranch_lab::stats::{describe, ratio};
+use anabranch_results::stats::interval::geometric_mean;
+use anabranch_results::stats::{describe, ratio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -106,6 +106,6 @@ fn share(held: usize, of: usize) -> String {
 
 /// Formats the range of the middle 90 % of the values.
 fn middle(values: &[f64], digits: usize) -> String {
-    let at = |p: f64| anabranch_lab::stats::summary::quantile(values, p).unwrap_or_default();
+    let at = |p: f64| anabranch_results::stats::summary::quantile(values, p).unwrap_or_default();
     format!("{:.digits$}-{:.digits$}", at(0.05), at(0.95))
 }

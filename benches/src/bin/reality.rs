@@ -27,11 +27,11 @@
 #![cfg(target_os = "linux")]
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Contestant, Point, Race, Run};
+use anabranch_results::{Contestant, Point, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::live;
-use anabranch_lab::stats::agreement::{agreement, is_enough};
-use anabranch_lab::stats::equivalence::{equivalence, near};
+use anabranch_results::stats::agreement::{agreement, is_enough};
+use anabranch_results::stats::equivalence::{equivalence, near};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

@@ -7,8 +7,8 @@ mod gzip;
 use crate::files::{self, Reserved};
 use crate::outputs::Outputs;
 use crate::{Done, Failure, complain};
-use anabranch_lab::capture::{self, ENCAPSULATION, Settings, csv, table};
-use anabranch_lab::report::packets;
+use anabranch_capture::{ENCAPSULATION, Settings, csv, table};
+use anabranch_report::packets;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::error::Error;
 use std::fs::File;
@@ -116,8 +116,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         settings.view = packets::KEPT;
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
-    let decoded =
-        capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings).map_err(|error| {
+    let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)
+        .map_err(|error| {
             // If the file could not be read, the innermost error is the operating system's. Such an error has a different
             // exit code.
             let why = error.source().and_then(Error::source).and_then(|why| why.downcast_ref::<io::Error>());

@@ -4,7 +4,6 @@
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
 use crate::{Done, Failure, say};
-use anabranch_lab::features;
 use clap::ArgMatches;
 use std::io::Write;
 use std::path::Path;
@@ -17,8 +16,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let place =
         json.filter(|target| *target != "-").map(|target| Reserved::new(Path::new(target))).transpose()?;
-    let progress = Progress::new(features::ROWS, matches.get_flag("quiet"));
-    let found = features::run(|done| progress.update(done)).map_err(Failure::Internal)?;
+    let progress = Progress::new(anabranch_features::ROWS, matches.get_flag("quiet"));
+    let found = anabranch_features::run(|done| progress.update(done)).map_err(Failure::Internal)?;
     progress.finish();
     if let Some(place) = place {
         files::publish(vec![place.fill(found.to_json().as_bytes())?])?;

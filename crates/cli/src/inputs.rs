@@ -1,6 +1,6 @@
 //! The input files of a race with their digests. A report lists these files as the sources of its numbers.
 
-use anabranch_lab::report::Input;
+use anabranch_report::Input;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt::Write;

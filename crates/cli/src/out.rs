@@ -6,17 +6,16 @@ use crate::files::Reserved;
 use crate::inputs;
 use crate::outputs::reproducing_command;
 use anabranch_base::Instant;
+use anabranch_capture::Settings;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
-use anabranch_lab::capture::views::Course;
-use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::Plan;
-use anabranch_lab::report::{self, Captured, Framing, packets};
-use anabranch_lab::results::{Point, Race, Run, label};
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
-use anabranch_lab::table;
 use anabranch_lab::transports::Transports;
+use anabranch_report::{Captured, Framing, packets, table};
+use anabranch_results::course::Course;
+use anabranch_results::{Point, Race, Run, label};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -43,7 +42,7 @@ pub fn fill(
     }
     let inputs = inputs::of(&race.plan);
     let transports = Transports::standard();
-    let terms = |point| table::terms(point, &transports, &report::names(point));
+    let terms = |point| table::terms(point, &transports.protocols(), &anabranch_report::names(point));
     let terms: Vec<Vec<String>> = race.points.iter().map(terms).collect();
     let framing =
         Framing { command: &reproducing_command(), inputs: &inputs, terms: &terms, captures: &drawn };
@@ -51,7 +50,7 @@ pub fn fill(
         files.push(Reserved::new(&directory.join(name))?.fill(content)?);
         Ok(())
     };
-    add("report.html".to_owned(), report::html(race, &framing).as_bytes())?;
+    add("report.html".to_owned(), anabranch_report::html(race, &framing).as_bytes())?;
     add("results.json".to_owned(), json.as_bytes())?;
     Ok(files)
 }
@@ -162,7 +161,7 @@ pub fn decoded(
     seed: u64,
 ) -> Option<Captured> {
     let settings = Settings { view: packets::KEPT, ..Settings::default() };
-    let decoded = capture::decode("server", pcapng, &settings).ok()?;
+    let decoded = anabranch_capture::decode("server", pcapng, &settings).ok()?;
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
 

@@ -6,14 +6,15 @@ use crate::sweep::{self, Request};
 use crate::{Done, Failure, args, complain, list, out, say};
 use anabranch_http::har;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
-use anabranch_lab::results::{Host, Outcome, Point, Race, World};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::sweep::Shard;
-use anabranch_lab::table::{self, Style};
-use anabranch_lab::{compare, csv, json};
+use anabranch_lab::transports::Transports;
+use anabranch_report::compare;
+use anabranch_report::table::{self, Style};
+use anabranch_results::{Host, Outcome, Point, Race, World, csv, json};
 use clap::ArgMatches;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -384,7 +385,7 @@ impl<'a> Outputs<'a> {
             files.extend(new);
         }
         files::publish(files)?;
-        let mut shown = table::render_warned(race, style, &warnings);
+        let mut shown = table::render_warned(race, style, &Transports::standard().protocols(), &warnings);
         if let Some(old) = &self.old {
             shown += &format!("\n{}", compare::render(old, race));
         }

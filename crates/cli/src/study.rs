@@ -11,9 +11,9 @@ use crate::progress::Progress;
 use crate::race::STOP;
 use crate::{Done, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
-use anabranch_lab::study::figures::hex;
-use anabranch_lab::study::{
-    self, Bench, Change, Copied, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
+use anabranch_papers::figures::hex;
+use anabranch_papers::{
+    Bench, Change, Copied, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
 };
 use clap::ArgMatches;
 use std::collections::BTreeMap;
@@ -36,7 +36,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         Some(("run", run)) => return run_studies(run, None, &say),
         Some(("bundle", bundle)) => return bundle::run(bundle),
         _ => {
-            let (listing, all) = text::listing(study::names().map(|name| (name, study::open(name))));
+            let (listing, all) =
+                text::listing(anabranch_papers::names().map(|name| (name, anabranch_papers::open(name))));
             say(&listing)?;
             return Ok(if all { Done::Well } else { Done::Badly });
         }
@@ -45,17 +46,17 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 }
 
 fn open(name: &str) -> Result<Study, Failure> {
-    study::open(name).map_err(Failure::Usage)
+    anabranch_papers::open(name).map_err(Failure::Usage)
 }
 
 /// Opens the study called `name`. `STUDY/TABLE` also selects a table, unless the whole text is the path of a study's
 /// folder.
 fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
-    study::open(name).map(|study| (study, None)).or_else(|error| {
+    anabranch_papers::open(name).map(|study| (study, None)).or_else(|error| {
         let parts = name.rsplit_once('/').filter(|(name, _)| !matches!(*name, "" | "." | ".."));
         let Some((name, table)) = parts else { return Err(Failure::Usage(error)) };
         let is_folder = Path::new(name).join(table).is_dir();
-        let study = study::open(name).map_err(|other| if is_folder { error } else { other });
+        let study = anabranch_papers::open(name).map_err(|other| if is_folder { error } else { other });
         Ok((study.map_err(Failure::Usage)?, Some(table)))
     })
 }
@@ -64,7 +65,8 @@ fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
 /// each added contestant.
 fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
-    let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
+    let names: Vec<&str> =
+        if matches.get_flag("all") { anabranch_papers::names().collect() } else { named.collect() };
     if names.is_empty() {
         return Err(Failure::Usage("study run: name a study (see `study list`), or --all".to_owned()));
     }
@@ -388,14 +390,19 @@ impl Directory {
             ("cells.csv", text::cells_csv(findings)),
             ("claims.csv", text::claims_csv(findings)),
             ("causes.csv", text::causes_csv(findings)),
-            ("page.md", above + &study::quote::filled(study, findings)),
-            ("study.html", study::page::html(study, findings, seeds, [changed, command, SOURCE])),
+            ("page.md", above + &anabranch_papers::quote::filled(study, findings)),
+            ("study.html", anabranch_papers::page::html(study, findings, seeds, [changed, command, SOURCE])),
         ];
         written.extend(
-            findings.scores.as_ref().map(|scores| ("readings.csv", study::kept::readings_csv(scores))),
+            findings
+                .scores
+                .as_ref()
+                .map(|scores| ("readings.csv", anabranch_papers::kept::readings_csv(scores))),
         );
         let sensitivity = findings.sensitivity.as_ref();
-        written.extend(sensitivity.map(|found| ("sensitivity.csv", study::kept::sensitivity_csv(found))));
+        written.extend(
+            sensitivity.map(|found| ("sensitivity.csv", anabranch_papers::kept::sensitivity_csv(found))),
+        );
         for (name, content) in written {
             files::write_own(&folder.join(name), content.as_bytes())?;
         }
@@ -403,7 +410,7 @@ impl Directory {
         files::reserve_own_directory(&tables)?;
         for found in &findings.tables {
             let Some(table) = study.table(&found.name) else { continue };
-            let content = study::measured::csv(table, found);
+            let content = anabranch_papers::measured::csv(table, found);
             files::write_own(&tables.join(format!("{}.csv", found.name)), content.as_bytes())?;
         }
         Ok(())

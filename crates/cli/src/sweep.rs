@@ -14,12 +14,13 @@ use crate::progress::Progress;
 use crate::race::{self, Outputs, STOP};
 use crate::{Done, Failure, complain, inputs, out, say};
 use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
-use anabranch_lab::population;
-use anabranch_lab::results::{Expectation, Race, Series};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::sweep::manifest::Program;
 use anabranch_lab::sweep::{Manifest, Record, Shard, estimate};
-use anabranch_lab::table::{Style, Table};
+use anabranch_lab::transports::Transports;
+use anabranch_report::people;
+use anabranch_report::table::{Style, Table};
+use anabranch_results::{Expectation, Race, Series};
 use directory::Directory;
 use std::io::Write;
 use std::path::Path;
@@ -181,7 +182,7 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Recor
 struct Tally {
     table: Table,
     /// The summary of the simulated people; `None` if the points are not people.
-    people: Option<population::Tally>,
+    people: Option<people::Tally>,
     expectations: Vec<Expectation>,
     finished: bool,
     points: usize,
@@ -190,14 +191,16 @@ struct Tally {
 impl Tally {
     fn new(directory: &Directory, style: Style) -> Self {
         let table = Table::new(directory.manifest.factors.clone(), directory.count(), style);
-        let people = directory.manifest.populations().next().map(|_| population::Tally::default());
+        let people = directory.manifest.populations().next().map(|_| people::Tally::default());
         Self { table, people, expectations: Vec::new(), finished: true, points: 0 }
     }
 
     fn add(&mut self, record: &Record) {
         match &mut self.people {
             Some(people) => people.add(&record.point),
-            None => self.table.add(record.number as usize - 1, &record.point),
+            None => {
+                self.table.add(record.number as usize - 1, &record.point, &Transports::standard().protocols())
+            }
         }
         self.expectations.extend_from_slice(&record.expectations);
         self.finished &= race::all_finished(&record.point);
@@ -207,7 +210,7 @@ impl Tally {
     /// Returns the table of the points so far. Of the warnings only `warnings` are shown.
     fn text(&self, warnings: &[String]) -> String {
         if let Some(people) = &self.people {
-            return population::text::render(people);
+            return people::text::render(people);
         }
         self.table.text(warnings, &self.expectations)
     }

@@ -4,8 +4,8 @@
 
 use crate::running::{Scratch, emulated_links, errors, has};
 use anabranch_base::testing::full_ring;
-use anabranch_lab::capture::views::Why;
-use anabranch_lab::capture::{Settings, decode};
+use anabranch_capture::views::Why;
+use anabranch_capture::{Settings, decode};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;

@@ -84,7 +84,7 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let expected = files(&place.0.join("whole"));
     // Three rows are scored: the fourth was used for the calibration.
     let scored = String::from_utf8_lossy(&expected["/own/readings.csv"]).into_owned();
-    let digest = anabranch_lab::study::figures::hex(READINGS.as_bytes());
+    let digest = anabranch_papers::figures::hex(READINGS.as_bytes());
     let said = String::from_utf8_lossy(&whole.stdout).into_owned();
     assert!(
         scored.contains(&format!("\nfile,{digest},")) && said.contains(&format!("readings {digest}: 2 of")),
@@ -495,7 +495,7 @@ fn every_column_is_told() {
         };
         assert_eq!(told, head, "{name}");
     }
-    assert_eq!(columns("emulated.csv"), anabranch_lab::study::emulated::HEAD);
+    assert_eq!(columns("emulated.csv"), anabranch_papers::emulated::HEAD);
     // The results appear on the page and in the list of outcomes.
     for file in ["out/own/study.html", "out/outcomes.md"] {
         let text = fs::read_to_string(place.0.join(file)).expect("text");

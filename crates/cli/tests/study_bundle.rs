@@ -64,7 +64,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     let cells: Vec<Vec<&str>> = cells.lines().skip(1).map(|row| row.split(',').collect()).collect();
     assert_eq!(cells.len(), 4);
     for cell in cells {
-        let ours = anabranch_lab::study::effect::figure(cell[3].parse().expect("a number"));
+        let ours = anabranch_papers::effect::figure(cell[3].parse().expect("a number"));
         let names: Vec<&str> = cell[1].split(' ').filter_map(|label| label.split('=').nth(1)).collect();
         let is_row = |line: &&str| {
             let words: Vec<&str> = line.split_whitespace().collect();

@@ -67,8 +67,8 @@ fn what_was_scored_before_is_of_this_state() {
     if !full_ring() {
         return;
     }
-    for name in anabranch_lab::study::names() {
-        let study = anabranch_lab::study::open(name).expect(name);
+    for name in anabranch_papers::names() {
+        let study = anabranch_papers::open(name).expect(name);
         assert_eq!(
             study.kept.stale, [""; 0],
             "{name}: score it again: study run {name} --quick --readings --sensitivity"
@@ -100,7 +100,7 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     let output = run(&mut study(&place, &["run", "--all", "--quick", "--quiet", "--out", "all"]));
     let outcomes = fs::read_to_string(place.0.join("all/outcomes.md")).expect("outcomes");
     expect_file!["../../../docs/outcomes.md"].assert_eq(&format!("{OUTCOMES}{outcomes}"));
-    for name in anabranch_lab::study::names() {
+    for name in anabranch_papers::names() {
         let page = fs::read_to_string(place.0.join("all").join(name).join("page.md")).expect("a page");
         expect_file![format!("../../../studies/{name}/page.md")].assert_eq(&page);
     }
@@ -141,10 +141,10 @@ const EVERY: &str = "## Every table, figure and claim\n\n\
 
 /// A study's tables, figures and claims, each with its command and outcome, as `study bundle` writes them to `map.csv`.
 fn map_of(name: &str, all: &Path) -> String {
-    let study = anabranch_lab::study::open(name).expect(name);
+    let study = anabranch_papers::open(name).expect(name);
     let read = |file: &str| fs::read_to_string(all.join(name).join(file)).expect(file);
     let outputs = ["claims.csv", "causes.csv"].map(|file| (format!("{name}/{file}"), read(file)));
-    let map = anabranch_lab::study::bundle::map(&study, &outputs.into(), None);
+    let map = anabranch_papers::bundle::map(&study, &outputs.into(), None);
     let verdicts = verdicts_of(&read("cells.csv"));
     let command = format!("anabranch study run {name} --quick");
     let mut out = format!(

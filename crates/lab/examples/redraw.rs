@@ -1,9 +1,8 @@
 //! Draws a report again from its results: `cargo run -p anabranch-lab --example redraw -- results.json > report.html`.
 
-use anabranch_lab::report::{self, Framing};
-use anabranch_lab::results::Race;
-use anabranch_lab::table;
 use anabranch_lab::transports::Transports;
+use anabranch_report::{Framing, table};
+use anabranch_results::Race;
 use std::error::Error;
 use std::io::Write;
 
@@ -11,9 +10,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).ok_or("which results.json?")?;
     let race = Race::from_json(&std::fs::read_to_string(file)?)?;
     let transports = Transports::standard();
-    let terms: Vec<Vec<String>> =
-        race.points.iter().map(|point| table::terms(point, &transports, &report::names(point))).collect();
+    let terms: Vec<Vec<String>> = race
+        .points
+        .iter()
+        .map(|point| table::terms(point, &transports.protocols(), &anabranch_report::names(point)))
+        .collect();
     let framing = Framing { command: "anabranch race", terms: &terms, ..Framing::default() };
-    std::io::stdout().write_all(report::html(&race, &framing).as_bytes())?;
+    std::io::stdout().write_all(anabranch_report::html(&race, &framing).as_bytes())?;
     Ok(())
 }

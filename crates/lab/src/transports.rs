@@ -4,8 +4,8 @@
 //! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. All other code looks
 //! transports up in the list and asks them for their capabilities.
 
-use crate::results::label;
 use anabranch_quic::Quic;
+use anabranch_results::label;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Client, Server};
 use anabranch_transport::kernel::Kernel;
@@ -193,6 +193,12 @@ impl Transports {
     /// Iterates over all transports.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Transport>> {
         self.all.iter()
+    }
+
+    /// Returns what each transport is in itself, without a world.
+    #[must_use]
+    pub fn protocols(&self) -> Vec<&dyn Protocol> {
+        self.iter().map(|transport| &***transport).collect()
     }
 
     /// Returns the names of all transports.

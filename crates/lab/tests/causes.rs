@@ -7,12 +7,11 @@
 mod table;
 
 use anabranch_base::testing::full_ring;
-use anabranch_lab::json;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
-use anabranch_lab::results::{Comparison, Race};
 use anabranch_lab::run::batch::{self, Options};
-use anabranch_lab::study::{self, Bench, Forgetful, Seeds};
-use anabranch_lab::table::{Style, render};
+use anabranch_lab::transports::Transports;
+use anabranch_report::table::{Style, render};
+use anabranch_results::{Comparison, Race, json};
 use std::sync::atomic::AtomicBool;
 
 fn race(plan: &Plan, threads: usize) -> Race {
@@ -174,7 +173,7 @@ fn there_is_nothing_where_it_is_off_or_cannot_be() {
         assert!(error.contains(needle), "{error}");
     }
     let few = plan(&THREE.replace("runs = 12", "runs = 3"));
-    let shown = render(&race(&few, 1), Style::default());
+    let shown = render(&race(&few, 1), Style::default(), &Transports::standard().protocols());
     assert!(shown.contains("causes are looked for from 10 runs on"), "{shown}");
 }
 
@@ -208,7 +207,7 @@ fn a_plan_can_say_what_a_change_does() {
     }
 }
 
-/// Causes that a page or a study names must hold for new seeds.
+/// Causes that a page names must hold for new seeds.
 #[test]
 fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     if !full_ring() {
@@ -223,31 +222,6 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     let page = claimed(page);
     let found = race(&page, 2).expectations;
     assert!(!found.is_empty() && found.iter().all(|expectation| expectation.met), "{found:?}");
-}
-
-/// Causes that studies name must hold, too, and a claim that was added to be refuted must fail. This test uses a
-/// hundred seeds; `study run NAME --runs 1000 --seed 1001` uses a thousand.
-#[test]
-fn causes_that_studies_name_hold_on_fresh_seeds() {
-    if !full_ring() {
-        return;
-    }
-    let stop = std::sync::atomic::AtomicBool::new(false);
-    let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
-    let seeds = Seeds { runs: 100, first: 1001, changes: &[] };
-    // The findings of `today` are checked by its recorded outcomes, because its page loads with encryption take too
-    // long here.
-    for name in study::names().filter(|name| *name != "today") {
-        let study = study::open(name).expect("a study");
-        let mut bench = Bench::new(&options, &Forgetful);
-        for cause in &study.causes {
-            let table = study.table(&cause.table).expect("its table");
-            // Only the point of the cause. What it explains elsewhere, and its curve, are not tested here.
-            let alone = study::Cause { explains: false, chart: None, ..cause.clone() };
-            let found = alone.run(table, &seeds, &mut bench).expect("a run");
-            assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);
-        }
-    }
 }
 
 /// Returns the plan with only the points and contestants of its claims.

@@ -1,10 +1,10 @@
 //! Clients that move from one network to another: their packets, their results, and the settings that are rejected.
 
-use anabranch_lab::capture::{self, Settings};
+use anabranch_capture::Settings;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
+use anabranch_results::{Outcome, Race};
 use std::sync::atomic::AtomicBool;
 
 const MOVES: &str = "sctp:auth=yes,asconf=yes,asconf_primary=yes";
@@ -33,8 +33,8 @@ fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags: Vec<_> = flags.iter().filter(|(key, _)| !own(key)).chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
     let settings = Settings { ladder_lines: 60, ..Settings::default() };
-    let decoded = capture::decode("", &captures[0].pcapng[..], &settings).expect("a capture");
-    capture::table::render(&decoded, 0)
+    let decoded = anabranch_capture::decode("", &captures[0].pcapng[..], &settings).expect("a capture");
+    anabranch_capture::table::render(&decoded, 0)
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! HTTP/2 as a layer of a contestant, in virtual time: its streams, their order, and the parts of its response times.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Run};
 use anabranch_lab::run::{batch, one};
+use anabranch_results::{Outcome, Run};
 use anabranch_wire::pcap::Reader;
 
 fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {

@@ -1,10 +1,10 @@
 //! Printed values are those that were in force: connections, streams and settings.
 
 use anabranch_lab::plan::{Draft, Plan, contestant};
-use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
-use anabranch_lab::table;
 use anabranch_lab::transports::Transports;
+use anabranch_report::table;
+use anabranch_results::{Outcome, Race, Run};
 use anabranch_transport::Settings;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -28,7 +28,7 @@ fn refused(line: &str) -> String {
 }
 
 fn shown(race: &Race) -> String {
-    let lines = table::render(race, table::Style::default());
+    let lines = table::render(race, table::Style::default(), &Transports::standard().protocols());
     lines.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

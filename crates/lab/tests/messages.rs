@@ -1,11 +1,12 @@
 //! Messages at a fixed rate: which arrive, how late, and why.
 
-use anabranch_lab::capture::{self, Settings};
+use anabranch_capture::Settings;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Bound, Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::{table, verdict};
+use anabranch_lab::transports::Transports;
+use anabranch_report::table;
+use anabranch_results::{Bound, Outcome, Race, Run, verdict};
 use std::sync::atomic::AtomicBool;
 
 fn race(flags: &[(&str, &str)]) -> Race {
@@ -149,7 +150,8 @@ fn associations_end_in_good_order() {
         let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
         let captures = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture").1;
         for captured in captures {
-            let decoded = capture::decode("", &captured.pcapng[..], &Settings::default()).expect("a capture");
+            let decoded =
+                anabranch_capture::decode("", &captured.pcapng[..], &Settings::default()).expect("a capture");
             assert_eq!(decoded.conversations.len(), associations);
             for talk in decoded.conversations {
                 assert_eq!((talk.end.how, talk.end.by), ("shutdown", Some("B")));
@@ -281,7 +283,7 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     assert!((1..20).contains(&runs(&found).filter(cut).count()));
     let said = verdict::sentence(&found.points[0]);
     assert!(said.contains("did not finish; their missing messages count as late as the deadline."), "{said}");
-    let table = table::render(&found, table::Style::default());
+    let table = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(table.contains(" >="), "{table}");
 }
 

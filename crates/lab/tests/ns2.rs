@@ -4,8 +4,8 @@
 //! (Debian: `apt-get install ns2`), the tests also run it and compare.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::Outcome;
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_results::Outcome;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -45,7 +45,7 @@ fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
     let race = batch::race(&plan, &options).unwrap_or_else(|error| panic!("{error}"));
-    let span = |run: &anabranch_lab::results::Run| {
+    let span = |run: &anabranch_results::Run| {
         assert_eq!(run.outcome, Outcome::Done);
         let object = &run.objects[0];
         (object.delivered_ns.expect("delivered") - object.instants.expect("known").written_ns) / 1000

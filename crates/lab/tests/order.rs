@@ -2,8 +2,8 @@
 //! compared.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Run};
 use anabranch_lab::run::{batch, one};
+use anabranch_results::{Outcome, Run};
 
 fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     let draft = Draft::from_flags(flags.iter().copied().chain([("runs", "1")])).expect("flags");

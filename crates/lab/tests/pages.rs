@@ -4,7 +4,7 @@ use anabranch_lab::causes::check;
 use anabranch_lab::plan::harmful::RULES;
 use anabranch_lab::plan::keys::{Group, KEYS};
 use anabranch_lab::plan::{Draft, Plan, expect};
-use anabranch_lab::results::SCHEMA;
+use anabranch_results::SCHEMA;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ fn references(schema: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn each_field_of_a_result_is_in_the_page() {
     let file = format!("{}.json", SCHEMA.trim_start_matches("anabranch.").replace('/', "-"));
-    let text = std::fs::read_to_string(root().join("crates/lab/schema").join(&file)).expect("the schema");
+    let text = std::fs::read_to_string(root().join("crates/results/schema").join(&file)).expect("the schema");
     let schema: Value = serde_json::from_str(&text).expect("JSON");
     let page = page("results.md");
     assert!(

@@ -3,8 +3,8 @@
 //! Most tests have a network without delay at an unlimited rate, so that only the intended time remains.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Object, Outcome, PARTS, Run};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_results::{Object, Outcome, PARTS, Run};
 use std::sync::atomic::AtomicBool;
 
 fn run(line: &str) -> Run {

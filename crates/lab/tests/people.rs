@@ -1,8 +1,9 @@
 //! People as points of a sweep: each depends only on the seed and its number, and a planted cause is found.
 
 use anabranch_lab::plan::{Draft, Outline};
-use anabranch_lab::population::{EXPLAINED, Tally, text};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_report::people::tally::EXPLAINED;
+use anabranch_report::people::{Tally, text};
 use std::sync::atomic::AtomicBool;
 
 fn outline(flags: &[(&str, &str)]) -> Outline {

@@ -1,8 +1,8 @@
 //! The meaning of plans, and the one-line error for each wrong plan.
 
 use anabranch_lab::plan::{Draft, Plan, PlanError, bare_network};
-use anabranch_lab::results::World;
 use anabranch_lab::run::batch;
+use anabranch_results::World;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {

@@ -2,8 +2,8 @@
 //! repeatability.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Run};
 use anabranch_lab::run::{batch, one};
+use anabranch_results::{Outcome, Run};
 use std::process::{Command, Stdio};
 
 fn plan(flags: &[(&str, &str)]) -> Plan {

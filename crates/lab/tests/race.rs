@@ -1,10 +1,11 @@
 //! Whole races: the same plan gives the same bytes with any number of threads, and runs what it asks for.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::{compare, csv, json, report, table};
+use anabranch_lab::transports::Transports;
+use anabranch_report::{compare, table};
+use anabranch_results::{Outcome, Race, Run, csv, json};
 use std::sync::atomic::AtomicBool;
 
 fn plan(flags: &[(&str, &str)]) -> Plan {
@@ -257,7 +258,7 @@ fn what_cannot_finish_fails_and_is_counted() {
     let found = race(&[("deadline", "300ms"), ("runs", "1"), ("transport", "tcp,sctp")]);
     assert!(runs(&found).all(|run| run.outcome == Outcome::Deadline && run.page_ns.is_none()));
     assert!(found.points[0].contestants.iter().all(|contestant| contestant.summary.page_ms.failed == 1));
-    let shown = table::render(&found, table::Style::default());
+    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(shown.contains("No contestant finished."), "{shown}");
     let dead = [("fail", "path=1,at=200ms"), ("timeout", "5s"), ("runs", "1"), ("transport", "tcp,sctp")];
     let found = race(&dead);
@@ -295,7 +296,10 @@ fn expectations_are_judged() {
     let found = race_on(1, &Plan::interpret(draft).expect("a plan"));
     let met: Vec<bool> = found.expectations.iter().map(|expectation| expectation.met).collect();
     assert_eq!(met, [true, false]);
-    assert!(table::render(&found, table::Style::default()).contains("MISSED: plan.toml: [[expect]] 2"));
+    assert!(
+        table::render(&found, table::Style::default(), &Transports::standard().protocols())
+            .contains("MISSED: plan.toml: [[expect]] 2")
+    );
 }
 
 #[test]
@@ -303,7 +307,7 @@ fn tables_fit_a_hundred_columns_and_csv_has_a_row_an_object() {
     let long = "sctp:streams=10,rto_min=200ms,delack=100ms,rcvbuf=64KiB";
     let found =
         race(&[("page", "gallery"), ("runs", "3"), ("transport", "tcp:connections=6"), ("transport", long)]);
-    let shown = table::render(&found, table::Style::default());
+    let shown = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     let widest = shown.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     assert!(widest <= table::COLUMNS, "{widest}:\n{shown}");
     let objects: usize = runs(&found).map(|run| run.objects.len()).sum();
@@ -368,10 +372,10 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let first = "tcp:connections=2";
     let flags = [("bulk", "200kB"), ("runs", "2"), ("transport", first), ("transport", "sctp")];
     let found = race(&flags);
-    let text = table::render(&found, table::Style::default());
+    let text = table::render(&found, table::Style::default(), &Transports::standard().protocols());
     assert!(text.contains("transfer ms") && !text.contains("page ms") && !text.contains("obj. ms"), "{text}");
     assert!(text.contains("ratio to tcp:connections=2 "), "{text}");
-    let html = report::html(&found, &report::Framing::default());
+    let html = anabranch_report::html(&found, &anabranch_report::Framing::default());
     assert!(
         html.contains("<h3>Transfer time: shorter is better</h3>") && html.contains("end of the transfer")
     );
@@ -392,6 +396,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let pages = table::render(
         &race(&[("objects", "2x10kB"), ("runs", "2"), ("transport", long), ("transport", "sctp")]),
         table::Style::default(),
+        &Transports::standard().protocols(),
     );
     assert!(pages.contains("page ms") && pages.contains("ratio to tcp:connec…eline=yes"), "{pages}");
     for line in text.lines().chain(pages.lines()) {

@@ -1,8 +1,8 @@
 //! TLS as a layer of a contestant, in virtual time: its cost, its part of response times, and its repeatability.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Run};
 use anabranch_lab::run::{batch, one};
+use anabranch_results::{Outcome, Run};
 use std::process::{Command, Stdio};
 
 fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {

@@ -1,10 +1,9 @@
 //! The sentence at the end of a race's output.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Outcome, Race};
 use anabranch_lab::run::batch::{self, Options};
-use anabranch_lab::sweep::cell::{Cell, Standing};
-use anabranch_lab::verdict;
+use anabranch_results::cell::{Cell, Standing};
+use anabranch_results::{Outcome, Race, verdict};
 use std::sync::atomic::AtomicBool;
 
 fn race(line: &str) -> Race {

@@ -2,8 +2,8 @@
 //! hand.
 
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::results::{Object, Outcome, Run};
 use anabranch_lab::run::batch::{self, Options};
+use anabranch_results::{Object, Outcome, Run};
 use std::sync::atomic::AtomicBool;
 
 /// Runs one contestant. The parts of every object must add up.

@@ -1,8 +1,9 @@
 //! Summarizes races of people from the tables of a sweep, as text and as a page.
 
-use anabranch_lab::population::tally::{Group, NamedCause};
-use anabranch_lab::population::{Tally, page, text};
-use anabranch_lab::results::Verdict;
+use anabranch_lab::population;
+use anabranch_report::people::tally::{Group, NamedCause};
+use anabranch_report::people::{Tally, page, text};
+use anabranch_results::Verdict;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::Path;
@@ -86,7 +87,8 @@ impl People {
 
     /// The page that `--out` writes, as HTML.
     fn html(&self, command: &str, populations: Vec<String>) -> String {
-        page::html(&self.locked(), command, populations.iter().map(String::as_str))
+        let sources = population::sources(populations.iter().map(String::as_str));
+        page::html(&self.locked(), command, &sources)
     }
 
     /// Writes the page to a file.

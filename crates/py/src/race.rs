@@ -2,12 +2,11 @@
 
 use crate::tables::{self, Table};
 use anabranch_lab::plan::{self, Outline, Plan};
-use anabranch_lab::report::{self, Framing};
-use anabranch_lab::results::{Host, Race as Results};
 use anabranch_lab::run::batch::{self, Options, RaceError};
-use anabranch_lab::table::{self, Style};
 use anabranch_lab::transports::Transports;
-use anabranch_lab::{json, verdict};
+use anabranch_report::Framing;
+use anabranch_report::table::{self, Style};
+use anabranch_results::{Host, Race as Results, json, verdict};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::Path;
@@ -132,8 +131,10 @@ impl Race {
             ..results.host
         };
         let transports = Transports::standard();
-        let terms =
-            results.points.iter().map(|point| table::terms(point, &transports, &report::names(point)));
+        let terms = results
+            .points
+            .iter()
+            .map(|point| table::terms(point, &transports.protocols(), &anabranch_report::names(point)));
         Self { terms: terms.collect(), command, results }
     }
 }
@@ -228,12 +229,16 @@ impl Race {
     /// The report that `--out` writes, as HTML without captures.
     fn html(&self) -> String {
         let framing = Framing { command: &self.command, terms: &self.terms, ..Framing::default() };
-        report::html(&self.results, &framing)
+        anabranch_report::html(&self.results, &framing)
     }
 
     /// The table that the command prints.
     fn text(&self) -> String {
-        table::render(&self.results, Style { color: false, pictures: false })
+        table::render(
+            &self.results,
+            Style { color: false, pictures: false },
+            &Transports::standard().protocols(),
+        )
     }
 
     /// A sentence for each point: the fastest contestant, its lead, and the reason.

@@ -3,7 +3,7 @@
 //! The factors are the first columns, followed by columns named as in the results. Names that end in `_ms` hold
 //! milliseconds, names that end in `_ns` integer nanoseconds.
 
-use anabranch_lab::results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
+use anabranch_results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
@@ -80,7 +80,7 @@ impl Columns {
     /// Returns a column for each factor, with the factor's level in each row.
     fn of_factors<'a>(race: &Race, rows: impl Iterator<Item = &'a Point> + Clone) -> Self {
         let mut columns = Self::default();
-        for factor in anabranch_lab::csv::factors(race.points.first()) {
+        for factor in anabranch_results::csv::factors(race.points.first()) {
             columns.text(factor, rows.clone().map(|point| point.factors.get(factor).map(String::as_str)));
         }
         columns

@@ -2,7 +2,7 @@
 //! connection are generated, put into tunnels and onto a link, truncated and changed.
 
 use crate::source::Source;
-use anabranch_lab::capture::{Settings, csv, decode, table};
+use anabranch_capture::{Settings, csv, decode, table};
 use anabranch_wire::ip::{fragment::Pieces, v4, v6};
 use anabranch_wire::sctp::{Data, GapBlock, Heartbeat, HeartbeatAck, Init, Sack, Tsn, packet};
 use anabranch_wire::tcp::{self, Flags, Header, Seq};

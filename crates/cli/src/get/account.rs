@@ -5,7 +5,7 @@ use crate::outputs::command_line;
 use crate::place::Url;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::visit::Visit;
-use anabranch_lab::csv::field;
+use anabranch_results::csv::field;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 

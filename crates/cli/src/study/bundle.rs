@@ -4,7 +4,7 @@
 use super::{open, run_studies};
 use crate::files::{self, Reserved, ReservedDirectory};
 use crate::{Done, Failure, args, own_program, say};
-use anabranch_lab::study::bundle::{self, Built, Outputs};
+use anabranch_papers::bundle::{self, Built, Outputs};
 use clap::ArgMatches;
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;

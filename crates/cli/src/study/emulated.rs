@@ -9,8 +9,8 @@ use crate::race::{self, STOP};
 use crate::{Done, Failure, args, files, say};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::batch::Options;
-use anabranch_lab::study::emulated::{self, Side};
-use anabranch_lab::study::{Bench, Emulated, Forgetful, Seeds, Size, Store, Study, names};
+use anabranch_papers::emulated::{self, Side};
+use anabranch_papers::{Bench, Emulated, Forgetful, Seeds, Size, Store, Study, names};
 use clap::ArgMatches;
 use std::path::Path;
 

@@ -11,8 +11,8 @@ use crate::Failure;
 use crate::files::{self, Kind, Reserved};
 use crate::out;
 use anabranch_lab::plan::file;
-use anabranch_lab::results::{Expectation, Point};
 use anabranch_lab::sweep::{Manifest, Record, Shard, manifest, record};
+use anabranch_results::{Expectation, Point};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 

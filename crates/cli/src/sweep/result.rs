@@ -8,11 +8,11 @@ use crate::out;
 use crate::race::{Kind, Outputs};
 use crate::{Done, Failure, complain, say};
 use anabranch_lab::population;
-use anabranch_lab::report::{self, Captured, Framing};
-use anabranch_lab::results::{Point, Race, Series};
 use anabranch_lab::sweep::Manifest;
 use anabranch_lab::transports::Transports;
-use anabranch_lab::{compare, csv, json, table};
+use anabranch_report::people::page;
+use anabranch_report::{Captured, Framing, compare, table};
+use anabranch_results::{Point, Race, Series, csv, json};
 use std::fs;
 use std::io::Write;
 
@@ -79,8 +79,8 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
     }
     let html = match &tally.people {
         Some(people) => {
-            let populations = directory.manifest.populations();
-            Some(population::page::html(people, &directory.manifest.command, populations))
+            let sources = population::sources(directory.manifest.populations());
+            Some(page::html(people, &directory.manifest.command, &sources))
         }
         None => drawn.html(whole, &directory.manifest),
     };
@@ -135,7 +135,11 @@ impl Drawn {
         if !self.any {
             return;
         }
-        self.terms.push(table::terms(&point, &Transports::standard(), &report::names(&point)));
+        self.terms.push(table::terms(
+            &point,
+            &Transports::standard().protocols(),
+            &anabranch_report::names(&point),
+        ));
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
                 // Without `--pcap` there is no capture, and the report is complete without it.
@@ -172,6 +176,6 @@ impl Drawn {
         }
         let (command, inputs) = (manifest.command.as_str(), manifest.files.as_slice());
         let framing = Framing { command, inputs, terms: &self.terms, captures: &self.captures };
-        self.any.then(|| report::html(&race, &framing))
+        self.any.then(|| anabranch_report::html(&race, &framing))
     }
 }

@@ -49,9 +49,9 @@
 mod flow;
 mod sender_limit;
 
-use crate::results::{Directions, Instants, SendDetail, Why};
 use anabranch_base::trace::TraceRecord;
 use anabranch_http::observe::{ExchangeId, ObjectRecord, Record};
+use anabranch_results::{Directions, Instants, SendDetail, Why};
 use anabranch_transport::Placement;
 use flow::{Connection, Flow, Journey};
 use std::collections::BTreeMap;

@@ -8,9 +8,9 @@ use super::{Bench, time_of};
 use crate::plan::draft::Table;
 use crate::plan::error::{PlanError, unknown};
 use crate::plan::{Contestant, Plan, PointPlan};
-use crate::results::{Expectation, Race};
 use crate::run::batch::{Options, RaceError};
-use crate::stats::interval;
+use anabranch_results::stats::interval;
+use anabranch_results::{Expectation, Race};
 use std::collections::BTreeMap;
 
 /// The keys of a `[[cause]]` table. The names of the plan's factors are keys, too.

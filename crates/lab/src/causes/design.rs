@@ -11,8 +11,8 @@ use super::estimate::{Estimate, FEWEST, Finding, Values};
 use super::factors::{Differences, Factor, Set};
 use super::{Bench, Causes, time_of};
 use crate::plan::{Contestant, PointPlan};
-use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point, Tried, Verdict};
 use crate::run::batch::RaceError;
+use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point, Tried, Verdict};
 
 /// Finds the causes of the gaps at a point, and adds them to the point's comparisons.
 pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError> {

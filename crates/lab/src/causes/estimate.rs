@@ -8,8 +8,8 @@
 //! the runs have in common cancels out in differences.
 
 use super::factors::Set;
-use crate::stats::summary::quantile;
 use anabranch_base::Rng;
+use anabranch_results::stats::summary::quantile;
 use std::collections::BTreeMap;
 
 /// The number of resamples of the seeds.

@@ -17,11 +17,11 @@ pub mod settings;
 mod tests;
 
 use crate::plan::{Contestant, Plan, PointPlan};
-use crate::results::{Race, Run};
 use crate::run::batch::{self, Options, RaceError};
 use crate::run::one::{self, Scenario};
-use crate::stats::metrics;
 use anabranch_base::time::nanos;
+use anabranch_results::stats::metrics;
+use anabranch_results::{Race, Run};
 
 /// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

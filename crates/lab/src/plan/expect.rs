@@ -6,7 +6,7 @@
 
 use super::draft::Table;
 use super::error::{PlanError, unknown};
-use crate::results::{Expectation, Point, Summary, label};
+use anabranch_results::{Expectation, Point, Summary, label};
 use std::collections::BTreeMap;
 
 /// The keys of an `[[expect]]` table. The names of the plan's factors are keys, too.
@@ -107,7 +107,8 @@ impl Expect {
                 let versus = contestant(versus)?;
                 let sides =
                     ((self.of.as_str(), of.runs.as_slice()), (versus.name.as_str(), versus.runs.as_slice()));
-                crate::stats::metrics::compare(sides.0, sides.1, &self.metric, point.terms()).ratio
+                anabranch_results::stats::metrics::compare(sides.0, sides.1, &self.metric, point.terms())
+                    .ratio
             }
             None => of.summary.metric(&self.metric).and_then(|stat| stat.mean),
         };

@@ -37,11 +37,11 @@ pub use workload::Workload;
 
 use crate::causes::Causes;
 use crate::causes::check::Claim;
-use crate::results::World;
 use crate::transports::{Bare, Transports};
 use anabranch_base::Bytes;
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
+use anabranch_results::World;
 use concrete::{Combinations, Concrete};
 use expect::Expect;
 use keys::Several;

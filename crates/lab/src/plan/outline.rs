@@ -14,9 +14,10 @@ use super::{
 };
 use crate::causes::Causes;
 use crate::causes::check::Claim;
-use crate::population::{CHECKED, PERSON, People};
-use crate::results::World;
+use crate::population::{CHECKED, People};
 use crate::transports::Transports;
+use anabranch_report::people::tally::PERSON;
+use anabranch_results::World;
 use std::cell::RefCell;
 
 /// An interpreted plan whose points are held as lists of levels.

@@ -5,7 +5,8 @@
 
 use super::quantiles::{LEVELS, Quantiles};
 use anabranch_base::units::parse_span;
-use serde::{Deserialize, Serialize};
+use anabranch_report::people::page::Parameter;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// The text of the population file that is part of the program.
@@ -85,20 +86,6 @@ pub struct Kind {
     pub requests: f64,
     /// The total size of the objects of this kind in kilobytes.
     pub kb: f64,
-}
-
-/// The source of a value in the population.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Parameter {
-    /// The name of the value.
-    pub name: String,
-    /// The value, in words.
-    pub value: String,
-    /// Whether the value is `measured` or `assumed`.
-    pub is: String,
-    /// If the value is measured: who measured it, when, and under which licence. If it is assumed: the reason.
-    pub source: String,
 }
 
 /// A row of the table of countries.

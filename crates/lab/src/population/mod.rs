@@ -2,37 +2,25 @@
 //! each contestant serves best. Each person is a point of a sweep.
 //!
 //! A plan with the keys `population` and `people` has a point for each person. [`data`] parses a population, and
-//! [`draw`] draws a person from it. [`tally`] counts which contestant serves each person best. [`text`] and [`page`]
-//! format the results.
+//! [`draw`] draws a person from it. `anabranch_report::people` counts and presents the results.
 
 pub mod data;
 pub mod draw;
-pub mod page;
 mod quantiles;
-pub mod tally;
-#[cfg(test)]
-mod tests;
-pub mod text;
 
 use crate::plan::concrete::{Concrete, Setting};
 use crate::plan::{Draft, PlanError, file};
-use data::{Data, Parameter};
+use anabranch_report::people::page::Parameter;
+use anabranch_report::people::tally::{EXPLAINED, PERSON};
+use data::Data;
 use draw::Scaled;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use tally::Tally;
-
 /// The maximum number of people in a plan.
 pub const MOST_PEOPLE: usize = 1_000_000;
-/// One person in this number of people gets a search for causes.
-pub const EXPLAINED: usize = 10;
 /// The number of people that are checked before anything runs. They are the first people of each population.
 pub const CHECKED: usize = 100;
-/// The name of the factor whose levels are the numbers of people, counted from 1.
-pub const PERSON: &str = "person";
-/// The metric that decides which contestant serves a person best.
-const METRIC: &str = "page_ms";
 
 /// A population as a plan names it, for example `world:loss=x0`. This is `world` or the name of a file, and optionally
 /// parameters with the factors by which they are multiplied.
@@ -241,3 +229,13 @@ fn read(name: &str) -> Result<Data, String> {
 
 /// The maximum size of a population file in bytes.
 const MOST_BYTES: u64 = 10_000_000;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn populations_of_one_file_have_one_list_of_sources() {
+        let all = super::sources(["world", "world:loss=x0"]);
+        assert_eq!(all.len(), 1);
+        assert!(all[0].1.iter().any(|one| one.source.contains("Measurement Lab")), "{:?}", all[0].1);
+    }
+}

@@ -7,10 +7,10 @@
 use super::one::{self, Scenario};
 use crate::causes;
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
-use crate::results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Sharing, Workload, World};
-use crate::stats::metrics::{self, Terms};
-use crate::stats::sharing;
 use anabranch_base::time::nanos;
+use anabranch_results::stats::metrics::{self, Terms};
+use anabranch_results::stats::sharing;
+use anabranch_results::{Comparison, Contestant, Host, Point, Race, Run, SCHEMA, Sharing, Workload, World};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -2,10 +2,10 @@
 //! queueing delays come from the records of the links.
 
 use super::topology::Built;
-use crate::capture::views::{Course, Loss};
 use anabranch_base::time::nanos;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_link::Cause;
+use anabranch_results::course::{Course, Loss};
 use anabranch_sim::{Fate, Passage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;

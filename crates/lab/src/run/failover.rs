@@ -8,7 +8,7 @@
 //! This module computes *declared* and *restored*. *Next data* says little about the service, because that data may be
 //! a single packet that is sent after a timeout.
 
-use crate::results::{BUCKET_NS, PathEvent, PathState, Side};
+use anabranch_results::{BUCKET_NS, PathEvent, PathState, Side};
 
 /// The number of buckets in a second. The results count bytes in buckets of time.
 const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;

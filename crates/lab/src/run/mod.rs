@@ -6,7 +6,7 @@
 //! time.
 
 pub mod batch;
-pub(crate) mod bound;
+pub mod bound;
 pub(crate) mod contest;
 mod course;
 pub mod failover;

@@ -3,13 +3,13 @@
 use super::contest::{self, Contest};
 use super::harvest::{self, Traces};
 use super::{course, handover, topology};
-use crate::capture::views::Course;
 use crate::plan::handover::Leaves;
 use crate::plan::{Contestant, Cross, Network, PointPlan};
-use crate::results::Run;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_http::fetch::Outcome as Fetched;
+use anabranch_results::Run;
+use anabranch_results::course::Course;
 use anabranch_sim::Outcome;
 use anabranch_transport::protocol::ConnectionLog;
 use anabranch_wire::pcap;

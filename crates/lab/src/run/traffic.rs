@@ -1,9 +1,9 @@
 //! Counts the packets that a contestant sent on the paths, and those that the paths lost.
 
 use super::topology::{Built, ContestantHosts};
-use crate::results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
 use anabranch_base::Instant;
 use anabranch_http::observe::ObjectRecord;
+use anabranch_results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
 use anabranch_sim::{Direction, Fate, Passage};
 
 /// Numbers of packets and bytes, and the bytes over time.

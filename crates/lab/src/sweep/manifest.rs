@@ -1,11 +1,11 @@
 //! The manifest of a sweep's directory: the plan, a digest of the files that the plan reads, and the program version.
 //! Results of single points can only be combined as long as none of these changes.
 
-use super::axes::{Axes, Axis};
 use super::{Digesting, Shard};
 use crate::plan::{Draft, Outline, Plan, PlanError};
-use crate::report::Input;
-use crate::results::{Host, Race, SCHEMA, World};
+use anabranch_report::Input;
+use anabranch_results::axes::{Axes, Axis};
+use anabranch_results::{Host, Race, SCHEMA, World};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Write;

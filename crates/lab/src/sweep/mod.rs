@@ -1,25 +1,18 @@
 //! Sweeps over many points. [`shard`] assigns points to machines. [`manifest`] and [`record`] define the stored files, and
-//! [`estimate`] predicts their size. [`summary`] summarises all points.
+//! [`estimate`] predicts their size.
 //!
 //! Each point is raced on its own, with a plan that has only this point. So points can run one after the other in the memory
 //! of one point, on several machines, or on different days. Their results combine to the result of the whole plan. The
 //! caller stores the files; this module opens none.
 
-pub mod axes;
-pub mod cell;
-mod crossing;
 pub mod estimate;
-mod grid;
 pub mod manifest;
 pub mod record;
 pub mod shard;
-pub mod summary;
 
-pub use axes::Axes;
 pub use manifest::Manifest;
 pub use record::Record;
 pub use shard::Shard;
-pub use summary::Summary;
 
 use sha2::{Digest, Sha256};
 use std::fmt;

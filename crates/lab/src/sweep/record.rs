@@ -1,7 +1,7 @@
 //! The stored result of one point: a compact file that ends with its own digest.
 
 use super::Digesting;
-use crate::results::{Expectation, Point};
+use anabranch_results::{Expectation, Point};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
@@ -90,7 +90,7 @@ mod tests {
             factors: [("loss".to_owned(), "1%".to_owned())].into(),
             network: "10mbit".to_owned(),
             failure_ns: None,
-            workload: crate::results::Workload::default(),
+            workload: anabranch_results::Workload::default(),
             chance: true,
             sharing: Vec::new(),
             contestants: Vec::new(),

@@ -3,10 +3,6 @@
 use super::counters::Counters;
 use super::hosts::{Ended, Seen, Served};
 use crate::plan::{Contestant, LossBy, PointPlan};
-use crate::results::{
-    BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
-    Series, Side,
-};
 use crate::run::{bound, failover, harvest, traffic};
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
@@ -17,6 +13,10 @@ use anabranch_emu::rules::Ruled;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::End as FetchEnd;
 use anabranch_http::observe::ObjectRecord;
+use anabranch_results::{
+    BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
+    Series, Side,
+};
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
 

@@ -1,7 +1,7 @@
 //! Notes about an emulated race. Each is one line among the warnings of the result.
 
 use crate::plan::Plan;
-use crate::results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
+use anabranch_results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
 
 /// Returns all notes about a race.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {

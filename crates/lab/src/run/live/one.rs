@@ -6,7 +6,6 @@
 
 use super::{gather, hosts};
 use crate::plan::{Contestant, LossBy, PointPlan};
-use crate::results::Run;
 use crate::run::one::Scenario;
 use anabranch_base::Rng;
 use anabranch_base::time::Duration;
@@ -17,6 +16,7 @@ use anabranch_emu::relay::{Outcome, Pipe, Relay};
 use anabranch_emu::rules::{self, Rules};
 use anabranch_emu::watch::Watch;
 use anabranch_emu::wiring::{Place, Wiring};
+use anabranch_results::Run;
 use anabranch_transport::sctp::IP_PROTOCOL;
 use anabranch_world::os::kernel_has_sctp;
 use std::fmt::Display;

@@ -1,0 +1,361 @@
+//! Runs the plans of studies, each once, and loads the results of earlier runs from a store.
+//!
+//! The figures of a plan are stored under a digest of the plan and of the program version. So an interrupted run can
+//! continue, and the figures of another plan are never used by mistake. The caller decides where the figures are stored. A
+//! counting bench runs nothing: it returns the number of runs that another bench would have to make for the same figures.
+//!
+//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the plan. So
+//! a change of one contestant runs only that contestant again.
+
+use super::figures::{Figures, Numbers, Point, hex};
+use super::table::Place;
+use anabranch_lab::plan::{Contestant, Plan, PointPlan};
+use anabranch_lab::run::batch::{self, Options, RaceError};
+use anabranch_results::label::shown;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+/// A store for figures.
+pub trait Store {
+    /// Loads the file of this name; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// A one-line message if the file exists and cannot be read.
+    fn load(&self, name: &str) -> Result<Option<String>, String>;
+
+    /// Stores a file.
+    ///
+    /// # Errors
+    /// A one-line message if the file cannot be stored.
+    fn save(&self, name: &str, text: &str) -> Result<(), String>;
+}
+
+/// A store that keeps nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Forgetful;
+
+impl Store for Forgetful {
+    fn load(&self, _: &str) -> Result<Option<String>, String> {
+        Ok(None)
+    }
+
+    fn save(&self, _: &str, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// The reason why a study gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum StudyError {
+    /// One of the study's plans could not be run.
+    #[error("{0}")]
+    Race(#[from] RaceError),
+    /// Stored figures cannot be used, or figures cannot be stored.
+    #[error("{0}")]
+    Store(String),
+    /// A change does not fit its plan.
+    #[error("{0}")]
+    Change(String),
+}
+
+/// Runs plans, each once, or only counts the runs.
+pub struct Bench<'a> {
+    /// The options for running plans; `None` if runs are only counted.
+    options: Option<&'a Options<'a>>,
+    store: &'a dyn Store,
+    known: HashMap<String, Rc<Point>>,
+    /// The results of contestants that raced separately, by a digest of all their conditions. The lists are empty if runs
+    /// are only counted.
+    alone: HashMap<String, Vec<Numbers>>,
+    /// The number of runs that were made or counted.
+    done: usize,
+}
+
+/// A [`Place`] whose figures are not stored.
+struct Missing<'a> {
+    /// The name under which the figures will be stored.
+    name: &'a String,
+    place: &'a Place,
+    /// The plan of the place, with only the contestants that must be run.
+    rest: Plan,
+}
+
+impl<'a> Bench<'a> {
+    /// Returns a bench that runs plans with `options` and keeps their figures in `store`.
+    #[must_use]
+    pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
+        Self { options: Some(options), store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
+    }
+
+    /// Returns a bench that runs nothing and counts the runs whose figures `store` does not hold. Its figures have no
+    /// numbers.
+    #[must_use]
+    pub fn counting(store: &'a dyn Store) -> Self {
+        Self { options: None, store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
+    }
+
+    /// Returns the number of runs that were made or counted.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.done
+    }
+
+    /// Returns the figures of these places, and runs those whose figures are not stored. `heads` is as in
+    /// [`Metric::of`](super::Metric::of).
+    ///
+    /// # Errors
+    /// [`StudyError`] if the run was interrupted, if an invariant of this program is broken, or if the store fails.
+    pub fn figures(&mut self, places: &[Place], heads: u64) -> Result<Figures, StudyError> {
+        let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
+        let mut missing: Vec<Missing<'_>> = Vec::new();
+        // The contestants that an earlier place runs under the same conditions, so they need not run again.
+        let mut planned: HashSet<String> = HashSet::new();
+        for (name, place) in names.iter().zip(places) {
+            if self.known.contains_key(name) || missing.iter().any(|other| other.name == name) {
+                continue;
+            }
+            let kept = self.store.load(name).map_err(StudyError::Store)?;
+            if let (Some(text), true) = (&kept, self.options.is_some()) {
+                self.keep(name, text)?;
+            }
+            if kept.is_some() {
+                self.remember(name, place, heads);
+            } else {
+                let mut rest = place.plan.clone();
+                let is_new = |one: &Contestant| {
+                    let key = alone(place, one, heads);
+                    !self.alone.contains_key(&key) && planned.insert(key)
+                };
+                if !place.plan.together {
+                    rest.contestants.retain(is_new);
+                }
+                missing.push(Missing { name, place, rest });
+            }
+            if self.options.is_none() {
+                let point = Point { factors: place.factors.clone(), ..Point::default() };
+                self.known.insert(name.clone(), Rc::new(point));
+            }
+        }
+        match self.options {
+            Some(options) => {
+                for group in groups(&missing, options.threads) {
+                    self.race(group, heads, options)?;
+                }
+            }
+            None => {
+                for one in &missing {
+                    self.done += one.rest.run_count();
+                    self.remember(one.name, one.place, heads);
+                }
+            }
+        }
+        let points = names.iter().filter_map(|name| self.known.get(name).cloned()).collect();
+        Ok(Figures { points, cases: cases(places) })
+    }
+
+    fn race(&mut self, group: &[Missing<'_>], heads: u64, options: &Options<'_>) -> Result<(), StudyError> {
+        let before = self.done;
+        let progress = |done: usize| (options.progress)(before + done);
+        let plans: Vec<&Plan> = group.iter().map(|one| &one.rest).collect();
+        let races = batch::races(&plans, &Options { progress: &progress, ..*options })?;
+        self.done += plans.iter().map(|plan| plan.run_count()).sum::<usize>();
+        for (Missing { name, place, .. }, race) in group.iter().zip(&races) {
+            let mut point = Point::of(place.factors.clone(), race, heads);
+            if !place.plan.together {
+                // A contestant that did not run now ran earlier under the same conditions, so its numbers are added.
+                for one in &place.plan.contestants {
+                    if let Some(numbers) = self.alone.get(&alone(place, one, heads)) {
+                        point
+                            .contestants
+                            .entry(shown(&one.text).to_owned())
+                            .or_insert_with(|| numbers.clone());
+                    }
+                }
+            }
+            let text = point.to_text();
+            self.store.save(name, &text).map_err(StudyError::Store)?;
+            self.keep(name, &text)?;
+            self.remember(name, place, heads);
+        }
+        Ok(())
+    }
+
+    /// Stores the results of each contestant of a known place under that contestant's own conditions.
+    fn remember(&mut self, name: &str, place: &Place, heads: u64) {
+        if place.plan.together {
+            return;
+        }
+        let point = self.known.get(name).cloned();
+        for one in &place.plan.contestants {
+            let numbers = point.as_ref().and_then(|point| point.contestants.get(shown(&one.text)));
+            if self.options.is_none() || numbers.is_some() {
+                let numbers = numbers.cloned().unwrap_or_default();
+                self.alone.entry(alone(place, one, heads)).or_insert(numbers);
+            }
+        }
+    }
+
+    /// Adds the figures of a place to those that the bench knows. New figures are read back from their text, too, so that a
+    /// continued run gives the same result as an uninterrupted one.
+    fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
+        let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
+        self.known.insert(name.to_owned(), Rc::new(point));
+        Ok(())
+    }
+}
+
+/// Returns the number of possible cases, if it is the same at all places at which anything is drawn from the seed. Otherwise
+/// `None`.
+pub(super) fn cases(places: &[Place]) -> Option<u64> {
+    let has_chance =
+        |place: &&Place| place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance);
+    let mut all = places.iter().filter(has_chance).map(|place| match place.plan.points.as_slice() {
+        [point] if place.plan.cross.is_none() => point.cases(),
+        _ => None,
+    });
+    let first = all.next()??;
+    all.all(|other| other == Some(first)).then_some(first)
+}
+
+/// Returns the name under which the figures of a place are stored.
+fn name(Place { factors, plan }: &Place, heads: u64) -> String {
+    let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
+    format!("{}.figures", &hex(text.as_bytes())[..24])
+}
+
+/// Returns a digest of all conditions of a contestant that races separately. The contestant's results depend on nothing
+/// else.
+fn alone(Place { factors, plan }: &Place, one: &Contestant, heads: u64) -> String {
+    let Plan { points, cross, seeds, .. } = plan;
+    hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
+}
+
+/// Groups places that run at the same time, so that no thread idles if each place has few runs. Groups are small, so that an
+/// interruption loses few results.
+fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
+    let enough = 16 * threads;
+    let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
+    for (at, one) in places.iter().enumerate() {
+        runs += one.rest.run_count();
+        if runs >= enough || at + 1 == places.len() {
+            groups.push(&places[first..=at]);
+            (first, runs) = (at + 1, 0);
+        }
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Seeds, Size, Study};
+    use std::cell::RefCell;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    #[derive(Default)]
+    struct Kept(RefCell<HashMap<String, String>>);
+
+    impl Store for Kept {
+        fn load(&self, name: &str) -> Result<Option<String>, String> {
+            Ok(self.0.borrow().get(name).cloned())
+        }
+
+        fn save(&self, name: &str, text: &str) -> Result<(), String> {
+            self.0.borrow_mut().insert(name.to_owned(), text.to_owned());
+            Ok(())
+        }
+    }
+
+    const FILES: [(&str, &str); 5] = [
+        ("study.toml", "name = 'own'\ntitle = ''\nsource = ''\nquestion = ''\ntables = ['pages', 'one']\n"),
+        (
+            "pages.toml",
+            "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 3\nquick_runs = 3\n\
+             [plan]\nrtt = '40ms'\nloss = ['0', '5%']\nobjects = '5x20kB'\ntransport = ['one=tcp', 'many=sctp']\n",
+        ),
+        (
+            "one.toml",
+            "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
+             [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
+        ),
+        // The first and the third cause have the same runs. The runs without a change are those of the table.
+        (
+            "causes.toml",
+            "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
+             says = ''\n[[cause]]\nid = 'b'\ntable = 'pages'\nchange = ['one:iw=2']\nof = 'one/many'\nexplains = true\neffect = [1, 9]\n\
+             says = ''\n[[cause]]\nid = 'c'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
+             says = ''\n",
+        ),
+        ("claims.csv", "id,place,kind,claim,check\n"),
+    ];
+
+    #[test]
+    fn as_many_runs_are_counted_as_are_made() {
+        let file = |name: &str| {
+            let found = FILES.iter().find(|(file, _)| *file == name).map(|(_, text)| (*text).to_owned());
+            Ok(found.or_else(|| (name == "page.md").then(String::new)))
+        };
+        let study = Study::parse(file).expect("a study");
+        let (seeds, store) = (Seeds { runs: 0, first: 1, changes: &[] }, Kept::default());
+        let count = || {
+            let mut bench = Bench::counting(&store);
+            study.run(Size::Full, &seeds, &mut bench).expect("counted");
+            bench.runs()
+        };
+        // Without loss nothing is random: 2 runs. With loss there are 6 runs, the other table has 1, and a changed round
+        // trip takes 3. The changed window takes 4 runs, because it changes only one contestant.
+        assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
+        let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let progress = |done: usize| {
+            made.fetch_max(done, Ordering::Relaxed);
+        };
+        let options = Options { threads: 2, progress: &progress, stop: &stop };
+        let mut bench = Bench::new(&options, &store);
+        study.run(Size::Full, &seeds, &mut bench).expect("run");
+        assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (16, 16));
+        // Stored figures are not run again. If some figures are lost, only their runs are made again.
+        assert_eq!(count(), 0);
+        let lost = store.0.borrow().keys().min().cloned().expect("a file");
+        store.0.borrow_mut().remove(&lost);
+        assert!(count() > 0);
+    }
+
+    /// Checks that reused results equal those of a fresh bench. A change of one contestant runs only that contestant; a
+    /// change of the network runs all. If contestants share the network, no earlier result is reused.
+    #[test]
+    fn a_contestant_that_was_run_before_is_what_it_would_be_again() {
+        let table = |plan: &str| {
+            let head = "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 3\nquick_runs = 3\n[plan]\n\
+                        rtt = '40ms'\nobjects = '5x20kB'\n";
+            crate::Table::parse("pages", &format!("{head}{plan}"), None).expect("a table")
+        };
+        let (stop, progress) = (AtomicBool::new(false), |_: usize| {});
+        let options = Options { threads: 1, progress: &progress, stop: &stop };
+        let mut shared = Bench::new(&options, &Forgetful);
+        let mut counting = Bench::counting(&Forgetful);
+        for (plan, seeds, runs) in [
+            ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 3, 2 + 6),
+            ("loss = ['0', '5%']\ntransport = ['many=sctp', 'one=tcp:iw=2']", 3, 1 + 3),
+            ("loss = '5%'\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
+            ("loss = ['5%', '6%']\ntransport = ['one=tcp', 'many=sctp']", 3, 6),
+            ("loss = ['5%', '0']\ntransport = ['one=tcp', 'many=sctp', 'more=sctp:streams=2']", 3, 3 + 1),
+            ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 2, 4),
+            (
+                "loss = '5%'\ncross = 'tcp:flows=1'\nrate = '5mbit'\ntransport = ['one=tcp', 'many=sctp']",
+                3,
+                6,
+            ),
+            ("loss = ['0', '5%']\ntogether = true\ntransport = ['one=tcp', 'many=sctp']", 3, 1 + 3),
+            ("loss = ['0', '5%']\ntogether = true\ntransport = ['one=tcp', 'many=sctp:streams=2']", 3, 1 + 3),
+        ] {
+            let table = table(plan);
+            let draft = table.draft(seeds, 1, &[]).expect("a draft");
+            let places = table.places(&draft, &std::collections::BTreeMap::new(), None).expect("places");
+            let before = (shared.runs(), counting.runs());
+            let found = shared.figures(&places, 0).expect("run");
+            counting.figures(&places, 0).expect("counted");
+            assert_eq!((shared.runs() - before.0, counting.runs() - before.1), (runs, runs), "{plan}");
+            assert_eq!(found, Bench::new(&options, &Forgetful).figures(&places, 0).expect("run"), "{plan}");
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Calibration: sets inputs that a paper does not give, so that some of its published cells are met. Every reading is
+//! calibrated anew, by the same rule, and without randomness.
+//!
+//! One number, or several together, are found by Newton's method on logarithms. Each number has cells that it is to meet,
+//! and the mean of ln(ours/published) over these cells should be 0. Sizes of files are found by bisection, and each size has
+//! one cell. Steps are bounded, and the best of all trials is taken. If a number cannot meet its cells in a reading, the
+//! other numbers are still found. No score includes the remaining error.
+
+use super::bench::{Bench, StudyError};
+use super::cause::Seeds;
+use super::change::Change;
+use super::figures::Figures;
+use super::printed::Row;
+use super::readings::run::figures_of;
+use super::readings::{Reading, Readings};
+use super::sensitivity::number;
+use super::{Study, Table};
+use anabranch_base::Bytes;
+use anabranch_results::stats::interval;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The maximum number of Newton steps. Each step makes one trial per number.
+const STEPS: usize = 4;
+/// The maximum number of bisection trials.
+const TRIALS: usize = 24;
+/// The largest remaining error at which the search ends, as a logarithm.
+const NEAR: f64 = 0.0005;
+/// The maximum change of a number in one step, as a logarithm.
+const FAR: f64 = std::f64::consts::LN_2 * 2.0;
+/// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of ln(number).
+/// A number with a smaller effect stays unchanged; doubling it would move the cell by less than a thousandth.
+const FLAT: f64 = 0.001;
+/// The size of the trial step that measures the effect of a number, as a logarithm.
+const ASIDE: f64 = 0.2;
+
+/// One `[[calibrate]]` entry of `readings.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Calibration {
+    /// The key that is set, as in `--set`, without the value.
+    pub key: String,
+    /// The start value: a number with its unit, or sizes separated by commas.
+    pub start: String,
+    /// The table whose cells determine the value.
+    pub table: String,
+    /// The labels of the cells that determine the value. A cell must have all labels.
+    pub cells: BTreeMap<String, String>,
+    /// The kind of value.
+    #[serde(default)]
+    pub rule: Rule,
+    /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
+    pub tables: Option<Vec<String>>,
+    /// The identifier of the choice that a reading must have for this calibration to apply; if absent, it applies to all
+    /// readings.
+    pub when: Option<String>,
+}
+
+/// How the value is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rule {
+    /// One number, found by the mean of ln(ours/published) over its cells.
+    #[default]
+    Number,
+    /// Sizes of consecutive files, each found by its own cell.
+    Sizes,
+}
+
+/// A calibrated value.
+#[derive(Clone, Debug)]
+pub(super) struct Calibrated {
+    /// The calibrated value, as a change of the plan.
+    pub change: Change,
+    /// The tables in which the value is set; `None` means all.
+    pub tables: Option<Vec<String>>,
+}
+
+impl Calibrated {
+    /// Returns whether the value is set in this table.
+    pub(super) fn is_of(&self, table: &Table) -> bool {
+        self.tables.as_ref().is_none_or(|names| names.contains(&table.name))
+    }
+}
+
+impl Calibration {
+    /// Returns the first error in the definition, if any.
+    pub(super) fn wrong(&self) -> Option<String> {
+        let start = match self.rule {
+            Rule::Number => number(&self.start).is_some_and(|(value, _)| value > 0.0),
+            Rule::Sizes => sizes(&self.start).is_some(),
+        };
+        let wrong = || format!("start: '{}': write a number above 0 with its unit, or sizes", self.start);
+        (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
+    }
+
+    /// Returns the published cells that determine the value.
+    pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
+        let is_of =
+            |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
+        table.printed.iter().flat_map(|printed| &printed.rows).filter(is_of).collect()
+    }
+
+    fn change(&self, value: &str) -> Result<Change, StudyError> {
+        Change::parse(&format!("{}={value}", self.key)).map_err(StudyError::Change)
+    }
+
+    fn calibrated(&self, value: &str) -> Result<Calibrated, StudyError> {
+        Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
+    }
+
+    /// Returns the number as text, and the logarithm of the value as rounded in that text.
+    fn text(&self, log: f64) -> (String, f64) {
+        let unit = number(&self.start).map_or("", |(_, unit)| unit);
+        let places = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
+        let text = format!("{:.places$}{unit}", log.exp());
+        let value = number(&text).map_or(0.0, |(value, _)| value);
+        // A number that rounds to zero would be invalid, so the start value is used.
+        if value > 0.0 { (text, value.ln()) } else { (self.start.clone(), self.log()) }
+    }
+
+    fn log(&self) -> f64 {
+        number(&self.start).map_or(0.0, |(value, _)| value.ln())
+    }
+}
+
+/// Parses sizes in bytes.
+fn sizes(text: &str) -> Option<Vec<f64>> {
+    text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
+}
+
+/// Returns ln(ours/published) of each cell; `None` for a cell without a value of ours.
+fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
+    let log = |row: &&Row| {
+        let point = figures.at(&row.labels)?;
+        let ours = interval::mean(&point.values(row.contestant(), table.definition.metric, row.object()))?;
+        (ours > 0.0).then(|| (ours / row.value).ln())
+    };
+    rows.iter().map(log).collect()
+}
+
+impl Study {
+    /// Returns the values that are set in a reading, and the remaining error: the root of the mean square of
+    /// ln(ours/published) of the calibrated cells.
+    pub(super) fn calibrated(
+        &self,
+        readings: &Readings,
+        reading: &Reading<'_>,
+        seeds: &Seeds<'_>,
+        bench: &mut Bench<'_>,
+    ) -> Result<(Vec<Calibrated>, Option<f64>), StudyError> {
+        let own: Vec<&Calibration> = readings
+            .calibrations
+            .iter()
+            .filter(|one| one.when.as_ref().is_none_or(|id| reading.has(id)))
+            .collect();
+        let (numbers, of_sizes): (Vec<&Calibration>, Vec<_>) =
+            own.iter().copied().partition(|one| one.rule == Rule::Number);
+        let mut run = |one: &Calibration, set: &[Calibrated]| {
+            let Some(table) = self.table(&one.table) else { return Ok(Vec::new()) };
+            let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
+            changes.extend(set.iter().filter(|one| one.is_of(&table)).map(|one| one.change.clone()));
+            let rows = one.rows(&table);
+            Ok::<_, StudyError>(logs(&table, &rows, &figures_of(&table, &rows, &changes, seeds, bench)?))
+        };
+        let start: Vec<f64> = numbers.iter().map(|one| one.log()).collect();
+        let found = solve(start, |logs| {
+            let texts: Vec<(String, f64)> =
+                numbers.iter().zip(logs).map(|(one, log)| one.text(*log)).collect();
+            let set = numbers.iter().zip(&texts).map(|(one, (text, _))| one.calibrated(text));
+            let set = set.collect::<Result<Vec<_>, _>>()?;
+            let mut off = Vec::new();
+            for one in &numbers {
+                let known: Vec<f64> = run(one, &set)?.into_iter().flatten().collect();
+                off.push(interval::mean(&known));
+            }
+            Ok::<_, StudyError>((texts.into_iter().map(|(_, log)| log).collect(), off.into_iter().collect()))
+        })?;
+        let set = numbers.iter().zip(found).map(|(one, log)| one.calibrated(&one.text(log).0));
+        let mut set = set.collect::<Result<Vec<_>, StudyError>>()?;
+        for one in of_sizes {
+            let targets: Vec<f64> = self
+                .table(&one.table)
+                .map_or(Vec::new(), |table| one.rows(table).iter().map(|row| row.value).collect());
+            let found = fit(sizes(&one.start).unwrap_or_default(), &targets, |sizes| {
+                let mut set = set.clone();
+                set.push(one.calibrated(&as_text(sizes))?);
+                Ok::<_, StudyError>(run(one, &set)?.into_iter().collect())
+            })?;
+            set.push(one.calibrated(&as_text(&found))?);
+        }
+        let mut squares = Vec::new();
+        for one in own {
+            squares.extend(run(one, &set)?.into_iter().flatten().map(|log| log * log));
+        }
+        Ok((set, interval::mean(&squares).map(f64::sqrt)))
+    }
+}
+
+fn as_text(sizes: &[f64]) -> String {
+    sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
+}
+
+/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are `None` if
+/// a cell has no value.
+type Tried = (Vec<f64>, Option<Vec<f64>>);
+
+/// Finds where `off` is zero by Newton's method; if it finds no zero, returns the nearest trial.
+fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) -> Result<Vec<f64>, E> {
+    if start.is_empty() {
+        return Ok(start);
+    }
+    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the others.
+    let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
+    let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
+    let mut best = (size(&here), at.clone());
+    for _ in 0..STEPS {
+        if here.iter().all(|one| one.abs() < NEAR) {
+            break;
+        }
+        // Measures the effect of each number on each cell by a trial step.
+        let mut rows: Vec<Vec<f64>> = vec![Vec::new(); at.len()];
+        for which in 0..at.len() {
+            let mut aside = at.clone();
+            aside[which] += ASIDE;
+            let (aside, Some(there)) = off(&aside)? else { return Ok(best.1) };
+            let step = aside[which] - at[which];
+            for (row, (there, here)) in rows.iter_mut().zip(there.iter().zip(&here)) {
+                row.push(if step > 0.0 { (there - here) / step } else { 0.0 });
+            }
+        }
+        let Some(step) = steps(&rows, &here) else { break };
+        let next: Vec<f64> = at.iter().zip(step).map(|(at, step)| at + step).collect();
+        let (next, Some(there)) = off(&next)? else { break };
+        if next == at {
+            break;
+        }
+        (at, here) = (next, there);
+        if size(&here) < best.0 {
+            best = (size(&here), at.clone());
+        }
+    }
+    Ok(best.1)
+}
+
+/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own cell
+/// stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
+fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
+    let mut fixed: Vec<Option<f64>> =
+        effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();
+    loop {
+        let free: Vec<usize> = (0..here.len()).filter(|at| fixed[*at].is_none()).collect();
+        let rows = free.iter().map(|row| {
+            let moved = fixed.iter().zip(&effects[*row]).filter_map(|(step, effect)| Some((*step)? * effect));
+            let right = -here[*row] - moved.sum::<f64>();
+            free.iter().map(|column| effects[*row][*column]).chain([right]).collect()
+        });
+        let found = linear(rows.collect())?;
+        let mut far = free.iter().zip(&found).filter(|(_, step)| step.abs() > FAR).peekable();
+        if far.peek().is_none() {
+            free.iter().zip(&found).for_each(|(at, step)| fixed[*at] = Some(*step));
+            return fixed.into_iter().collect();
+        }
+        far.for_each(|(at, step)| fixed[*at] = Some(FAR.copysign(*step)));
+    }
+}
+
+/// Solves linear equations, each with its right side in the last column; `None` if there is no unique solution.
+fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    let n = rows.len();
+    for column in 0..n {
+        let pivot = (column..n).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
+        rows.swap(column, pivot);
+        if rows[column][column].abs() < 1e-9 {
+            return None;
+        }
+        let own = rows[column].clone();
+        for (number, row) in rows.iter_mut().enumerate().filter(|(number, _)| *number != column) {
+            debug_assert_ne!(number, column);
+            let share = row[column] / own[column];
+            row.iter_mut().zip(&own).for_each(|(one, own)| *one -= share * own);
+        }
+    }
+    Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
+}
+
+/// Finds the sizes of consecutive files such that each file ends at its target time. The unknowns are cumulative sizes,
+/// because the end of a file depends on the files before it. `off` returns ln(ours/target) of each file with the given
+/// sizes.
+fn fit<E>(
+    start: Vec<f64>,
+    targets: &[f64],
+    mut off: impl FnMut(&[f64]) -> Result<Option<Vec<f64>>, E>,
+) -> Result<Vec<f64>, E> {
+    let mut ends: Vec<f64> = start
+        .iter()
+        .scan(0.0, |sum, size| {
+            *sum += size;
+            Some(*sum)
+        })
+        .collect();
+    // The rate in bytes per second, between the end of the first file and the end of the last.
+    let rate = match (ends.as_slice(), targets) {
+        ([first, .., last], [begin, .., end]) if end > begin && ends.len() == targets.len() => {
+            (last - first) / (end - begin)
+        }
+        _ => return Ok(start),
+    };
+    let mut between = vec![(0.0, f64::INFINITY); ends.len()];
+    // For each file, the previous trial: the cumulative size, and the time at which the file ended.
+    let mut before: Vec<Option<(f64, f64)>> = vec![None; ends.len()];
+    let mut best = (f64::INFINITY, start);
+    for _ in 0..TRIALS {
+        let sizes: Vec<f64> = std::iter::once(ends[0])
+            .chain(ends.windows(2).map(|pair| pair[1] - pair[0]))
+            .map(|size| size.round().max(1.0))
+            .collect();
+        let Some(now) = off(&sizes)?.filter(|now| now.len() == ends.len()) else { break };
+        let error = now.iter().map(|one| one.abs()).sum::<f64>();
+        if error < best.0 {
+            best = (error, sizes);
+        }
+        if now.iter().all(|one| one.abs() < NEAR) {
+            break;
+        }
+        for at in 0..ends.len() {
+            let (low, high) = &mut between[at];
+            if now[at] <= 0.0 {
+                *low = f64::max(*low, ends[at]);
+            } else {
+                *high = f64::min(*high, ends[at]);
+            }
+            let reached = targets[at] * now[at].exp();
+            let slope = before[at].map(|(end, time)| (ends[at] - end) / (reached - time));
+            let rate = slope.filter(|slope| slope.is_finite() && *slope > 0.0).unwrap_or(rate);
+            before[at] = Some((ends[at], reached));
+            let next = ends[at] + (targets[at] - reached) * rate;
+            let inside = next > *low && next < *high;
+            ends[at] = if inside {
+                next
+            } else if high.is_finite() {
+                (*low + *high) / 2.0
+            } else {
+                ends[at]
+            };
+        }
+        for at in 1..ends.len() {
+            ends[at] = ends[at].max(ends[at - 1] + 1.0);
+        }
+    }
+    Ok(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_where_their_cells_are_met() {
+        // The two cells are (1/x + 2/y) / 10 and (4/x + 3/y) / 20. Both are 1 at x = 0.5 and y = 0.25.
+        let off = |logs: &[f64]| {
+            let (x, y) = (logs[0].exp(), logs[1].exp());
+            let cells = [(1.0 / x + 2.0 / y) / 10.0, (4.0 / x + 3.0 / y) / 20.0];
+            Ok::<_, ()>((logs.to_vec(), Some(cells.map(f64::ln).to_vec())))
+        };
+        let found = solve(vec![0.0, 0.0], off).expect("numbers");
+        assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
+        // If no value meets one cell, the other number still meets its own cell.
+        let off = |logs: &[f64]| {
+            let (x, y) = (logs[0].exp(), logs[1].exp());
+            Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))
+        };
+        let found = solve(vec![0.0, 0.0], off).expect("numbers");
+        let (x, y) = (found[0].exp(), found[1].exp());
+        assert!(((x / 0.5).ln() + 0.01 * y).abs() < 0.01, "{found:?}");
+        // A number without effect on its cell keeps its start value, and so does a number whose cell has no value.
+        assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), Some(vec![0.3])))), Ok(vec![1.0]));
+        assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), None))), Ok(vec![1.0]));
+    }
+
+    #[test]
+    fn sizes_are_found_by_the_ends_of_their_files() {
+        // The link passes 1000 B/s after a wait of one second. Totals above 5000 B wait one second more.
+        let targets = [2.0, 4.0, 9.0];
+        let ends = |sizes: &[f64]| {
+            let mut sum = 0.0;
+            let ends = sizes.iter().zip(targets).map(|(size, target): (&f64, f64)| {
+                sum += size;
+                let wait = if sum > 5000.0 { 2.0 } else { 1.0 };
+                ((sum / 1000.0 + wait) / target).ln()
+            });
+            Ok::<_, ()>(Some(ends.collect::<Vec<_>>()))
+        };
+        let found = fit(vec![100.0, 100.0, 100.0], &targets, ends).expect("sizes");
+        for (found, right) in found.iter().zip([1000.0, 2000.0, 4000.0]) {
+            assert!((found - right).abs() < 10.0, "{found} for {right}");
+        }
+    }
+}

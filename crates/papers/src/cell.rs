@@ -1,0 +1,307 @@
+//! A published cell, the value that our runs measured for it, and a verdict whose bounds were fixed before any run.
+
+use super::figures::{Figures, Numbers};
+use super::metric::Metric;
+use super::printed::Row;
+use super::table::Table;
+use anabranch_base::Rng;
+use anabranch_results::stats::interval;
+use std::collections::BTreeMap;
+
+/// The largest ratio of two values at which a cell agrees.
+pub const AGREES: f64 = 1.1;
+/// The largest ratio of two values at which a cell is near the published value.
+pub const NEAR: f64 = 1.5;
+/// The number of means that are resampled. Each is a mean over as many runs as the paper averaged.
+const DRAWS: usize = 2_000;
+/// If the upper end of our range divided by the lower end exceeds this ratio, the range is too wide to be informative.
+const INFORMATIVE: f64 = 2.0;
+
+/// A published number, and the value of our runs for it.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The labels of the cell, by column, as published.
+    pub labels: BTreeMap<String, String>,
+    /// The published number.
+    pub printed: f64,
+    /// The mean over our runs that have a value; `None` if no run has one.
+    pub ours: Option<f64>,
+    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from the
+    /// seed.
+    pub ratio: Option<[f64; 2]>,
+    /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
+    pub range: Option<[f64; 2]>,
+    /// The smallest and the largest mean over as many runs as the paper averaged, if the drop-every-n-th counter continues
+    /// from one run to the next. `None` if there is no such counter.
+    pub running: Option<[f64; 2]>,
+    /// The number of runs, and the number of runs that did not finish.
+    pub runs: (usize, usize),
+    /// The conclusion from the comparison.
+    pub verdict: Verdict,
+    /// The kind of evidence that the cell provides.
+    pub evidence: Evidence,
+    /// The causes whose change brings the cell near the published value.
+    pub explained: Vec<String>,
+    /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
+    pub perhaps: Vec<String>,
+    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of the
+    /// rig and explain nothing.
+    pub against: Vec<String>,
+}
+
+/// How far a measured cell is from the published value. The interval is that of our mean divided by the published number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The whole interval is between 1/1.1 and 1.1.
+    Agrees,
+    /// The whole interval is between 1/1.5 and 1.5.
+    Near,
+    /// The whole interval is below 1/1.5 or above 1.5.
+    Differs,
+    /// Only a part of the interval is between 1/1.5 and 1.5.
+    Undetermined,
+    /// No run has a value.
+    Missing,
+}
+
+/// The kind of evidence that a cell provides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Evidence {
+    /// The cell is evidence about the transports.
+    Transport,
+    /// The cell only shows the arrivals of requests, or arithmetic.
+    Arithmetic,
+    /// The cell is no evidence, because it was used to set an input.
+    Calibrated,
+}
+
+impl Verdict {
+    /// Returns one word for the verdict, for tables and files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Agrees => "agrees",
+            Self::Near => "near",
+            Self::Differs => "differs",
+            Self::Undetermined => "undetermined",
+            Self::Missing => "missing",
+        }
+    }
+
+    /// Returns the plural form, as in "3 cells agree".
+    #[must_use]
+    pub const fn of_several(self) -> &'static str {
+        match self {
+            Self::Agrees => "agree",
+            Self::Differs => "differ",
+            other => other.word(),
+        }
+    }
+
+    fn of(ratio: Option<[f64; 2]>) -> Self {
+        let Some([low, high]) = ratio else { return Self::Missing };
+        let within = |bound: f64| low >= 1.0 / bound && high <= bound;
+        match () {
+            () if within(AGREES) => Self::Agrees,
+            () if within(NEAR) => Self::Near,
+            () if low > NEAR || high < 1.0 / NEAR => Self::Differs,
+            () => Self::Undetermined,
+        }
+    }
+}
+
+impl Evidence {
+    /// Returns one word for the kind of evidence, for files.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Transport => "transport",
+            Self::Arithmetic => "arithmetic",
+            Self::Calibrated => "calibrated",
+        }
+    }
+}
+
+impl Cell {
+    /// Returns whether the published number is within the 95 % range of means over as many runs as the paper averaged.
+    #[must_use]
+    pub fn is_inside(&self) -> Option<bool> {
+        self.range.map(|[low, high]| (low..=high).contains(&self.printed))
+    }
+
+    /// Returns whether the range is narrow enough to be informative.
+    #[must_use]
+    pub fn is_informative(&self) -> bool {
+        self.range.is_some_and(|[low, high]| high <= low * INFORMATIVE)
+    }
+
+    /// Returns whether the cell differs from the published value, or has no value to compare.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        matches!(self.verdict, Verdict::Differs | Verdict::Missing)
+    }
+
+    /// Returns whether the whole interval is near the published value.
+    #[must_use]
+    pub fn is_near(&self) -> bool {
+        matches!(self.verdict, Verdict::Agrees | Verdict::Near)
+    }
+
+    /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells` cells
+    /// at once (Bonferroni).
+    #[must_use]
+    pub fn is_near_among(&self, cells: usize) -> bool {
+        let wider = interval::widened(self.runs.0, cells);
+        let ratio = self.ratio.zip(self.ours).map(|([low, high], ours)| {
+            let middle = ours / self.printed;
+            [(middle - (middle - low) * wider).max(0.0), middle + (high - middle) * wider]
+        });
+        matches!(Verdict::of(ratio), Verdict::Agrees | Verdict::Near)
+    }
+
+    /// Measures the cell of a published row in our runs.
+    #[must_use]
+    pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
+        // A label may stand for every level of a factor, so there may be several points.
+        let points = figures.all_at(&row.labels);
+        let runs: Vec<&Vec<Numbers>> =
+            points.iter().filter_map(|point| point.contestants.get(row.contestant())).collect();
+        let values = means(&runs, table.definition.metric, row.object());
+        let all = runs.first().copied();
+        let unfinished = runs.iter().copied().flatten().filter(|run| !run.is_done()).count();
+        let ours = interval::mean(&values);
+        let ratio = ours.map(|mean| {
+            // If all possible cases were run, the mean is exact and has no interval.
+            let known = table.cases(figures).is_some_and(|cases| cases == values.len() as u64);
+            let [low, high] = interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
+            [low / row.value, high / row.value]
+        });
+        let evidence = match () {
+            () if table.calibrates(&row.labels) => Evidence::Calibrated,
+            () if table.is_arithmetic(&row.labels) => Evidence::Arithmetic,
+            () => Evidence::Transport,
+        };
+        Self {
+            labels: row.labels.clone(),
+            printed: row.value,
+            ours,
+            ratio,
+            range: range_of_means(&values, table.definition.averaged),
+            running: table.cases(figures).zip(all).and_then(|(cases, runs)| {
+                let cases = usize::try_from(cases).ok().filter(|cases| *cases == runs.len())?;
+                let one = |run: &Numbers| {
+                    let packets = run.value(Metric::Packets, None)?;
+                    Some((run.value(table.definition.metric, row.object())?, packets as usize))
+                };
+                let runs = runs.iter().map(one).collect::<Option<Vec<_>>>()?;
+                running_means(&runs, cases, table.definition.averaged)
+            }),
+            runs: (runs.iter().map(|runs| runs.len()).sum(), unfinished),
+            verdict: Verdict::of(ratio),
+            evidence,
+            explained: Vec::new(),
+            perhaps: Vec::new(),
+            against: Vec::new(),
+        }
+    }
+}
+
+/// Returns the mean over the points for each seed. A seed is left out if it has no value at one of the points.
+pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
+    let seeds = points.iter().map(|runs| runs.len()).max().unwrap_or(0);
+    let mean = |seed: usize| {
+        let values = points.iter().map(|runs| runs.get(seed)?.value(metric, object));
+        Some(values.sum::<Option<f64>>()? / points.len() as f64)
+    };
+    (0..seeds).filter_map(mean).collect()
+}
+
+/// Returns the 2.5th and the 97.5th percentile of means over `averaged` values, resampled from `values`.
+pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
+    if values.is_empty() || averaged == 0 {
+        return None;
+    }
+    // The random numbers are the same for all cells with the same number of runs.
+    let mut rng = Rng::new(1).fork("means of runs");
+    let mut means: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            let drawn = (0..averaged).map(|_| values[rng.below(values.len() as u64) as usize]);
+            drawn.sum::<f64>() / averaged as f64
+        })
+        .collect();
+    means.sort_by(f64::total_cmp);
+    Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
+}
+
+/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run has its
+/// value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
+fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
+    // Returns the run in which this number of packets pass before the first one is dropped.
+    let after = |passed: usize| runs[(passed + cases - 1) % cases];
+    let means = (0..cases).map(|start| {
+        let (mut passed, mut sum) = (start, 0.0);
+        for _ in 0..averaged {
+            let (value, packets) = after(passed);
+            sum += value;
+            passed = (passed + cases - packets % cases) % cases;
+        }
+        sum / averaged as f64
+    });
+    let means: Vec<f64> = means.collect();
+    let least = means.iter().copied().reduce(f64::min)?;
+    Some([least, means.iter().copied().fold(least, f64::max)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_of_whole_intervals() {
+        for (ratio, verdict) in [
+            (Some([0.95, 1.05]), Verdict::Agrees),
+            (Some([1.0 / 1.1, 1.1]), Verdict::Agrees),
+            (Some([0.95, 1.2]), Verdict::Near),
+            (Some([0.7, 1.49]), Verdict::Near),
+            (Some([1.2, 1.6]), Verdict::Undetermined),
+            (Some([0.5, 2.0]), Verdict::Undetermined),
+            (Some([1.51, 1.6]), Verdict::Differs),
+            (Some([0.4, 0.66]), Verdict::Differs),
+            (None, Verdict::Missing),
+        ] {
+            assert_eq!(Verdict::of(ratio), verdict, "{ratio:?}");
+        }
+    }
+
+    #[test]
+    fn a_mean_over_levels_is_taken_seed_by_seed() {
+        let runs = |pages: &[f64]| pages.iter().map(|page| Numbers::of_page(*page)).collect::<Vec<_>>();
+        let (slow, fast) = (runs(&[1.0, 2.0, 9.0]), runs(&[3.0, 6.0]));
+        assert_eq!(means(&[&slow, &fast], Metric::Page, None), [2.0, 4.0], "the third has no other");
+        assert_eq!(means(&[&fast], Metric::Page, None), [3.0, 6.0]);
+        assert!(means(&[], Metric::Page, None).is_empty());
+    }
+
+    #[test]
+    fn means_of_more_runs_spread_less() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        let [one, five] = [1, 5].map(|averaged| range_of_means(&values, averaged).expect("values"));
+        // A single value of 1 to 100 is between 3 and 98 in 95 % of the draws.
+        assert!((one[0] - 3.0).abs() < 2.0 && (one[1] - 98.0).abs() < 2.0, "{one:?}");
+        // The standard deviation of a mean of five values is 28.9 / sqrt 5 = 12.9, so the range is 50.5 -+ 25.3.
+        assert!((five[0] - 25.2).abs() < 3.0 && (five[1] - 75.8).abs() < 3.0, "{five:?}");
+        assert_eq!(range_of_means(&[2.0; 4], 3), Some([2.0, 2.0]));
+        assert_eq!(range_of_means(&[], 1), None);
+    }
+
+    #[test]
+    fn a_counter_that_goes_on_chooses_the_next_run() {
+        // Every second packet is dropped. The run with seed 1 passes one packet and drops the next; the run with seed 2
+        // drops the first.
+        let (passes, loses) = ((1.0, 3), (2.0, 3));
+        assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
+        // With an odd number of packets per run, the two runs alternate. With an even number, the same run repeats.
+        assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
+        assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
+    }
+}

@@ -1,0 +1,105 @@
+//! The chart of a finding: the values without its change and with it, at each point of a curve, beside the published values.
+
+use super::cause::Found;
+use super::figures::Figures;
+use super::findings::{Findings, TableFound};
+use super::{Study, Table};
+use anabranch_report::contrast::{Contrast, Marks, Row};
+use anabranch_results::stats::interval;
+use std::collections::BTreeMap;
+
+/// Returns the charts of a study, in the order of its causes.
+#[must_use]
+pub fn all(study: &Study, findings: &Findings) -> Vec<Contrast> {
+    let of = |found: &Found| {
+        let own = findings.tables.iter().find(|own| own.name == found.cause.table)?;
+        contrast(study.table(&found.cause.table)?, own, found)
+    };
+    findings.causes.iter().filter_map(of).collect()
+}
+
+fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> {
+    let heading = found.cause.chart.clone()?;
+    let [without, with] = found.figures.as_ref()?;
+    let metric = found.cause.metric.unwrap_or(table.definition.metric);
+    let is_own = metric == table.definition.metric;
+    let along = table.along().unwrap_or_default();
+    let names = super::effect::Subject::parse(&found.cause.of).names();
+    let value = |figures: &Figures, labels: &BTreeMap<String, String>, name: &str| {
+        let object = labels.get("object").and_then(|number| number.parse().ok());
+        let values = figures.at(labels)?.values(name, metric, object);
+        let mean = interval::mean(&values)?;
+        let [low, high] = interval::ci95_from_zero(&values).unwrap_or([mean, mean]);
+        Some([mean, low, high])
+    };
+    let printed = |labels: &BTreeMap<String, String>, name: &str| {
+        let mut labels = labels.clone();
+        labels.insert("contestant".to_owned(), name.to_owned());
+        own.cells.iter().find(|cell| is_own && cell.labels == labels).map(|cell| cell.printed)
+    };
+    let mut rows = Vec::new();
+    for labels in places(&found.cause.at, &along, without, &names) {
+        let marks = names
+            .iter()
+            .map(|name| Marks {
+                contestant: name.clone(),
+                printed: printed(&labels, name),
+                without: value(without, &labels, name),
+                with: value(with, &labels, name),
+            })
+            .filter(|marks| marks.printed.is_some() || own.cells.is_empty() || !is_own);
+        match labels.get(&along) {
+            Some(level) => rows.push(Row { place: level.clone(), marks: marks.collect() }),
+            // A table with a single point has one row per contestant.
+            None => rows.extend(marks.map(|one| Row { place: one.contestant.clone(), marks: vec![one] })),
+        }
+    }
+    rows.retain(|row| !row.marks.is_empty());
+    let held = found.cause.at.iter().filter(|(key, _)| **key != along);
+    let held: Vec<String> = held.map(|(key, level)| format!(", {key} {level}")).collect();
+    Some(Contrast {
+        id: found.cause.id.clone(),
+        heading,
+        sentence: found.sentence(),
+        change: shown(&found.cause.change),
+        place: format!("Table {}: {}{}", table.name, table.definition.title, held.concat()),
+        unit: if is_own { table.definition.unit.clone() } else { metric.name() },
+        along,
+        rows,
+    })
+}
+
+/// Returns the changes as text, with long values cut short. The table of findings has the full values.
+fn shown(changes: &[String]) -> String {
+    let one = |change: &String| match change.char_indices().nth(40) {
+        Some((end, _)) => format!("{}…", &change[..end]),
+        None => change.clone(),
+    };
+    changes.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the labels of each point along a curve of the table. The other factors are at the levels of the cause.
+fn places(
+    at: &BTreeMap<String, String>,
+    along: &str,
+    figures: &Figures,
+    names: &[String],
+) -> Vec<BTreeMap<String, String>> {
+    let mut places = Vec::new();
+    for point in &figures.points {
+        let mut labels = point.factors.clone();
+        if let Some(object) = at.get("object") {
+            labels.insert("object".to_owned(), object.clone());
+        }
+        if along != "object" || !at.contains_key(along) {
+            places.push(labels);
+            continue;
+        }
+        let runs = names.first().and_then(|name| point.contestants.get(name)?.first());
+        for object in 1..=runs.map_or(0, super::figures::Numbers::objects) {
+            labels.insert("object".to_owned(), object.to_string());
+            places.push(labels.clone());
+        }
+    }
+    places
+}

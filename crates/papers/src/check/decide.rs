@@ -1,0 +1,309 @@
+//! Decides a check from the figures of a table.
+
+use super::{By, Direction, Found, LARGER, Outcome, Relation, SAME, SMALLER, Term};
+use crate::effect::{Estimate, difference, figure};
+use crate::figures::{Figures, Point};
+use crate::metric::Metric;
+use std::collections::BTreeMap;
+
+impl Relation {
+    /// Decides the relation from the figures of a table, at the points with the levels `at`.
+    #[must_use]
+    pub fn decide(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Found {
+        let mut outcomes = self.outcomes(figures, at, By { comparisons: 1, ..by });
+        if by.comparisons > 1 && outcomes.iter().any(|(outcome, _)| *outcome == Outcome::Fails) {
+            let wide = self.outcomes(figures, at, by);
+            for ((outcome, _), (wide, _)) in outcomes.iter_mut().zip(wide) {
+                if *outcome == Outcome::Fails && wide != Outcome::Fails {
+                    *outcome = Outcome::Undetermined;
+                }
+            }
+        }
+        let worst = outcomes.iter().map(|(outcome, _)| *outcome).max().unwrap_or(Outcome::Undetermined);
+        let holding = outcomes.iter().filter(|(outcome, _)| *outcome == Outcome::Holds).count();
+        let example = match worst {
+            Outcome::Holds => outcomes.first(),
+            _ => outcomes.iter().find(|(outcome, _)| *outcome == worst),
+        };
+        let example = example.map_or("no such point or contestant".to_owned(), |(_, found)| found.clone());
+        let found = match outcomes.len() {
+            0 | 1 => example,
+            all => format!("{holding} of {all}; {example}"),
+        };
+        Found { outcome: worst, found }
+    }
+
+    fn outcomes(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Vec<(Outcome, String)> {
+        match self {
+            Self::Within(one, other, bounds) => within(figures, at, by, one, other.as_ref(), *bounds),
+            Self::Trend(term, direction, factor) => trend(figures, at, by, term, *direction, factor),
+        }
+    }
+
+    /// Returns the number of comparisons that decide the relation. Each point and object is one; for a trend the number is
+    /// multiplied by the number of levels.
+    #[must_use]
+    pub fn comparisons(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> usize {
+        let places = self.outcomes(figures, at, By { comparisons: 1, ..by }).len();
+        let steps = |factor: &String| {
+            let mut levels: Vec<_> =
+                figures.points.iter().filter_map(|point| point.factors.get(factor)).collect();
+            levels.sort_unstable();
+            levels.dedup();
+            levels.len().max(1)
+        };
+        match self {
+            Self::Within(..) => places,
+            Self::Trend(_, _, factor) => places * steps(factor),
+        }
+    }
+
+    /// Returns the first of `keys` that the check or one of its terms uses to select points.
+    pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
+        let is_named = |key: &&String| {
+            at.contains_key(*key)
+                || self.terms().iter().any(|term| term.at.contains_key(*key))
+                || matches!(self, Self::Trend(_, _, along) if along == *key)
+        };
+        keys.iter().find(is_named).cloned()
+    }
+
+    /// Returns the terms of the relation, with their contestants and levels.
+    #[must_use]
+    pub fn terms(&self) -> Vec<&Term> {
+        match self {
+            Self::Within(one, other, _) => std::iter::once(one).chain(other).collect(),
+            Self::Trend(term, ..) => vec![term],
+        }
+    }
+}
+
+impl Term {
+    /// Returns the name of the contestant that the term refers to.
+    #[must_use]
+    pub fn contestant(&self) -> &str {
+        &self.contestant
+    }
+
+    /// Returns the levels that apply to this term alone.
+    pub(crate) fn place(&self) -> &BTreeMap<String, String> {
+        &self.at
+    }
+
+    /// Returns the value of the term, or the ratio of the term to `other`. Each term is taken at its own levels. `metric` is
+    /// that of the table.
+    pub(crate) fn estimate(
+        &self,
+        other: Option<&Self>,
+        figures: &Figures,
+        metric: Metric,
+    ) -> Option<Estimate> {
+        let own = figures.at(&self.at)?;
+        match other {
+            None => Estimate::of_values(&self.values(own, metric, None)),
+            Some(other) => {
+                let second = figures.at(&other.at)?;
+                let logs = |values: Vec<Option<f64>>| {
+                    let log = |value: Option<f64>| value.filter(|value| *value > 0.0).map(f64::ln);
+                    values.into_iter().map(log).collect::<Vec<_>>()
+                };
+                let (one, two) = (self.by_run(own, metric, None), other.by_run(second, metric, None));
+                Estimate::of(&difference(&logs(one), &logs(two)))
+            }
+        }
+    }
+
+    fn metric(&self, table: Metric) -> Metric {
+        self.metric.unwrap_or(table)
+    }
+
+    /// Returns the objects that the term compares at this point; a single `None` if the metric describes whole runs.
+    fn objects(&self, point: &Point, at: &BTreeMap<String, String>, table: Metric) -> Vec<Option<usize>> {
+        if !self.metric(table).is_of_objects() {
+            return vec![None];
+        }
+        if let Some(number) = self.at.get("object").or_else(|| at.get("object")) {
+            return vec![number.parse().ok()];
+        }
+        let runs = point.contestants.get(&self.contestant);
+        let count = runs.and_then(|runs| runs.first()).map_or(0, |run| run.objects());
+        (1..=count).map(Some).collect()
+    }
+
+    /// Returns the values of the term at a point, without runs that have no value.
+    fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
+        let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
+        point.values(&self.contestant, self.metric(metric), object)
+    }
+
+    /// Returns the values of the term at a point, run by run; `None` for a run without a value.
+    fn by_run(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
+        let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
+        let runs = point.contestants.get(&self.contestant).map_or(&[][..], Vec::as_slice);
+        runs.iter().map(|run| run.value(self.metric(metric), object)).collect()
+    }
+}
+
+/// Describes the point and the object of a result, as the end of a sentence, for example ` at loss 1%, object 2`.
+fn told(point: &Point, object: Option<usize>) -> String {
+    let mut parts: Vec<String> = point.factors.iter().map(|(key, level)| format!("{key} {level}")).collect();
+    parts.extend(object.map(|number| format!("object {number}")));
+    if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
+}
+
+/// Returns whether a point has these levels. Keys that are not factors of the point are ignored.
+fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
+    at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
+}
+
+/// Returns the point that differs from `from` only in these levels.
+fn moved<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
+    let mut labels = from.factors.clone();
+    labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));
+    figures.at(&labels)
+}
+
+/// Decides a relation with these bounds by the ratio of two numbers, run by run. If a value is 0, the differences of the two
+/// numbers decide instead. `None` if no run has both numbers.
+fn compared(
+    one: &[Option<f64>],
+    other: &[Option<f64>],
+    bounds: [f64; 2],
+    by: By,
+) -> Option<(Outcome, String)> {
+    let runs = difference(one, other).iter().flatten().count();
+    if by.means
+        && let Some(found) = Estimate::of_means(one, other)
+    {
+        let found = found.of_cases(runs, by.cases);
+        return Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()));
+    }
+    if one.iter().chain(other).flatten().any(|value| *value <= 0.0) {
+        return by_difference(&difference(one, other), bounds, by);
+    }
+    let logs = |values: &[Option<f64>]| values.iter().map(|value| value.map(f64::ln)).collect::<Vec<_>>();
+    let found = Estimate::of(&difference(&logs(one), &logs(other)))?.of_cases(runs, by.cases);
+    Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
+}
+
+/// Decides a relation, whose bounds are given for a ratio, by the differences of two numbers.
+fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Option<(Outcome, String)> {
+    let known: Vec<f64> = differences.iter().copied().flatten().collect();
+    let found = Estimate::of_values(&known)?.of_cases(known.len(), by.cases);
+    let [low, high] = found.among(known.len(), by.comparisons, false).interval;
+    let outcome = match bounds {
+        SMALLER if high < 0.0 => Outcome::Holds,
+        SMALLER if low >= 0.0 => Outcome::Fails,
+        LARGER if low > 0.0 => Outcome::Holds,
+        LARGER if high <= 0.0 => Outcome::Fails,
+        SAME if known.iter().all(|difference| *difference == 0.0) => Outcome::Holds,
+        SMALLER | LARGER => Outcome::Undetermined,
+        _ => return Some((Outcome::Undetermined, "no ratio, since a run has 0,".to_owned())),
+    };
+    Some((outcome, format!("a difference of {} to {}", figure(low), figure(high))))
+}
+
+impl Estimate {
+    /// Compares the whole interval with these bounds.
+    fn outcome(&self, bounds: [f64; 2]) -> Outcome {
+        match () {
+            () if self.is_within(bounds) => Outcome::Holds,
+            () if self.is_outside(bounds) => Outcome::Fails,
+            () => Outcome::Undetermined,
+        }
+    }
+}
+
+fn within(
+    figures: &Figures,
+    at: &BTreeMap<String, String>,
+    by: By,
+    one: &Term,
+    other: Option<&Term>,
+    bounds: [f64; 2],
+) -> Vec<(Outcome, String)> {
+    let mut outcomes = Vec::new();
+    let mut done: Vec<BTreeMap<String, String>> = Vec::new();
+    for point in figures.points.iter().filter(|point| is_at(point, at)) {
+        // If both terms fix their own level of a factor, points that differ only in that factor give the same comparison,
+        // which counts once.
+        let own: Vec<&String> =
+            one.at.keys().filter(|key| other.is_none_or(|other| other.at.contains_key(*key))).collect();
+        let mut place = point.factors.clone();
+        place.retain(|key, _| !own.contains(&key));
+        if done.contains(&place) {
+            continue;
+        }
+        done.push(place);
+        let (Some(first), second) =
+            (moved(figures, point, &one.at), other.map(|term| moved(figures, point, &term.at)))
+        else {
+            continue;
+        };
+        for object in one.objects(first, at, by.metric) {
+            // A number that is compared with bounds, and not with another number, may be 0.
+            let found = match (other, second) {
+                (Some(term), Some(Some(second))) => {
+                    let values =
+                        [one.by_run(first, by.metric, object), term.by_run(second, by.metric, object)];
+                    compared(&values[0], &values[1], bounds, by)
+                }
+                (Some(_), _) => None,
+                (None, _) => {
+                    let values = one.values(first, by.metric, object);
+                    let found = Estimate::of_values(&values).map(|all| all.of_cases(values.len(), by.cases));
+                    let wide = |found: Estimate| found.among(values.len(), by.comparisons, false);
+                    found.map(|found| (wide(found).outcome(bounds), found.to_string()))
+                }
+            };
+            let (outcome, found) = found.unwrap_or((Outcome::Undetermined, "no value".to_owned()));
+            outcomes.push((outcome, format!("{found}{}", told(point, object))));
+        }
+    }
+    outcomes
+}
+
+fn trend(
+    figures: &Figures,
+    at: &BTreeMap<String, String>,
+    by: By,
+    term: &Term,
+    direction: Direction,
+    factor: &str,
+) -> Vec<(Outcome, String)> {
+    // Groups the points that differ only in this factor, in the order of the plan.
+    let mut lines: Vec<(BTreeMap<String, String>, Vec<&Point>)> = Vec::new();
+    for point in figures.points.iter().filter(|point| is_at(point, at) && is_at(point, &term.at)) {
+        if !point.factors.contains_key(factor) {
+            continue;
+        }
+        let mut others = point.factors.clone();
+        others.remove(factor);
+        match lines.iter_mut().find(|(known, _)| *known == others) {
+            Some((_, line)) => line.push(point),
+            None => lines.push((others, vec![point])),
+        }
+    }
+    let mut outcomes = Vec::new();
+    for (_, line) in &lines {
+        let [first, .., last] = line.as_slice() else { continue };
+        for object in term.objects(first, at, by.metric) {
+            let step = |from: &Point, to: &Point, bounds| {
+                let values = [term.by_run(to, by.metric, object), term.by_run(from, by.metric, object)];
+                compared(&values[0], &values[1], bounds, by)
+            };
+            let (ahead, back) = match direction {
+                Direction::Rises => (LARGER, SMALLER),
+                Direction::Falls => (SMALLER, LARGER),
+            };
+            let is_back = |pair: &[&Point]| {
+                step(pair[0], pair[1], back).is_some_and(|(outcome, _)| outcome == Outcome::Holds)
+            };
+            let (outcome, change) =
+                step(first, last, ahead).unwrap_or((Outcome::Undetermined, "no value".to_owned()));
+            let outcome = if line.windows(2).any(is_back) { Outcome::Fails } else { outcome };
+            outcomes.push((outcome, format!("last over first: {change}{}", told(first, object))));
+        }
+    }
+    outcomes
+}

@@ -1,0 +1,211 @@
+//! A number that is measured in the runs of a point, with its 95 % interval. The number is the value of one contestant, or
+//! the ratio of two contestants on the same seeds.
+
+use super::figures::Point;
+use super::metric::Metric;
+use anabranch_results::stats::interval;
+
+/// The contestant whose number is compared, or the two contestants of a ratio.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Subject {
+    /// The contestant, or the contestant in the numerator of the ratio.
+    pub of: String,
+    /// The contestant in the denominator; `None` if the number is no ratio.
+    pub over: Option<String>,
+}
+
+impl Subject {
+    /// Parses a subject, for example `tcp` or `tcp/sctp`.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        match text.split_once('/') {
+            Some((of, over)) => Self { of: of.trim().to_owned(), over: Some(over.trim().to_owned()) },
+            None => Self { of: text.trim().to_owned(), over: None },
+        }
+    }
+
+    /// Returns the names of the contestants.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        std::iter::once(&self.of).chain(&self.over).cloned().collect()
+    }
+
+    /// Returns the logarithm of the number, run by run; `None` for a run without a value.
+    #[must_use]
+    pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
+        let logs = |name: &str| -> Vec<Option<f64>> {
+            let runs = point.contestants.get(name).map_or(&[][..], Vec::as_slice);
+            let log = |value: f64| (value > 0.0).then(|| value.ln());
+            runs.iter().map(|run| run.value(metric, object).and_then(log)).collect()
+        };
+        let of = logs(&self.of);
+        match &self.over {
+            None => of,
+            Some(over) => difference(&of, &logs(over)),
+        }
+    }
+}
+
+/// Returns the differences of two numbers, seed by seed. If one number is not random, its single run is paired with every
+/// run of the other.
+#[must_use]
+pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
+    paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
+}
+
+/// Pairs the values of two numbers by seed. If one number has a single run, that run is paired with every run of the other.
+fn paired<'a>(
+    one: &'a [Option<f64>],
+    other: &'a [Option<f64>],
+) -> impl Iterator<Item = Option<(f64, f64)>> + 'a {
+    let count = if one.is_empty() || other.is_empty() { 0 } else { one.len().max(other.len()) };
+    let at = |values: &[Option<f64>], i: usize| {
+        values.get(if values.len() == 1 { 0 } else { i }).copied().flatten()
+    };
+    (0..count).map(move |i| Some((at(one, i)?, at(other, i)?)))
+}
+
+/// A geometric or arithmetic mean with its 95 % interval. If the values are all equal, both ends of the interval are the
+/// mean.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// The 95 % interval of the mean.
+    pub interval: [f64; 2],
+}
+
+impl Estimate {
+    /// Returns the geometric mean with its interval, from logarithms; `None` if no value is known.
+    #[must_use]
+    pub fn of(logs: &[Option<f64>]) -> Option<Self> {
+        let known: Vec<f64> = logs.iter().copied().flatten().collect();
+        let mean = interval::mean(&known)?;
+        let [low, high] = interval::ci95(&known).unwrap_or([mean, mean]);
+        Some(Self { mean: mean.exp(), interval: [low.exp(), high.exp()] })
+    }
+
+    /// Returns the arithmetic mean with its interval; `None` if there are no values.
+    #[must_use]
+    pub fn of_values(values: &[f64]) -> Option<Self> {
+        let mean = interval::mean(values)?;
+        Some(Self { mean, interval: interval::ci95(values).unwrap_or([mean, mean]) })
+    }
+
+    /// Returns the ratio of the means of two numbers, paired by seed. `None` if no run has both numbers, or if a mean is not
+    /// above 0.
+    #[must_use]
+    pub fn of_means(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Self> {
+        let pairs: Vec<(f64, f64)> = paired(one, other).flatten().collect();
+        let first = interval::mean(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>())?;
+        let second = interval::mean(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>())?;
+        if first <= 0.0 || second <= 0.0 {
+            return None;
+        }
+        // The contribution of each run to the logarithm of the ratio, to first order.
+        let parts: Vec<f64> = pairs.iter().map(|(one, other)| one / first - other / second).collect();
+        let [low, high] = interval::ci95(&parts).unwrap_or([0.0, 0.0]);
+        let mean = first / second;
+        Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
+    }
+
+    /// Returns the estimate without an interval if its `runs` runs are all possible `cases`, otherwise unchanged.
+    #[must_use]
+    pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
+        let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };
+        Self { interval, ..self }
+    }
+
+    /// Returns the estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `logs` tells
+    /// that the interval was computed on logarithms.
+    #[must_use]
+    pub fn among(self, runs: usize, comparisons: usize, logs: bool) -> Self {
+        let wider = interval::widened(runs, comparisons);
+        let end = |end: f64| match logs {
+            true if self.mean > 0.0 => self.mean * (end / self.mean).powf(wider),
+            _ => self.mean + (end - self.mean) * wider,
+        };
+        Self { interval: self.interval.map(end), ..self }
+    }
+
+    /// Returns whether the whole interval is within these bounds.
+    #[must_use]
+    pub fn is_within(&self, [low, high]: [f64; 2]) -> bool {
+        self.interval[0] >= low && self.interval[1] <= high
+    }
+
+    /// Returns whether the whole interval is below these bounds or above them.
+    #[must_use]
+    pub fn is_outside(&self, [low, high]: [f64; 2]) -> bool {
+        self.interval[1] < low || self.interval[0] > high
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [low, high] = self.interval;
+        write!(f, "{}", figure(self.mean))?;
+        if low < high { write!(f, " ({}-{})", figure(low), figure(high)) } else { Ok(()) }
+    }
+}
+
+/// Formats a value with three to four significant digits and without an exponent.
+#[must_use]
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        v if v >= 1000.0 => format!("{value:.0}"),
+        v if v >= 100.0 => format!("{value:.1}"),
+        v if v >= 10.0 => format!("{value:.2}"),
+        v if v >= 0.1 || v == 0.0 => format!("{value:.3}"),
+        _ => format!("{value:.5}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_of_means_is_that_of_the_sums() {
+        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01); by arithmetic means, to
+        // 0.505.
+        let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
+        let by_means = Estimate::of_means(&with, &without).expect("a ratio");
+        assert!((by_means.mean - 0.505).abs() < 1e-12);
+        let logs = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect::<Vec<_>>();
+        let by_runs = Estimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
+        assert!((by_runs.mean - 0.1).abs() < 1e-12);
+        // If the ratios are all equal, both ends of the interval are the ratio. A pair with a missing value is left out.
+        let same = Estimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
+        assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
+        assert_eq!(Estimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);
+        // If both numbers vary in the same way, their ratio has no spread.
+        let alike = Estimate::of_means(&[Some(1.0), Some(4.0)], &[Some(2.0), Some(8.0)]).expect("a ratio");
+        assert_eq!((alike.mean, alike.interval), (0.5, [0.5, 0.5]));
+    }
+
+    #[test]
+    fn one_run_stands_for_all_where_nothing_is_drawn() {
+        let logs = difference(&[Some(1.0), Some(2.0), None], &[Some(0.5)]);
+        assert_eq!(logs, [Some(0.5), Some(1.5), None]);
+        assert!(difference(&[], &[Some(1.0)]).is_empty());
+        assert_eq!(Estimate::of(&[None]), None);
+        assert_eq!(
+            Estimate::of_values(&[0.0, 0.0]).map(|none| (none.mean, none.interval)),
+            Some((0.0, [0.0, 0.0]))
+        );
+        let alone = Estimate::of(&[Some(0.0)]).expect("one");
+        assert_eq!((alone.mean, alone.interval), (1.0, [1.0, 1.0]));
+        let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
+        assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
+        assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
+        // With 20 comparisons, each gets a twentieth of the error of 5 %. So t(1) is 254.6 instead of 12.7.
+        let [low, high] = two.interval;
+        let wider = two.among(2, 20, false).interval;
+        assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");
+        assert!(((2.0 - wider[0]) / (2.0 - low) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");
+        assert_eq!(two.among(2, 1, false).interval, two.interval);
+        assert_eq!(alone.among(1, 20, true).interval, [1.0, 1.0], "what is known has no interval");
+        assert!(alone.is_within([1.0, 1.0]) && !alone.is_outside([0.9, 1.1]) && alone.is_outside([1.1, 2.0]));
+    }
+}

@@ -1,0 +1,372 @@
+//! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
+//! beside the published values and our simulated values, but not judged.
+//!
+//! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace those of
+//! the table. This module reads that file, builds the plans, and renders the columns. The caller runs the plans, because
+//! they take real time on the host.
+
+use super::bench::{Bench, StudyError};
+use super::cause::Seeds;
+use super::figures::{Figures, Point};
+use super::{Change, Study, Table};
+use anabranch_lab::plan::{Draft, Plan};
+use anabranch_results::{Race, label};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+/// The emulated counterpart of a table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Emulated {
+    /// The name of the table.
+    pub of: String,
+    /// The contestant of the table whose published and simulated values are shown for comparison.
+    pub beside: String,
+    /// The number of runs per cell.
+    pub runs: u64,
+    /// Conditions that hold in the runs but are not in the plan, and what is unequal, in one sentence.
+    pub says: String,
+    /// Changes to our simulated runs, so that they use the same settings as the emulated runs.
+    #[serde(default)]
+    pub change: Vec<String>,
+    /// Plan keys that replace those of the table's plan.
+    pub plan: toml::Table,
+}
+
+/// One cell in the emulated world.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    /// The labels of the cell, by column.
+    pub labels: BTreeMap<String, String>,
+    /// The published value; `None` if there is none.
+    pub printed: Option<f64>,
+    /// The mean of our simulated runs; `None` if there is none.
+    pub ours: Option<f64>,
+    /// The values of each emulated contestant, run by run. The contestants are in the order of the plan.
+    pub there: Vec<Vec<f64>>,
+}
+
+/// All cells of a table in the emulated world.
+#[derive(Debug)]
+pub struct Side {
+    /// The name of the table.
+    pub table: String,
+    /// The unit of the values.
+    pub unit: String,
+    /// The contestant whose published and simulated values are shown for comparison.
+    pub beside: String,
+    /// The contestants in the emulated world, as typed.
+    pub contestants: Vec<String>,
+    /// The conditions of the runs: kernel, settings, and what is unequal.
+    pub says: String,
+    /// The cells, in the order of the plan.
+    pub rows: Vec<Row>,
+}
+
+/// The content of an `emulated.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(rename = "table")]
+    tables: Vec<Emulated>,
+}
+
+/// Reads the text of an `emulated.toml`.
+///
+/// # Errors
+/// A one-line message with the error and its location.
+pub fn parse(text: &str) -> Result<Vec<Emulated>, String> {
+    let file: Result<File, _> = toml::from_str(text);
+    Ok(file.map_err(|e| format!("emulated.toml: {}", e.to_string().replace('\n', " ")))?.tables)
+}
+
+/// Returns the message for a study without emulated results.
+#[must_use]
+pub fn none(study: &Study) -> String {
+    format!("study {}: it has no emulated side; it runs in the virtual world", study.definition.name)
+}
+
+impl Emulated {
+    /// Returns the complete plan. `runs` replaces the number of runs of the file.
+    ///
+    /// # Errors
+    /// A one-line message if the table does not exist or the plan is wrong.
+    pub fn plan(&self, study: &Study, runs: Option<u64>, seed: u64) -> Result<Plan, String> {
+        let mut table = self.table(study)?.clone();
+        table.definition.plan.extend(self.plan.clone());
+        table.definition.plan.insert("world".to_owned(), "emulated".into());
+        let draft: Draft = table.draft(runs.unwrap_or(self.runs), seed, &[])?;
+        Plan::interpret(draft).map_err(|error| format!("emulated.toml: {}: {error}", self.of))
+    }
+
+    /// Checks that the table and the contestant for comparison exist.
+    pub(super) fn check(&self, study: &Study) -> Result<(), String> {
+        self.table(study).map(drop)
+    }
+
+    fn table<'a>(&self, study: &'a Study) -> Result<&'a Table, String> {
+        let table = study.table(&self.of).ok_or_else(|| format!("emulated.toml: no table '{}'", self.of))?;
+        match table.names().contains(&self.beside) {
+            true => Ok(table),
+            false => Err(format!("emulated.toml: {}: no contestant '{}'", self.of, self.beside)),
+        }
+    }
+
+    /// Combines emulated results with the published values and with our simulated values. Runs the simulations that are
+    /// needed.
+    ///
+    /// # Errors
+    /// [`StudyError`] if the simulations fail.
+    pub fn side(
+        &self,
+        study: &Study,
+        race: &Race,
+        seeds: &Seeds<'_>,
+        bench: &mut Bench<'_>,
+    ) -> Result<Side, StudyError> {
+        let table = self.table(study).map_err(StudyError::Change)?;
+        let ours = self.ours(table, seeds, bench)?;
+        Ok(self.columns(table, race, &ours))
+    }
+
+    /// Returns our simulated values of the table for all its contestants. All must run, because some keys of the plan only
+    /// apply to contestants that are not compared.
+    fn ours(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
+        let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
+        let changes =
+            changes.map_err(|error| StudyError::Change(format!("emulated.toml: {}: {error}", self.of)))?;
+        let draft = table.draft(seeds.runs, seeds.first, &changes);
+        let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
+        bench.figures(&places.map_err(StudyError::Change)?, table.definition.heads)
+    }
+
+    fn columns(&self, table: &Table, race: &Race, ours: &Figures) -> Side {
+        let definition = &table.definition;
+        let first = race.points.first();
+        let contestants: Vec<_> =
+            first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
+        // Each point has one row. For a metric of objects, each object of a point has one row.
+        let places = race.points.iter().flat_map(|point| {
+            let there = Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);
+            let there = Rc::new(there);
+            let first = there.contestants.values().next().and_then(|runs| runs.first());
+            let objects: Vec<Option<usize>> = match definition.metric.is_of_objects() {
+                true => (1..=first.map_or(0, |run| run.objects())).map(Some).collect(),
+                false => vec![None],
+            };
+            objects.into_iter().map(move |object| (Rc::clone(&there), object))
+        });
+        let rows = places.map(|(there, object)| {
+            let mut labels = there.factors.clone();
+            labels.extend(object.map(|number| ("object".to_owned(), number.to_string())));
+            let values = |text: &String| there.values(label::shown(text), definition.metric, object);
+            let printed = table.printed.iter().flat_map(|printed| &printed.rows).find(|row| {
+                row.contestant() == self.beside
+                    && labels.iter().all(|(key, level)| row.labels.get(key).is_none_or(|own| own == level))
+            });
+            let virtual_time =
+                ours.at(&labels).map(|own| own.values(&self.beside, definition.metric, object));
+            Row {
+                printed: printed.map(|row| row.value),
+                ours: virtual_time.as_deref().and_then(mean),
+                there: contestants.iter().map(values).collect(),
+                labels,
+            }
+        });
+        let rows = rows.collect();
+        let settings = first.iter().flat_map(|point| &point.contestants).map(|contestant| {
+            let of = |key: &str| contestant.settings.get(key).map(|value| format!("{key} {value}"));
+            let list: Vec<_> =
+                ["profile", "cc", "iw", "rto_min", "delack"].into_iter().filter_map(of).collect();
+            format!("{}: {}", label::shown(&contestant.name), list.join(", "))
+        });
+        let settings: Vec<_> = settings.collect();
+        let kernel = race.host.kernel.as_deref().unwrap_or("no kernel's name");
+        let ours = match self.change.is_empty() {
+            true => String::new(),
+            false => format!("ours with {}; ", self.change.join(" ")),
+        };
+        let says =
+            format!("{kernel}; {}; {} runs; {ours}{}", settings.join("; "), self.runs_of(race), self.says);
+        Side {
+            table: self.of.clone(),
+            unit: definition.unit.clone(),
+            beside: self.beside.clone(),
+            contestants,
+            says,
+            rows,
+        }
+    }
+
+    fn runs_of(&self, race: &Race) -> usize {
+        let first = race.points.first().and_then(|point| point.contestants.first());
+        first.map_or(0, |contestant| contestant.runs.len())
+    }
+}
+
+/// Renders the emulated results of a study as text: published values, simulated values, and the emulated mean with minimum
+/// and maximum.
+#[must_use]
+pub fn text(study: &Study, sides: &[Side]) -> String {
+    let mut out = String::new();
+    for side in sides {
+        let name = &study.definition.name;
+        let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
+        out += &super::text::wrapped(&side.says, 98);
+        let place = |row: &Row| {
+            // The levels are in the order of the keys, followed by the object.
+            let (objects, factors): (Vec<_>, Vec<_>) =
+                row.labels.iter().partition(|(key, _)| *key == "object");
+            let object = objects.into_iter().map(|(_, number)| format!("object {number}"));
+            factors.into_iter().map(|(_, level)| level.clone()).chain(object).collect::<Vec<_>>().join(" ")
+        };
+        let wide = side.rows.iter().map(|row| place(row).len()).max().unwrap_or(0);
+        let heads = side.contestants.iter().map(|name| format!("  {:>24}", label::shown(name)));
+        let _ = writeln!(out, "{:wide$}  {:>9}  {:>9}{}", "", "print", "ours", heads.collect::<String>());
+        for row in &side.rows {
+            let one = |value: Option<f64>| value.map_or("-".to_owned(), super::effect::figure);
+            let there = row.there.iter().map(|values| format!("  {:>24}", spread(values)));
+            let (printed, ours) = (one(row.printed), one(row.ours));
+            let _ =
+                writeln!(out, "{:wide$}  {printed:>9}  {ours:>9}{}", place(row), there.collect::<String>());
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Formats the mean of `values` with their minimum and maximum.
+fn spread(values: &[f64]) -> String {
+    let Some(mean) = mean(values) else { return "-".to_owned() };
+    let (low, high) = ends(values);
+    let [mean, low, high] = [mean, low, high].map(super::effect::figure);
+    format!("{mean} ({low}-{high})")
+}
+
+fn ends(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)))
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// Renders the emulated results of a study as CSV, with one row per cell and contestant.
+#[must_use]
+pub fn csv(sides: &[Side]) -> String {
+    let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
+    for side in sides {
+        for row in &side.rows {
+            let place: Vec<_> = row.labels.iter().map(|(key, level)| format!("{key}={level}")).collect();
+            for (contestant, values) in side.contestants.iter().zip(&row.there) {
+                let one = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+                let ends = (!values.is_empty()).then(|| ends(values));
+                rows.push(vec![
+                    side.table.clone(),
+                    side.unit.clone(),
+                    place.join(" "),
+                    side.beside.clone(),
+                    one(row.printed),
+                    one(row.ours),
+                    contestant.clone(),
+                    values.len().to_string(),
+                    one(mean(values)),
+                    one(ends.map(|(low, _)| low)),
+                    one(ends.map(|(_, high)| high)),
+                    side.says.clone(),
+                ]);
+            }
+        }
+    }
+    super::text::written(&rows)
+}
+
+/// The columns of the CSV.
+pub const HEAD: [&str; 12] = [
+    "table",
+    "unit",
+    "place",
+    "beside",
+    "printed",
+    "ours",
+    "contestant",
+    "runs",
+    "mean",
+    "least",
+    "most",
+    "in_force",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::super::bench::Forgetful;
+    use super::*;
+
+    /// Checks the plans here, because otherwise a plan that the emulated world refuses would be found only when it is run.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_shipped_sides_are_plans_that_the_emulated_world_takes() {
+        let mut sides = 0;
+        for name in super::super::names() {
+            let study = super::super::open(name).expect("a study");
+            for side in &study.emulated {
+                let plan = side.plan(&study, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
+                assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
+                anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
+                // The simulated runs come after the emulated runs, so their plans must be valid, too.
+                let (seeds, table) =
+                    (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
+                let ours = side.ours(table, &seeds, &mut Bench::counting(&Forgetful));
+                assert!(ours.is_ok(), "{name}: {ours:?}");
+                sides += 1;
+            }
+        }
+        assert!(sides >= 5, "all but sasikala-2008 have one: ns-2 is what stands beside that");
+    }
+
+    #[test]
+    fn print_ours_and_what_came_there_stand_in_a_row() {
+        let row = |printed, ours, there| Row {
+            labels: BTreeMap::from([("objects".to_owned(), "50x100B".to_owned())]),
+            printed,
+            ours,
+            there,
+        };
+        let side = Side {
+            table: "every-tenth".to_owned(),
+            unit: "KB/s".to_owned(),
+            beside: "tcp-linux".to_owned(),
+            contestants: vec!["reno=tcp:cc=reno".to_owned(), "cubic=tcp:cc=cubic".to_owned()],
+            says: "Linux 6; reno: cc reno".to_owned(),
+            rows: vec![row(Some(9.04), Some(2.75), vec![vec![4.0, 10.0], vec![]]), row(None, None, vec![])],
+        };
+        let study = super::super::open("osterdahl-2005").expect("a study");
+        let text = text(&study, std::slice::from_ref(&side));
+        let line = text.lines().find(|line| line.starts_with("50x100B")).expect("a row");
+        let words: Vec<_> = line.split_whitespace().collect();
+        assert_eq!(words, ["50x100B", "9.040", "2.750", "7.000", "(4.000-10.00)", "-"], "{text}");
+        assert!(text.contains("beside, not judged") && text.contains("Linux 6; reno: cc reno"), "{text}");
+        let csv = csv(&[side]);
+        let lines: Vec<_> = csv.lines().collect();
+        assert_eq!(lines.len(), 3, "{csv}");
+        assert_eq!(
+            lines[1],
+            "every-tenth,KB/s,objects=50x100B,tcp-linux,9.04,2.75,reno=tcp:cc=reno,2,7,4,10,Linux 6; reno: cc reno"
+        );
+        assert_eq!(
+            lines[2],
+            "every-tenth,KB/s,objects=50x100B,tcp-linux,9.04,2.75,cubic=tcp:cc=cubic,0,,,,Linux 6; reno: cc reno"
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let side = "[[table]]\nof = 'no-drops'\nbeside = 'tcp'\nruns = 5\nsays = ''\nplan = {}\n";
+        let study = super::super::open("osterdahl-2005").expect("a study");
+        let wrong = parse(side).expect("read")[0].plan(&study, None, 1).expect_err("no such contestant");
+        assert!(wrong.contains("emulated.toml: no-drops: no contestant 'tcp'"), "{wrong}");
+        assert!(parse("[[table]]\nfrom = 1\n").expect_err("a field").contains("emulated.toml"));
+    }
+}

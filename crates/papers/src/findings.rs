@@ -1,0 +1,324 @@
+//! The results of a study: its cells, orders, causes and claims, and the cells that no cause explains.
+
+use super::baseline::Baseline;
+use super::bench::{Bench, StudyError};
+use super::cause::{Found as CauseFound, Kind, Seeds};
+use super::cell::{Cell, Evidence};
+use super::check::{self, By, Check, Found, Outcome};
+use super::claim::Claim;
+use super::order::Orders;
+use super::readings::Scores;
+use super::readings::run::off;
+use super::sensitivity::Sensitivity;
+use super::table::Table;
+use super::{Change, Study, figures::Figures};
+use anabranch_results::stats::interval;
+use std::collections::BTreeMap;
+
+/// The results of a study.
+#[derive(Debug)]
+pub struct Findings {
+    /// The tables, in the order of the study.
+    pub tables: Vec<TableFound>,
+    /// The causes, in the order of the study.
+    pub causes: Vec<CauseFound>,
+    /// The claims with their outcomes, in the order of the study.
+    pub claims: Vec<(Claim, Found)>,
+    /// The scores of the readings, if they were scored.
+    pub scores: Option<Scores>,
+    /// The sensitivity to assumptions, if it was analysed.
+    pub sensitivity: Option<Sensitivity>,
+    /// Whether the study ran with changed assumptions.
+    pub changed: bool,
+}
+
+/// The results of one table.
+#[derive(Debug)]
+pub struct TableFound {
+    /// The name of the table.
+    pub name: String,
+    /// The published cells, each with our value; empty if nothing is published.
+    pub cells: Vec<Cell>,
+    /// The orders of contestants.
+    pub orders: Orders,
+    /// The results of the simple models for the cells; empty if nothing is published.
+    pub baselines: Vec<Baseline>,
+    /// The causes that were run over the whole table, by identifier, each with its effect on the cells.
+    pub over: Vec<(String, Over)>,
+    /// All numbers of the runs.
+    pub figures: Figures,
+}
+
+/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published values.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Over {
+    /// The number of cells that differ from the published value without the change and are near it with the change.
+    pub brings: usize,
+    /// The labels of cells that are near the published value without the change and differ from it with the change.
+    /// Calibrated cells are left out.
+    pub takes: Vec<String>,
+    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are evidence
+    /// about the transports.
+    pub errors: [f64; 2],
+}
+
+impl Over {
+    /// Describes the effect on the other cells of the table, in a few words.
+    #[must_use]
+    pub fn elsewhere(&self) -> String {
+        let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
+        let [was, is] = self.errors.map(|error| format!("x{:.2}", error.exp()));
+        let cells = match self.takes.len() {
+            0 => "takes no cell away from print".to_owned(),
+            1 => "takes 1 cell away from print".to_owned(),
+            several => format!("takes {several} cells away from print"),
+        };
+        format!("{cells}; {error} from {was} to {is}")
+    }
+}
+
+impl TableFound {
+    /// Returns the cells that differ from the published value, without calibrated cells.
+    #[must_use]
+    pub fn off(&self) -> Vec<&Cell> {
+        self.cells.iter().filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_off()).collect()
+    }
+
+    /// Returns the number of cells that differ from the published value and that no cause explains.
+    #[must_use]
+    pub fn unexplained(&self) -> usize {
+        self.off().iter().filter(|cell| cell.explained.is_empty()).count()
+    }
+
+    /// Returns the number of explained cells for which every explaining cause moves another cell away from its published
+    /// value.
+    #[must_use]
+    pub fn explained_at_a_price(&self) -> usize {
+        let has_price =
+            |id: &String| self.over.iter().any(|(known, over)| known == id && !over.takes.is_empty());
+        let off = self.off();
+        let explained = off.iter().filter(|cell| !cell.explained.is_empty());
+        explained.filter(|cell| cell.explained.iter().all(has_price)).count()
+    }
+}
+
+impl Findings {
+    /// Returns whether every cause has the expected result.
+    #[must_use]
+    pub fn is_met(&self) -> bool {
+        self.causes.iter().all(CauseFound::is_met)
+    }
+}
+
+/// The number of seeds to run for each table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// The full number of seeds that each table defines.
+    Full,
+    /// The smaller number of seeds that each table defines for a first look.
+    Quick,
+    /// This number of seeds for every table.
+    Runs(u64),
+}
+
+impl Size {
+    /// Returns the number of seeds for one table.
+    #[must_use]
+    pub fn of(self, table: &Table) -> u64 {
+        match self {
+            Self::Full => table.definition.runs,
+            Self::Quick => table.definition.quick_runs,
+            Self::Runs(runs) => runs,
+        }
+    }
+}
+
+impl Study {
+    /// Runs the tables of the study, then its causes, and decides its claims.
+    ///
+    /// # Errors
+    /// [`StudyError`] if a plan cannot be run or a change does not fit.
+    pub fn run(&self, size: Size, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Findings, StudyError> {
+        let mut tables = Vec::new();
+        for table in &self.tables {
+            let baselines = Baseline::all(table, seeds)?;
+            let found = found(table, &Seeds { runs: size.of(table), ..*seeds }, bench)?;
+            tables.push(TableFound { baselines, ..found });
+        }
+        let mut causes = Vec::new();
+        for cause in &self.causes {
+            let (table, own) =
+                self.table(&cause.table).zip(tables.iter_mut().find(|t| t.name == cause.table)).ok_or_else(
+                    || StudyError::Change(format!("causes.toml: {}: no table '{}'", cause.id, cause.table)),
+                )?;
+            let seeds = Seeds { runs: size.of(table), ..*seeds };
+            let result = cause.run(table, &seeds, bench)?;
+            if cause.explains && !cause.is_planted() {
+                let is_another = |other: &&super::Cause| {
+                    other.explains && !other.is_planted() && other.table == cause.table
+                };
+                let tried = self.causes.iter().filter(is_another).count();
+                let over = explain(cause, table, own, tried, &seeds, bench)?;
+                own.over.push((cause.id.clone(), over));
+            }
+            causes.push(result);
+        }
+        let set: Vec<String> = seeds.changes.iter().filter_map(Change::factor).collect();
+        let mut claims = Vec::new();
+        for claim in &self.claims {
+            let found = self.decide(claim, &tables, &causes, &set).map_err(StudyError::Change)?;
+            claims.push((claim.clone(), found));
+        }
+        let changed = !seeds.changes.is_empty();
+        Ok(Findings { tables, causes, claims, scores: None, sensitivity: None, changed })
+    }
+
+    /// Decides a claim. `set` names the plan keys that were overridden for all tables.
+    fn decide(
+        &self,
+        claim: &Claim,
+        tables: &[TableFound],
+        causes: &[CauseFound],
+        set: &[String],
+    ) -> Result<Found, String> {
+        let wrong = |what: String| format!("claims.csv: {}: {what}", claim.id);
+        let each = claim.readings.iter().map(|reading| {
+            let found = self.decide_all(&reading.checks, tables, causes, set).map_err(wrong)?;
+            Ok((reading.name.as_str(), found))
+        });
+        let each = each.collect::<Result<Vec<_>, String>>()?;
+        check::of_readings(each).ok_or_else(|| wrong("nothing decides it".to_owned()))
+    }
+
+    /// Decides several checks, all of which must hold.
+    fn decide_all(
+        &self,
+        checks: &[Check],
+        tables: &[TableFound],
+        causes: &[CauseFound],
+        set: &[String],
+    ) -> Result<Found, String> {
+        let own = |table: &str| {
+            let found = tables.iter().find(|found| found.name == table).zip(self.table(table));
+            found.ok_or_else(|| format!("no table '{table}'"))
+        };
+        let by = |own: &TableFound, table: &Table, comparisons| By {
+            metric: table.definition.metric,
+            means: table.definition.averaged > 1,
+            cases: table.cases(&own.figures),
+            comparisons,
+        };
+        // A claim fails if one comparison of many fails, so each comparison gets its share of the error.
+        let mut comparisons = 0;
+        for check in checks {
+            let Check::Table { table, relation, at } = check else { continue };
+            let (found, table) = own(table)?;
+            comparisons += relation.comparisons(&found.figures, at, by(found, table, 1));
+        }
+        let mut all: Option<Found> = None;
+        for check in checks {
+            let one = match check {
+                // The point no longer exists, because its key was set for all tables. The claim says nothing of the point
+                // that replaces it.
+                Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
+                    let key = relation.names_of(at, set).unwrap_or_default();
+                    Found { outcome: Outcome::Undetermined, found: format!("no such point: {key} was set") }
+                }
+                Check::Table { table, relation, at } => {
+                    let (found, table) = own(table)?;
+                    relation.decide(&found.figures, at, by(found, table, comparisons.max(1)))
+                }
+                Check::Cause(id) => {
+                    let cause = causes
+                        .iter()
+                        .find(|found| found.cause.id == *id)
+                        .ok_or_else(|| format!("no cause '{id}'"))?;
+                    let outcome = if cause.holds { Outcome::Holds } else { Outcome::Fails };
+                    Found { outcome, found: cause.sentence() }
+                }
+                Check::Prediction(table) => {
+                    if self.table(table).is_none() {
+                        return Err(format!("no table '{table}'"));
+                    }
+                    Found { outcome: Outcome::Prediction, found: format!("table {table} is ours") }
+                }
+                Check::Undecidable(why) => Found { outcome: Outcome::Undecidable, found: why.clone() },
+                Check::Feature { row, words } => feature(row, words)?,
+            };
+            all = Some(match all {
+                None => one,
+                Some(before) if one.outcome > before.outcome => one,
+                Some(before) => before,
+            });
+        }
+        all.ok_or_else(|| "nothing decides it".to_owned())
+    }
+}
+
+/// Runs a table and compares its cells with the published values.
+fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
+    let draft =
+        table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[])).map_err(StudyError::Change)?;
+    let places = table.places(&draft, &BTreeMap::new(), None).map_err(StudyError::Change)?;
+    let figures = bench.figures(&places, table.definition.heads)?;
+    let rows = table.printed.iter().flat_map(|printed| &printed.rows);
+    let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();
+    let orders = Orders::of(table, &cells);
+    let (name, baselines, over) = (table.name.clone(), Vec::new(), Vec::new());
+    Ok(TableFound { name, cells, orders, baselines, over, figures })
+}
+
+/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move away.
+/// Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
+fn explain(
+    cause: &super::Cause,
+    table: &Table,
+    own: &mut TableFound,
+    tried: usize,
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<Over, StudyError> {
+    let all = seeds.changes_of(table, &cause.changes().map_err(StudyError::Change)?);
+    let changed = found(table, &Seeds { changes: &all, ..*seeds }, bench)?;
+    let error = |cells: &[Cell]| {
+        let evidence = cells.iter().filter(|cell| cell.evidence == Evidence::Transport);
+        let squares: Vec<f64> = evidence.map(|cell| off(cell).powi(2)).collect();
+        interval::mean(&squares).map_or(0.0, f64::sqrt)
+    };
+    let mut over = Over { brings: 0, takes: Vec::new(), errors: [error(&own.cells), error(&changed.cells)] };
+    let tries = tried * own.off().len();
+    for cell in own.cells.iter_mut().filter(|cell| cell.evidence != Evidence::Calibrated) {
+        let Some(other) = changed.cells.iter().find(|other| other.labels == cell.labels) else { continue };
+        if cell.is_near() && other.is_off() {
+            let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
+            over.takes.push(labels.join(" "));
+        }
+        if cell.is_off() && other.is_near_among(tries) {
+            over.brings += 1;
+            let list = match cause.kind() {
+                Kind::Finding => &mut cell.explained,
+                Kind::Exploratory => &mut cell.perhaps,
+                Kind::Counterfactual | Kind::Planted => &mut cell.against,
+            };
+            list.push(cause.id.clone());
+        }
+    }
+    Ok(over)
+}
+
+/// Compares a row of the feature table with the expected words in its columns.
+fn feature(row: &str, words: &[(String, String)]) -> Result<Found, String> {
+    let line = anabranch_features::line(row)?;
+    let mut wrong = Vec::new();
+    for (column, word) in words {
+        let cell = line.cells.iter().find(|cell| cell.transport.eq_ignore_ascii_case(column));
+        let said = cell.ok_or_else(|| format!("no column '{column}'"))?.cell.verdict.name();
+        if said != word {
+            wrong.push(format!("{column}: {said}"));
+        }
+    }
+    Ok(match wrong.is_empty() {
+        true => Found { outcome: Outcome::Holds, found: format!("features: {row}") },
+        false => Found { outcome: Outcome::Fails, found: format!("features: {row}: {}", wrong.join(", ")) },
+    })
+}

@@ -1,0 +1,530 @@
+//! Studies of published papers: their numbers and claims beside our results.
+//!
+//! A study is a folder of `studies/`:
+//!
+//! - `study.toml` has the source, the question, and the parameters with their origin.
+//! - `TABLE.toml` has the plan of a table, and `TABLE.csv` its published cells.
+//! - `claims.csv` holds the claims of the paper.
+//! - `causes.toml` holds the findings, each a change and its effect.
+//! - `page.md` has the prose.
+//!
+//! [`mod@bench`] runs the plans, and [`figures`] is the stored part of the results. [`cell`], [`order`], [`cause`] and
+//! [`check`] interpret the figures. No number of ours is fitted to a published one, except where `study.toml` says
+//! `calibrated`.
+//!
+//! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest of
+//!   the plan. So a run can be resumed, and causes share the runs of tables. Cells, orders, causes and claims follow from
+//!   these figures alone.
+//! - `check` is the language of claims. A claim is a comparison that can fail.
+//! - A cause has a kind (`cause.rs`). Only the kind counterfactual may change keys that a parameter of the paper fixes, and
+//!   it explains nothing.
+//! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every number, published or not.
+//! - `readings` covers what a paper leaves open. A reading is a set of changes, run on the same bench. `calibrate.rs` sets
+//!   the inputs of a reading. A reading is chosen by rows that are not part of its score.
+//! - `kept.rs` reads earlier scores. A digest shows whether they belong to the current version of the study.
+//! - `baseline.rs` computes the figures of a model from the plan alone. So cells and orders of a model come from the same
+//!   code as those of runs.
+//! - A number of our own in prose is a link whose text the run writes (`quote.rs`). A finding with a `chart` is drawn with
+//!   and without its change (`chart.rs`, `anabranch_report::contrast`).
+//! - `studies/today` has no published values. Its cells are our own, its claims are expectations, and its page begins with
+//!   maps (`heat.rs` of the report).
+
+pub mod baseline;
+pub mod bench;
+pub mod bundle;
+pub mod calibrate;
+pub mod cause;
+pub mod cell;
+mod change;
+pub mod chart;
+pub mod check;
+pub mod claim;
+mod definition;
+pub mod effect;
+pub mod emulated;
+pub mod figures;
+pub mod findings;
+pub mod kept;
+pub mod measured;
+pub mod metric;
+pub mod order;
+pub mod page;
+mod part;
+mod printed;
+pub mod quote;
+pub mod readings;
+pub mod sensitivity;
+mod shipped;
+pub mod table;
+pub mod text;
+
+pub use bench::{Bench, Forgetful, Store, StudyError};
+pub use cause::{Cause, Kind, Seeds};
+pub use change::Change;
+pub use claim::Claim;
+pub use definition::{Definition, Origin, Parameter, Redone};
+pub use emulated::Emulated;
+pub use findings::{Findings, Size, TableFound};
+pub use kept::Kept;
+pub use metric::Metric;
+pub use readings::Readings;
+pub use table::Table;
+
+use anabranch_lab::plan;
+use check::{Check, Relation};
+use shipped::SHIPPED;
+use std::path::Path;
+
+/// A study, ready to run.
+#[derive(Debug)]
+pub struct Study {
+    /// The definition of the study.
+    pub definition: Definition,
+    /// The tables of the study; the first is the main one.
+    pub tables: Vec<Table>,
+    /// The causes of the study.
+    pub causes: Vec<Cause>,
+    /// The claims of the paper.
+    pub claims: Vec<Claim>,
+    /// The ways to read what the paper leaves open; `None` if the study has no file of readings.
+    pub readings: Option<Readings>,
+    /// The stored scores of the study.
+    pub kept: Kept,
+    /// The page of prose, as Markdown.
+    pub page: String,
+    /// The tables that also run on the host's own protocols.
+    pub emulated: Vec<Emulated>,
+    /// The names of the tables that are left, if other tables were left out.
+    pub part: Option<String>,
+    /// Whether the files of the study equal those that the program contains.
+    pub copy: Copied,
+    /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
+    pub opened: String,
+}
+
+/// How the files of a study relate to those that the program contains.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Copied {
+    /// The files are identical.
+    Same,
+    /// The study has the name of a study in the program, but different files.
+    Changed {
+        /// The files that differ or are missing.
+        files: Vec<String>,
+        /// SHA-256, in hexadecimal, of those files of the study that have the names of shipped files.
+        digest: String,
+    },
+    /// The program contains no study of this name.
+    Own,
+}
+
+/// Returns the names of the studies that the program contains.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    SHIPPED.iter().map(|(name, _)| *name)
+}
+
+/// Opens the study of this name, or the study in a folder with a `study.toml`.
+///
+/// # Errors
+/// A one-line message that lists the known studies, or that names the faulty file of the folder and the error.
+pub fn open(name: &str) -> Result<Study, String> {
+    if Path::new(name).join(MAIN).is_file() {
+        let file = |file: &str| {
+            let path = Path::new(name).join(file);
+            match path.exists() {
+                true => plan::file::read(&path.to_string_lossy(), plan::file::MAX_PLAN).map(Some),
+                false => Ok(None),
+            }
+        };
+        let mut study =
+            Study::parse(file).map_err(|error| format!("{}/{error}", name.trim_end_matches('/')))?;
+        study.copy = copied(&study.definition.name, file)?;
+        if study.copy != Copied::Same {
+            name.clone_into(&mut study.opened);
+        }
+        return Ok(study);
+    }
+    let Some((name, files)) = SHIPPED.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<_> = names().collect();
+        return Err(format!("no study '{name}'; there are {}, and folders with a {MAIN}", known.join(", ")));
+    };
+    let file = |wanted: &str| {
+        let found = files.iter().find(|(name, _)| *name == wanted);
+        Ok(found.map(|(_, text)| (*text).to_owned()))
+    };
+    Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
+}
+
+/// Compares the files of a folder with the files of the program's study of this name.
+fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Copied, String> {
+    let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else { return Ok(Copied::Own) };
+    let (mut others, mut all) = (Vec::new(), String::new());
+    for (known, text) in *shipped {
+        let own = file(known)?;
+        if own.as_deref() != Some(*text) {
+            others.push((*known).to_owned());
+        }
+        let own = own.unwrap_or_default();
+        all += &format!("{known} {}\n{own}", own.len());
+    }
+    Ok(match others.is_empty() {
+        true => Copied::Same,
+        false => Copied::Changed { files: others, digest: figures::hex(all.as_bytes()) },
+    })
+}
+
+/// The file that makes a folder a study.
+const MAIN: &str = "study.toml";
+
+impl Study {
+    fn parse(find: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Self, String> {
+        let find = |name: &str| find(name).map_err(|error| format!("{name}: {error}"));
+        let file = |name: &str| find(name)?.ok_or_else(|| format!("{name}: there is no such file"));
+        let definition = Definition::parse(&file(MAIN)?)?;
+        if definition.tables.is_empty() {
+            return Err(format!("{MAIN}: tables: at least one is needed"));
+        }
+        let tables = definition.tables.iter().map(|name| {
+            let printed = find(&format!("{name}.csv"))?;
+            Table::parse(name, &file(&format!("{name}.toml"))?, printed.as_deref())
+        });
+        let causes = cause::parse(&file("causes.toml")?)?;
+        let readings = find("readings.toml")?.as_deref().map(Readings::parse).transpose()?;
+        let study = Self {
+            tables: tables.collect::<Result<_, String>>()?,
+            kept: Kept::read(find, &definition, readings.as_ref(), &causes)?,
+            causes,
+            claims: claim::parse(&file("claims.csv")?)?,
+            readings,
+            page: file("page.md")?,
+            emulated: find("emulated.toml")?.map_or(Ok(Vec::new()), |text| emulated::parse(&text))?,
+            part: None,
+            copy: Copied::Same,
+            opened: definition.name.clone(),
+            definition,
+        };
+        study.check()?;
+        Ok(study)
+    }
+
+    /// Returns an error message for the first change that fixes a key by which published cells are labelled. With such a
+    /// change, rows for different levels would all come from the same run.
+    #[must_use]
+    pub fn fixed_label(&self, changes: &[Change]) -> Option<String> {
+        changes.iter().find_map(|change| {
+            let key = change.factor()?;
+            let is_labelled = |table: &&Table| {
+                table.printed.as_ref().is_some_and(|printed| printed.columns.contains(&key))
+            };
+            let (table, study) = (&self.tables.iter().find(is_labelled)?.name, &self.definition.name);
+            Some(format!(
+                "{change}: printed cells of {table} are labelled with it; change the plan (study plan {study}/{table}) and race that"
+            ))
+        })
+    }
+
+    /// Returns the parameter that a change overrides, if the paper states the parameter or it is derived from the paper.
+    #[must_use]
+    pub fn stated(&self, change: &Change) -> Option<&Parameter> {
+        self.definition.parameters.iter().find(|parameter| {
+            let departs = |table: &Table| {
+                let names = table.names();
+                parameter.fixed(&table.name).iter().any(|fixed| change.departs_from(fixed, &names))
+            };
+            self.tables.iter().any(departs)
+        })
+    }
+
+    /// Returns an error message for the first change that applies to no table.
+    #[must_use]
+    pub fn misfit(&self, changes: &[Change]) -> Option<String> {
+        let fits = |change: &&Change| self.tables.iter().any(|table| change.is_of(&table.names()));
+        let one = changes.iter().find(|change| !fits(change))?;
+        let mut names: Vec<String> = self.tables.iter().flat_map(Table::names).collect();
+        names.sort();
+        names.dedup();
+        Some(format!(
+            "{one}: {} has no such contestant; there are {}",
+            self.definition.name,
+            names.join(", ")
+        ))
+    }
+
+    /// Returns the table of this name.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
+    /// Checks that everything that the files of the study name exists.
+    fn check(&self) -> Result<(), String> {
+        for cause in &self.causes {
+            self.table(&cause.table)
+                .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
+            cause.changes().map_err(|error| format!("causes.toml: {}: {error}", cause.id))?;
+        }
+        self.check_parameters()?;
+        for vary in &self.definition.vary {
+            if let Some(what) = vary.wrong() {
+                return Err(format!("{MAIN}: vary: {}: {what}", vary.key));
+            }
+        }
+        let vary = self.definition.vary.iter().filter_map(|vary| vary.tables.as_ref()).flatten();
+        if let Some(name) =
+            self.definition.vary_tables.iter().chain(vary).find(|name| self.table(name).is_none())
+        {
+            return Err(format!("{MAIN}: vary: no table '{name}'"));
+        }
+        if let Some(line) = self.readings.as_ref().and_then(|readings| readings.misfit(self)) {
+            return Err(format!("readings.toml: {line}"));
+        }
+        for figure in &self.definition.figures {
+            let wrong = |what: String| format!("{MAIN}: {}: {what}", figure.name);
+            if let Some(table) = figure.tables.iter().find(|name| self.table(name).is_none()) {
+                return Err(wrong(format!("no table '{table}'")));
+            }
+            if let Some(id) = figure.claims.iter().find(|id| self.claims.iter().all(|claim| claim.id != **id))
+            {
+                return Err(wrong(format!("no claim '{id}'")));
+            }
+            if figure.tables.is_empty() && figure.claims.is_empty() {
+                return Err(wrong("no table redoes it, and no claim says what it shows".to_owned()));
+            }
+        }
+        self.emulated.iter().try_for_each(|side| side.check(self))?;
+        for claim in &self.claims {
+            for check in claim.checks() {
+                self.is_known(check).map_err(|error| format!("claims.csv: {}: {error}", claim.id))?;
+            }
+        }
+        quote::check(self)
+    }
+
+    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the effect
+    /// of a setting, but does not explain the published numbers.
+    fn check_parameters(&self) -> Result<(), String> {
+        for parameter in &self.definition.parameters {
+            let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
+            if let Some(table) = parameter.tables.iter().flatten().find(|name| self.table(name).is_none()) {
+                return Err(wrong(format!("no table '{table}'")));
+            }
+            for key in &parameter.keys {
+                let text = if key.contains('=') { key.clone() } else { format!("{key}=1") };
+                Change::parse(&text).map_err(|error| wrong(format!("keys: {error}")))?;
+            }
+            for cause in self.causes.iter().filter(|cause| cause.kind() == Kind::Finding) {
+                let Some(table) = self.table(&cause.table) else { continue };
+                let (fixed, names) = (parameter.fixed(&table.name), table.names());
+                let departs = |change: &Change| {
+                    !change.is_level_of(&table.definition.plan)
+                        && fixed.iter().any(|key| change.departs_from(key, &names))
+                };
+                if let Some(change) = cause.changes()?.iter().find(|change| departs(change)) {
+                    return Err(format!(
+                        "causes.toml: {}: {change} changes what is {} ({}: {}): write counterfactual = true",
+                        cause.id,
+                        parameter.is.word(),
+                        parameter.name,
+                        parameter.value
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_known(&self, check: &Check) -> Result<(), String> {
+        match check {
+            Check::Cause(id) => {
+                let cause = self.causes.iter().find(|cause| cause.id == *id);
+                let cause = cause.ok_or_else(|| format!("no cause '{id}'"))?;
+                if cause.is_exploratory() {
+                    return Err(format!("cause {id} is exploratory: it proves nothing by itself"));
+                }
+                Ok(())
+            }
+            Check::Prediction(table) if self.table(table).is_some() => Ok(()),
+            Check::Prediction(table) => Err(format!("no table '{table}'")),
+            Check::Table { table, relation, .. } => {
+                let known = self.table(table).ok_or_else(|| format!("no table '{table}'"))?;
+                if known.definition.exploratory {
+                    return Err(format!("table {table} is exploratory: it proves nothing by itself"));
+                }
+                let (plan, names) = (&known.definition.plan, known.names());
+                let is_known = |term: &&check::Term| names.iter().any(|name| name == term.contestant());
+                let unknown = relation.terms().into_iter().find(|term| !is_known(term));
+                if let Relation::Trend(_, _, factor) = relation
+                    && !plan.get(factor).is_some_and(toml::Value::is_array)
+                {
+                    return Err(format!("'{factor}' is no factor of {table}"));
+                }
+                match unknown {
+                    Some(term) => Err(format!("no contestant '{}' in {table}", term.contestant())),
+                    None => Ok(()),
+                }
+            }
+            Check::Feature { .. } | Check::Undecidable(_) => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Counts the claims of the five papers and our own expectations, and checks that every claim has a check.
+    #[test]
+    fn every_claim_and_every_figure_of_the_papers_has_its_run() {
+        for (name, letter, claims, figures) in [
+            ("osterdahl-2005", 'o', 42, 5),
+            ("sasikala-2008", 's', 48, 8),
+            ("ha-2005", 'h', 29, 7),
+            ("rajamani-2002", 'r', 34, 8),
+            ("alternative-transport", 'a', 23, 7),
+            ("today", 't', 9, 3),
+        ] {
+            let study = open(name).unwrap_or_else(|e| panic!("{e}"));
+            let ids: Vec<&str> = study.claims.iter().map(|claim| claim.id.as_str()).collect();
+            let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
+            assert_eq!(ids, all, "{name}: its claims, in order, each once");
+            assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
+            // No run can decide a claim about statements of other authors.
+            let undecidable = study
+                .claims
+                .iter()
+                .filter(|claim| claim.checks().any(|check| matches!(check, Check::Undecidable(_))));
+            let undecidable: Vec<&str> = undecidable.map(|claim| claim.id.as_str()).collect();
+            assert!(
+                undecidable.iter().all(|id| ["o13", "o17", "o42"].contains(id)),
+                "{name}: {undecidable:?}"
+            );
+            assert!(study.causes.iter().any(|cause| cause.is_planted()), "{name}: no planted cause");
+            assert!(!study.definition.parameters.is_empty(), "{name}: no parameters");
+            assert!(
+                study.page.lines().count() > 30,
+                "{name}: its page is {} lines",
+                study.page.lines().count()
+            );
+        }
+    }
+
+    /// Checks the readings here, because otherwise an error would be found only when `--readings` is given.
+    #[test]
+    fn every_reading_of_every_shipped_study_fits_its_plans() {
+        for name in names() {
+            let study = open(name).unwrap_or_else(|e| panic!("{e}"));
+            // Without published values there is nothing to read in several ways.
+            if study.tables.iter().all(|table| table.printed.is_none()) {
+                continue;
+            }
+            let readings = study.readings.as_ref().unwrap_or_else(|| panic!("{name}: no readings"));
+            let seeds = Seeds { runs: 0, first: 1, changes: &[] };
+            let count = study.reading_count(readings, Size::Quick, &seeds);
+            let count = count.unwrap_or_else(|e| panic!("{name}/{e}"));
+            assert!(count >= readings.all().len(), "{name}: {count} runs");
+        }
+    }
+
+    /// Checks that a study that cannot be opened is listed with its error, and that the list reports the failure.
+    #[test]
+    fn what_cannot_be_opened_is_listed() {
+        let fault = || Err("broken/study.toml: no such key".to_owned());
+        let (listing, all) = text::listing([("ha-2005", open("ha-2005")), ("broken", fault())]);
+        assert!(
+            !all && listing
+                .contains("\nbroken                 cannot be opened: broken/study.toml: no such key\n"),
+            "{listing}"
+        );
+        assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
+    }
+
+    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or the
+    /// plan.
+    #[test]
+    fn no_factor_stands_in_prose_without_its_run() {
+        for name in names() {
+            let page = open(name).unwrap_or_else(|e| panic!("{e}")).page;
+            for (number, line) in page.lines().enumerate() {
+                let at = line.match_indices('x').map(|(at, _)| at);
+                let is_factor = |at: &usize| {
+                    line[at + 1..].starts_with(|c: char| c.is_ascii_digit())
+                        && !line[..*at].ends_with(|c: char| c.is_alphanumeric())
+                };
+                let is_linked = |at: usize| line[..at].rfind('[') > line[..at].rfind(']');
+                let loose =
+                    at.filter(is_factor).find(|at| !is_linked(*at) && !line[..*at].ends_with("print has "));
+                assert_eq!(
+                    loose,
+                    None,
+                    "studies/{name}/page.md:{}: a factor that no run says: {line}",
+                    number + 1
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_exploratory_decides_no_claim() {
+        let mut study = open("ha-2005").unwrap_or_else(|e| panic!("{e}"));
+        for (check, of) in
+            [("full-duplex: sctp-lk > tcp-linux", "table full-duplex"), ("cause fewer-sacks", "cause")]
+        {
+            study.claims[0].readings[0].checks = check::parse(check).expect("a check");
+            let error = study.check().expect_err(check);
+            assert!(
+                error.starts_with(&format!("claims.csv: h01: {of}")) && error.contains("exploratory"),
+                "{error}"
+            );
+        }
+    }
+
+    /// Ten seeds are all cases of a rule that drops every tenth packet. They are not all cases of any other random choice.
+    #[test]
+    fn cases_are_of_one_counter_alone() {
+        let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));
+        let table = study.table("falls").expect("a table of no loss and every tenth packet");
+        for (change, cases) in [
+            (None, Some(10)),
+            (Some("loss=nth:4/shared"), Some(4)),
+            (Some("loss=nth:10"), None),
+            (Some("loss=10%"), None),
+            (Some("loss=nth:10/first=3/shared"), None),
+            (Some("jitter=10us"), None),
+        ] {
+            let changes: Vec<Change> =
+                change.into_iter().map(|text| Change::parse(text).expect("a change")).collect();
+            let draft = table.draft(10, 1, &changes).unwrap_or_else(|e| panic!("{e}"));
+            let places = table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(bench::cases(&places), cases, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn every_shipped_study_opens_and_its_plans_have_every_printed_cell() {
+        for name in names() {
+            let study = open(name).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(study.definition.name, name);
+            for table in &study.tables {
+                let draft = table.draft(2, 1, &[]).unwrap_or_else(|e| panic!("{name}/{e}"));
+                let places =
+                    table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{name}/{e}"));
+                for row in table.printed.iter().flat_map(|printed| &printed.rows) {
+                    let at = |place: &&table::Place| {
+                        let of = |key: &String| row.labels.get(key).map(String::as_str);
+                        let fits = |(key, level): (&String, &String)| {
+                            [Some(level.as_str()), Some(figures::MEAN)].contains(&of(key))
+                        };
+                        place.factors.iter().all(fits)
+                    };
+                    let place =
+                        places.iter().find(at).unwrap_or_else(|| panic!("{name}/{}: {row:?}", table.name));
+                    let raced = place.plan.contestants.iter().any(|c| c.label == row.contestant());
+                    assert!(raced, "{name}/{}: '{}' is not raced", table.name, row.contestant());
+                }
+            }
+        }
+        let error = open("rajamani").expect_err("no such study");
+        assert!(error.contains("rajamani-2002"), "{error}");
+    }
+}

@@ -1,0 +1,213 @@
+//! The measured numbers of a table, published or not, as text and as CSV with one number per row.
+
+use super::effect::figure;
+use super::figures::{MEAN, Numbers};
+use super::findings::TableFound;
+use super::metric::{Metric, OF_RUNS};
+use super::table::Table;
+use super::text::written;
+use anabranch_results::stats::interval;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// One number that was measured for a contestant at one point of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured<'a> {
+    /// The level of each factor, or [`MEAN`] for a mean over all levels.
+    pub factors: BTreeMap<String, String>,
+    /// The name of the contestant.
+    pub contestant: &'a str,
+    /// The number of the object, from 1; `None` if the metric describes whole runs.
+    pub object: Option<usize>,
+    /// The number of runs that have a value.
+    pub runs: usize,
+    /// The number of runs in which an object failed or was not delivered by the deadline.
+    pub unfinished: usize,
+    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from the
+    /// seed.
+    pub mean: Option<(f64, [f64; 2])>,
+    /// The published value; `None` if there is none.
+    pub printed: Option<f64>,
+}
+
+/// Returns every number of this metric, in the order of the plan.
+#[must_use]
+pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Measured<'a>> {
+    let mut numbers = Vec::new();
+    for point in &found.figures.points {
+        // The contestants are in the order of the plan, not in alphabetical order.
+        let of = |name: &String| point.contestants.get_key_value(name);
+        for (contestant, runs) in table.names().iter().filter_map(of) {
+            let objects: Vec<Option<usize>> = match metric.is_of_objects() {
+                true => (1..=runs.first().map_or(0, |run| run.objects())).map(Some).collect(),
+                false => vec![None],
+            };
+            for object in objects {
+                let values = point.values(contestant, metric, object);
+                // If all possible cases were run, the mean is exact and has no interval.
+                let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
+                let around =
+                    |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
+                let is_printed = |cell: &&super::cell::Cell| {
+                    let own = |(key, label): (&String, &String)| match key.as_str() {
+                        "contestant" => label == contestant,
+                        "object" => object.is_some_and(|object| *label == object.to_string()),
+                        _ => point.factors.get(key) == Some(label),
+                    };
+                    metric == table.definition.metric && cell.labels.iter().all(own)
+                };
+                numbers.push(Measured {
+                    factors: point.factors.clone(),
+                    contestant,
+                    object,
+                    runs: values.len(),
+                    unfinished: runs.iter().filter(|run| !run.is_done()).count(),
+                    mean: interval::mean(&values).map(|mean| (mean, around(mean))),
+                    printed: found.cells.iter().find(is_printed).map(|cell| cell.printed),
+                });
+            }
+        }
+    }
+    if metric == table.definition.metric {
+        numbers.extend(means_of_levels(table, found));
+    }
+    numbers
+}
+
+/// Returns means over all levels of a factor, for every contestant, if the published cells are such means.
+fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>> {
+    let metric = table.definition.metric;
+    let mut places: Vec<BTreeMap<String, String>> = Vec::new();
+    for cell in found.cells.iter().filter(|cell| cell.labels.values().any(|label| label == MEAN)) {
+        let mut labels = cell.labels.clone();
+        labels.remove("contestant");
+        if !places.contains(&labels) {
+            places.push(labels);
+        }
+    }
+    let Some(first) = found.figures.points.first() else { return Vec::new() };
+    let mut numbers = Vec::new();
+    for labels in places {
+        let points = found.figures.all_at(&labels);
+        let object = labels.get("object").and_then(|number| number.parse().ok());
+        let names = table.names();
+        let of = |name: &String| first.contestants.get_key_value(name);
+        for (contestant, _) in names.iter().filter_map(of) {
+            let runs: Vec<&Vec<Numbers>> =
+                points.iter().filter_map(|point| point.contestants.get(contestant)).collect();
+            let values = super::cell::means(&runs, metric, object);
+            let around = |mean| interval::ci95_from_zero(&values).unwrap_or([mean, mean]);
+            let is_printed = |cell: &&super::cell::Cell| {
+                let own = |(key, label): (&String, &String)| match key.as_str() {
+                    "contestant" => label == contestant,
+                    _ => labels.get(key) == Some(label),
+                };
+                cell.labels.iter().all(own)
+            };
+            let level = |key: &String| (key.clone(), labels.get(key).cloned().unwrap_or_default());
+            numbers.push(Measured {
+                factors: first.factors.keys().map(level).collect(),
+                contestant,
+                object,
+                runs: values.len(),
+                unfinished: runs.iter().copied().flatten().filter(|run| !run.is_done()).count(),
+                mean: interval::mean(&values).map(|mean| (mean, around(mean))),
+                printed: found.cells.iter().find(is_printed).map(|cell| cell.printed),
+            });
+        }
+    }
+    numbers
+}
+
+/// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other metrics
+/// for which runs have values.
+#[must_use]
+pub fn csv(table: &Table, found: &TableFound) -> String {
+    let own = table.definition.metric;
+    let keys: Vec<&String> =
+        found.figures.points.first().map_or(Vec::new(), |point| point.factors.keys().collect());
+    let rest = [
+        "contestant",
+        "object",
+        "metric",
+        "unit",
+        "runs",
+        "unfinished",
+        "mean",
+        "low",
+        "high",
+        "printed",
+        "added",
+    ];
+    let mut rows =
+        vec![keys.iter().map(|key| key.as_str()).chain(rest).map(str::to_owned).collect::<Vec<_>>()];
+    let objects = [Metric::ObjectEnd, Metric::ObjectTime].into_iter().filter(|_| own.is_of_objects());
+    let others = objects.chain(OF_RUNS).filter(|metric| *metric != own);
+    for metric in std::iter::once(own).chain(others) {
+        for one in all(table, found, metric) {
+            if one.mean.is_none() && metric != own {
+                continue;
+            }
+            let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+            let added = table.added.iter().any(|name| name == one.contestant);
+            let mut row: Vec<String> = one.factors.values().cloned().collect();
+            row.extend([
+                one.contestant.to_owned(),
+                one.object.map_or(String::new(), |object| object.to_string()),
+                metric.name(),
+                metric.unit().to_owned(),
+                one.runs.to_string(),
+                one.unfinished.to_string(),
+                number(one.mean.map(|(mean, _)| mean)),
+                number(one.mean.map(|(_, [low, _])| low)),
+                number(one.mean.map(|(_, [_, high])| high)),
+                number(one.printed),
+                if added { "yes" } else { "no" }.to_owned(),
+            ]);
+            rows.push(row);
+        }
+    }
+    written(&rows)
+}
+
+/// Renders one line for each number of the table's own metric. If `added` is set, only the numbers of contestants that were
+/// added to the study are rendered.
+#[must_use]
+pub fn text(table: &Table, found: &TableFound, added: bool) -> String {
+    let definition = &table.definition;
+    let mut rows: Vec<[String; 4]> = Vec::new();
+    for one in all(table, found, definition.metric) {
+        let is_added = table.added.iter().any(|name| name == one.contestant);
+        if added && !is_added {
+            continue;
+        }
+        let mut labels: Vec<String> =
+            one.factors.iter().map(|(key, level)| format!("{key}={level}")).collect();
+        labels.extend(one.object.map(|object| format!("object={object}")));
+        let name = if is_added { format!("{} (added)", one.contestant) } else { one.contestant.to_owned() };
+        let around = match one.mean {
+            Some((_, [low, high])) if low < high => format!("{}-{}", figure(low), figure(high)),
+            _ => "-".to_owned(),
+        };
+        let mean = one.mean.map_or("-".to_owned(), |(mean, _)| figure(mean));
+        rows.push([name, labels.join(" "), mean, format!("{around:>17}  {:>5}", one.runs)]);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let width = |at: usize, head: &str| {
+        rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0).max(head.len())
+    };
+    let (names, places) = (width(0, "contestant"), width(1, "at"));
+    let what = if added { "added, without print" } else { "measured; nothing is printed" };
+    let mut out = format!("\n{}: {}; {what}; {}\n\n", table.name, definition.title, definition.unit);
+    let _ = writeln!(
+        out,
+        "{:<names$}  {:<places$}  {:>9}  {:>17}  {:>5}",
+        "contestant", "at", "ours", "95 % interval", "runs"
+    );
+    for [name, place, mean, rest] in &rows {
+        let _ = writeln!(out, "{name:<names$}  {place:<places$}  {mean:>9}  {rest}");
+    }
+    out
+}

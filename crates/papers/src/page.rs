@@ -1,0 +1,287 @@
+//! Renders the findings of a study as a page of the report, with tables as curves and prose from Markdown.
+
+use super::cell::{Evidence, range_of_means};
+use super::effect::figure;
+use super::findings::{Findings, TableFound};
+use super::{Copied, Seeds, Study, Table, chart, quote, text};
+use anabranch_report::paper::{Curve, Grid, Panel, Paper, Sheet};
+use anabranch_results::stats::interval;
+use std::collections::BTreeMap;
+
+/// The citation file of the program.
+const CITATION: &str = include_str!("../../../CITATION.cff");
+
+/// Renders the page of a study with these findings. `changed` lists differences from the study as shipped, `command`
+/// reproduces the page, and `program` is the version and source of the program.
+#[must_use]
+pub fn html(
+    study: &Study,
+    findings: &Findings,
+    seeds: &Seeds<'_>,
+    [changed, command, program]: [&str; 3],
+) -> String {
+    let definition = &study.definition;
+    let tables: Vec<Sheet> =
+        findings.tables.iter().filter_map(|found| Some(sheet(study.table(&found.name)?, found))).collect();
+    let is_drawn = |name: &str| tables.iter().any(|sheet| sheet.name == name);
+    let prose = quote::html(&quote::filled(study, findings), is_drawn);
+    let mut set: Vec<String> = seeds.changes.iter().map(ToString::to_string).collect();
+    for name in study.tables.iter().flat_map(|table| &table.added) {
+        let added = format!("{name} added");
+        if !set.contains(&added) {
+            set.push(added);
+        }
+    }
+    let set = match (set.is_empty(), &study.copy) {
+        (true, Copied::Changed { .. }) => "assumptions as the copy has them".to_owned(),
+        (true, _) => "no assumption changed".to_owned(),
+        (false, _) => format!("changed: {}", set.join(", ")),
+    };
+    let points = findings.tables.iter().flat_map(|found| &found.figures.points);
+    let runs = points.flat_map(|point| point.contestants.values()).map(Vec::len).max().unwrap_or(0);
+    let made = format!("seeds from {} on, up to {runs} at a place, {set}", seeds.first);
+    anabranch_report::paper::html(&Paper {
+        title: definition.title.clone(),
+        source: definition.source.clone(),
+        question: definition.question.clone(),
+        changed: changed.lines().map(str::to_owned).collect(),
+        summary: text::summary(study, findings)
+            .lines()
+            .map(str::to_owned)
+            .chain(text::robustness(study, findings))
+            .collect(),
+        charts: chart::all(study, findings),
+        prose,
+        tables,
+        cells: cells(findings),
+        causes: causes(findings),
+        claims: claims(findings),
+        more: more(study, findings),
+        parameters: parameters(study),
+        command: command.to_owned(),
+        cite: format!(
+            "{}: {}. Version {program}; study {}, {made}. It redoes {}: {}.",
+            cited("- name"),
+            cited("title"),
+            text::called(study),
+            definition.source.trim_end_matches('.'),
+            definition.title
+        ),
+        made: format!(
+            "Run in virtual time by anabranch {program}: {}, {made}. The same seeds give the same bytes.",
+            text::called(study)
+        ),
+    })
+}
+
+/// Returns a field of the citation file.
+fn cited(field: &str) -> &'static str {
+    let value = |line: &'static str| line.trim_start().strip_prefix(field)?.strip_prefix(": ");
+    CITATION.lines().find_map(value).unwrap_or_default().trim_matches('"')
+}
+
+fn heads(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn parameters(study: &Study) -> Grid {
+    let row = |parameter: &super::Parameter| {
+        [&parameter.name, &parameter.value, parameter.is.word(), &parameter.why].map(str::to_owned).to_vec()
+    };
+    Grid {
+        heads: heads(&["parameter", "value", "is", "because"]),
+        rows: study.definition.parameters.iter().map(row).collect(),
+    }
+}
+
+/// Returns further tables, each with its title: the simple models, and the readings and the sensitivity if available.
+fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
+    let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
+    if let Some(scores) = text::scores(study, findings) {
+        let rows = scores.lines().into_iter().map(|line| line.to_vec()).collect();
+        more.push((
+            format!("What the paper leaves open: {}", scores.heading()),
+            Grid { heads: heads(&["what", "reading", "loss", "orders as in print"]), rows },
+        ));
+    }
+    if let Some(found) = text::varied(study, findings) {
+        let error = |(change, error): &(String, Option<f64>)| {
+            vec![change.clone(), error.map_or("-".to_owned(), figure)]
+        };
+        more.push((
+            "One assumption changed at a time, and the error of the cells then (rms of ln ours/print)"
+                .to_owned(),
+            Grid { heads: heads(&["changed", "error"]), rows: found.alone.iter().map(error).collect() },
+        ));
+        let row = |held: &super::sensitivity::Held| {
+            let (holds, of) = held.joint;
+            let fragile = if held.is_fragile() { "fragile" } else { "" };
+            vec![held.name.clone(), format!("{holds} of {of}"), fragile.to_owned(), held.broken_by.join(", ")]
+        };
+        let names = ["order or finding", "points in which it holds", "", "alone it is broken by"];
+        more.push((
+            "What hangs on the assumptions: all changed at once, and each alone".to_owned(),
+            Grid { heads: heads(&names), rows: found.held.iter().map(row).collect() },
+        ));
+    }
+    more
+}
+
+fn baselines(findings: &Findings) -> Grid {
+    let rows = findings.tables.iter().flat_map(|found| {
+        found.baselines.iter().map(|one| {
+            let skill = one.skill(&found.cells).map_or("-".to_owned(), |skill| format!("{skill:.2}"));
+            let orders = format!("{} of {}", one.orders.same, one.orders.all);
+            let own = format!("{} of {}", found.orders.same, found.orders.all);
+            vec![found.name.clone(), one.model.name().to_owned(), orders, own, skill]
+        })
+    });
+    Grid {
+        heads: heads(&["table", "model", "orders as printed", "ours", "skill of ours over it"]),
+        rows: rows.collect(),
+    }
+}
+
+fn causes(findings: &Findings) -> Grid {
+    let rows = findings.causes.iter().map(|found| {
+        let cause = &found.cause;
+        let words = [cause.kind().word(), found.verdict()].map(str::to_owned);
+        let [kind, here] = words;
+        let says = found.sentence() + &text::over(findings, &cause.id);
+        vec![cause.id.clone(), kind, cause.change.join(" "), says, here]
+    });
+    Grid { heads: heads(&["cause", "kind", "change", "what it does", "here"]), rows: rows.collect() }
+}
+
+fn claims(findings: &Findings) -> Grid {
+    let rows = findings.claims.iter().map(|(claim, found)| {
+        let of = [&claim.id, &claim.place, &claim.claim, &claim.check];
+        let mut row: Vec<String> = of.into_iter().cloned().collect();
+        row.extend([found.outcome.word().to_owned(), found.found.clone()]);
+        row
+    });
+    Grid {
+        heads: heads(&["claim", "place", "what it says", "check", "outcome", "found"]),
+        rows: rows.collect(),
+    }
+}
+
+fn cells(findings: &Findings) -> Grid {
+    let mut rows = Vec::new();
+    for found in &findings.tables {
+        for cell in &found.cells {
+            let labels: Vec<&str> = cell.labels.values().map(String::as_str).collect();
+            let pair = |pair: Option<[f64; 2]>| {
+                pair.map_or("-".to_owned(), |[low, high]| format!("{}-{}", figure(low), figure(high)))
+            };
+            let evidence = if cell.evidence == Evidence::Transport { "" } else { cell.evidence.word() };
+            rows.push(vec![
+                format!("{} {}", found.name, labels.join(" ")),
+                figure(cell.printed),
+                cell.ours.map_or("-".to_owned(), figure),
+                pair(cell.ratio),
+                pair(cell.range),
+                format!("{} {evidence}", cell.verdict.word()).trim_end().to_owned(),
+                text::named(cell, found),
+            ]);
+        }
+    }
+    let names =
+        ["cell", "printed", "ours", "ours/print, 95 %", "range of our runs", "verdict", "near print with"];
+    Grid { heads: heads(&names), rows }
+}
+
+/// The labels of a cell, by column.
+type Labels = BTreeMap<String, String>;
+
+/// Returns a table as curves along one column: the column that the table names, or its last column, or its first factor. If
+/// there is no such column, the contestants are the levels.
+fn sheet(table: &Table, found: &TableFound) -> Sheet {
+    let metric = table.definition.metric;
+    let objects = metric.is_of_objects();
+    let varies = |column: &String| {
+        objects && column == "object"
+            || found.figures.points.iter().any(|point| point.factors.contains_key(column))
+    };
+    let along = table.along().filter(varies).unwrap_or_else(|| "contestant".to_owned());
+    let printed =
+        |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed);
+    // Collects every number, with the labels that a published cell of this number would have.
+    let mut panels: Vec<(Labels, Vec<String>)> = Vec::new();
+    let mut numbers: Vec<(Labels, Option<[f64; 3]>)> = Vec::new();
+    for point in &found.figures.points {
+        for (name, runs) in &point.contestants {
+            let count = if objects { runs.first().map_or(0, |run| run.objects()) } else { 1 };
+            for object in 1..=count {
+                let mut labels = point.factors.clone();
+                labels.insert("contestant".to_owned(), name.clone());
+                if objects {
+                    labels.insert("object".to_owned(), object.to_string());
+                }
+                let values = point.values(name, metric, objects.then_some(object));
+                // A map uses the geometric mean, as a race does, so that a single load that takes a minute does not
+                // dominate.
+                let mean = if table.definition.map { interval::geometric_mean } else { interval::mean };
+                let ours = mean(&values).zip(range_of_means(&values, table.definition.averaged));
+                let mut place = labels.clone();
+                let level = place.remove(&along).unwrap_or_default();
+                place.remove("contestant");
+                match panels.iter_mut().find(|(known, _)| *known == place) {
+                    Some((_, levels)) if levels.contains(&level) => {}
+                    Some((_, levels)) => levels.push(level),
+                    None => panels.push((place, vec![level])),
+                }
+                numbers.push((labels, ours.map(|(mean, [low, high])| [low, mean, high])));
+            }
+        }
+    }
+    let panels = panels.into_iter().map(|(place, levels)| {
+        let at = |name: &str, level: &String| {
+            let mut labels = place.clone();
+            labels.insert(along.clone(), level.clone());
+            // If the contestants are the levels, each contestant has a curve of one point.
+            let other = labels.insert("contestant".to_owned(), name.to_owned());
+            if other.is_none_or(|other| other == name) { labels } else { Labels::new() }
+        };
+        let shown = |name: &String| match table.added.contains(name) {
+            true => format!("{name} (added)"),
+            false => name.clone(),
+        };
+        let curve = |name: &String| Curve {
+            name: shown(name),
+            ours: levels
+                .iter()
+                .map(|level| numbers.iter().find(|(labels, _)| *labels == at(name, level))?.1)
+                .collect(),
+            printed: levels.iter().map(|level| printed(&at(name, level))).collect(),
+        };
+        let title: Vec<String> = place.iter().map(|(key, level)| format!("{key} {level}")).collect();
+        Panel {
+            title: title.join(", "),
+            curves: table.names().iter().map(curve).collect(),
+            levels: levels.clone(),
+        }
+    });
+    Sheet {
+        name: table.name.clone(),
+        title: format!("{}: {}", table.name, table.definition.title),
+        unit: table.definition.unit.clone(),
+        panels: panels.collect(),
+        along,
+        map: table.definition.map,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_cites_what_the_file_says() {
+        assert_eq!(cited("version"), env!("CARGO_PKG_VERSION"));
+        assert!(
+            cited("title").starts_with("anabranch: ") && cited("- name").contains("authors"),
+            "{CITATION}"
+        );
+    }
+}

@@ -1,0 +1,110 @@
+//! Parts of studies: some tables left out, or contestants added. The remaining tables and contestants run with the same
+//! seeds to the same numbers. The reason is that points of a plan do not affect each other, nor do contestants unless they
+//! race at the same time.
+
+use super::check::Check;
+use super::{Claim, Seeds, Size, Study};
+use anabranch_lab::plan::Plan;
+use anabranch_results::label;
+
+impl Study {
+    /// Keeps only these tables, the causes about them, and the claims that need no other table.
+    ///
+    /// # Errors
+    /// A one-line message if there is no such table.
+    pub fn only(mut self, names: &[&str]) -> Result<Self, String> {
+        let own: Vec<String> = self.tables.iter().map(|table| table.name.clone()).collect();
+        if let Some(unknown) = names.iter().find(|name| own.iter().all(|own| own != **name)) {
+            let name = &self.definition.name;
+            return Err(format!("study {name}: no table '{unknown}'; there are {}", own.join(", ")));
+        }
+        let has = |table: &str| names.contains(&table);
+        self.tables.retain(|table| has(&table.name));
+        self.causes.retain(|cause| has(&cause.table));
+        let causes = std::mem::take(&mut self.causes);
+        let table_of = |check: &Check| match check {
+            Check::Table { table, .. } | Check::Prediction(table) => Some(has(table)),
+            Check::Cause(id) => Some(causes.iter().any(|cause| cause.id == *id)),
+            Check::Feature { .. } | Check::Undecidable(_) => None,
+        };
+        self.claims.retain(|claim| {
+            let needed: Vec<bool> = claim.checks().filter_map(table_of).collect();
+            !needed.is_empty() && needed.iter().all(|there| *there)
+        });
+        self.causes = causes;
+        for figure in &mut self.definition.figures {
+            figure.tables.retain(|table| names.contains(&table.as_str()));
+            figure.claims.retain(|id| self.claims.iter().any(|claim| claim.id == *id));
+        }
+        self.definition.figures.retain(|figure| !figure.tables.is_empty() || !figure.claims.is_empty());
+        self.readings =
+            self.readings.filter(|readings| readings.table_names().all(|name| names.contains(&name)));
+        self.kept = super::Kept::default();
+        self.emulated.retain(|side| names.contains(&side.of.as_str()));
+        self.definition.tables = self.tables.iter().map(|table| table.name.clone()).collect();
+        self.part = Some(self.definition.tables.join(", "));
+        self.page = format!(
+            "# {}\n\nTables alone: {}. The whole study has more, and the page of prose.\n",
+            self.definition.name,
+            self.definition.tables.join(", ")
+        );
+        Ok(self)
+    }
+
+    /// Returns the tables that decide a claim, in the order of the study.
+    #[must_use]
+    pub fn tables_of(&self, claim: &Claim) -> Vec<&str> {
+        let needs = |name: &str| {
+            claim.checks().any(|check| match check {
+                Check::Table { table, .. } | Check::Prediction(table) => table == name,
+                Check::Cause(id) => self.causes.iter().any(|cause| cause.id == *id && cause.table == name),
+                Check::Feature { .. } | Check::Undecidable(_) => false,
+            })
+        };
+        self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
+    }
+
+    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because another
+    /// contestant would change all results. Returns the names of the unchanged tables.
+    ///
+    /// # Errors
+    /// A one-line message if a contestant of that name already exists.
+    pub fn also(&mut self, contestants: &[String]) -> Result<Vec<String>, String> {
+        let mut left = Vec::new();
+        for table in &mut self.tables {
+            let plan = &mut table.definition.plan;
+            if plan.get("together").is_some_and(|value| value.as_bool() != Some(false)) {
+                left.push(table.name.clone());
+                continue;
+            }
+            let Some(all) = plan.get_mut("transport").and_then(toml::Value::as_array_mut) else { continue };
+            for text in contestants {
+                let name = label::shown(text);
+                let taken = |one: &toml::Value| one.as_str().is_some_and(|other| label::shown(other) == name);
+                if all.iter().any(taken) {
+                    return Err(format!(
+                        "'{text}': {} has a contestant {name}; give this one another name, as mine=sctp:streams=1",
+                        table.name
+                    ));
+                }
+                all.push(toml::Value::String(text.clone()));
+                table.added.push(name.to_owned());
+            }
+        }
+        Ok(left)
+    }
+
+    /// Returns the warnings that `race` gives for the plans of the tables, each after the name of its table.
+    ///
+    /// # Errors
+    /// A one-line message if a plan is wrong or a change does not fit.
+    pub fn warnings(&self, size: Size, seeds: &Seeds<'_>) -> Result<Vec<String>, String> {
+        let mut all = Vec::new();
+        for table in &self.tables {
+            let draft = table.draft(size.of(table), seeds.first, &seeds.changes_of(table, &[]))?;
+            let plan = Plan::interpret(draft).map_err(|error| error.to_string())?;
+            all.extend(plan.warnings().into_iter().map(|warning| format!("{}: {warning}", table.name)));
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,187 @@
+//! Runs every reading and compares its cells with the published values.
+
+use super::{OrderRow, Readings, Scored, Scores};
+use crate::bench::{Bench, StudyError};
+use crate::cause::Seeds;
+use crate::cell::Cell;
+use crate::change::Change;
+use crate::figures::{Figures, MEAN};
+use crate::findings::Size;
+use crate::order::Orders;
+use crate::printed::Row;
+use crate::table::Place;
+use crate::{Study, Table};
+use std::collections::BTreeMap;
+
+/// The error of a cell for which no run has a value: a factor of ten, as a logarithm.
+const MISSING: f64 = std::f64::consts::LN_10;
+
+impl Study {
+    /// Returns the number of runs of all readings, without the runs for calibration.
+    ///
+    /// # Errors
+    /// A one-line message if a change does not fit.
+    pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
+        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let mut count = 0;
+        for reading in readings.all() {
+            for table in readings.tables.iter().filter_map(|name| self.table(name)) {
+                let (table, changes) = reading.of(table)?;
+                let places = places(&table, &readings.rows(&table), &changes, &seeds)
+                    .map_err(|error| format!("readings.toml: {}: {error}", reading.name()))?;
+                count += places.iter().map(|place| place.plan.run_count()).sum::<usize>();
+            }
+        }
+        Ok(count)
+    }
+
+    /// Runs every reading and scores it.
+    ///
+    /// # Errors
+    /// [`StudyError`] if the runs fail.
+    pub fn score(
+        &self,
+        readings: &Readings,
+        size: Size,
+        seeds: &Seeds<'_>,
+        bench: &mut Bench<'_>,
+    ) -> Result<Scores, StudyError> {
+        let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
+        let mut scored = Vec::new();
+        let mut rows = Vec::new();
+        let mut order_rows: Vec<(String, Vec<String>)> = Vec::new();
+        for reading in readings.all() {
+            let (calibrated, left) = self.calibrated(readings, &reading, &seeds, bench)?;
+            let mut by_row: Vec<(String, Vec<f64>)> = Vec::new();
+            let mut orders: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+            for table in readings.tables.iter().filter_map(|name| self.table(name)) {
+                let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
+                let set = calibrated.iter().filter(|one| one.is_of(&table));
+                changes.extend(set.map(|one| one.change.clone()));
+                let scored = readings.rows(&table);
+                let figures = figures(&table, &scored, &changes, &seeds, bench)?;
+                for cell in scored.iter().map(|row| Cell::measure(&table, row, &figures)) {
+                    let name = row_name(&table, &readings.rows, &cell.labels);
+                    // Orders are counted by the rows of the table, which may be larger than scored rows. All readings have
+                    // the same rows, so the list is the same after each reading.
+                    let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
+                    match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
+                        Some((_, shares)) if shares.contains(&name) => {}
+                        Some((_, shares)) => shares.push(name.clone()),
+                        None => order_rows.push((of_orders, vec![name.clone()])),
+                    }
+                    let error = off(&cell);
+                    match by_row.iter_mut().find(|(known, _)| *known == name) {
+                        Some((_, errors)) => errors.push(error),
+                        None => by_row.push((name, vec![error])),
+                    }
+                }
+                // Cells that set an input are not scored, but their orders count.
+                let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+                let all: Vec<Cell> = printed.map(|row| Cell::measure(&table, row, &figures)).collect();
+                let found = Orders::of(&table, &all);
+                for (list, same) in [(&found.kept, 1), (&found.missed, 0)] {
+                    for (_, place) in list {
+                        let one = orders.entry(row_name(&table, &table.definition.rows, place)).or_default();
+                        *one = (one.0 + same, one.1 + 1);
+                    }
+                }
+            }
+            let rms = |errors: &[f64]| {
+                (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt()
+            };
+            scored.push(Scored {
+                name: reading.name(),
+                departures: reading.departures(),
+                exploratory: reading.is_exploratory(),
+                calibrated: calibrated.iter().map(|one| one.change.to_string()).collect(),
+                left,
+                errors: by_row.iter().map(|(_, errors)| rms(errors)).collect(),
+                orders: order_rows
+                    .iter()
+                    .map(|(name, _)| orders.get(name).copied().unwrap_or_default())
+                    .collect(),
+            });
+            rows = by_row.into_iter().map(|(name, _)| name).collect();
+        }
+        let at = |name: &String| rows.iter().position(|row| row == name);
+        let order_rows = order_rows
+            .into_iter()
+            .map(|(name, shares)| OrderRow { name, shares: shares.iter().filter_map(at).collect() })
+            .collect();
+        Scores::of(readings.hash.clone(), rows, order_rows, scored)
+            .map(|scores| Scores { seeds: seeds.runs, of: self.kept.of_scores.clone(), ..scores })
+            .ok_or_else(|| StudyError::Change("readings.toml: no cell is left to score".to_owned()))
+    }
+}
+
+/// Returns ln(ours/published) of a cell, or the logarithm of ten if we have no positive value.
+pub(crate) fn off(cell: &Cell) -> f64 {
+    cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.printed).ln())
+}
+
+/// Returns the name of a row: the table, and the labels of the row in these columns.
+fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>) -> String {
+    let labels = columns.iter().filter_map(|column| labels.get(column));
+    let parts: Vec<&str> = std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
+    parts.join("/")
+}
+
+/// Returns the figures of the points of these rows, for all contestants of the table.
+pub(crate) fn figures(
+    table: &Table,
+    rows: &[&Row],
+    changes: &[Change],
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<Figures, StudyError> {
+    let places = places(table, rows, changes, seeds).map_err(StudyError::Change)?;
+    bench.figures(&places, table.definition.heads)
+}
+
+/// Returns the figures of the points of these rows, only for the contestants of the rows.
+pub(crate) fn figures_of(
+    table: &Table,
+    rows: &[&Row],
+    changes: &[Change],
+    seeds: &Seeds<'_>,
+    bench: &mut Bench<'_>,
+) -> Result<Figures, StudyError> {
+    let mut places = places(table, rows, changes, seeds).map_err(StudyError::Change)?;
+    for Place { plan, .. } in places.iter_mut().filter(|place| !place.plan.together) {
+        let is_of =
+            |text: &str| rows.iter().any(|row| row.contestant() == anabranch_results::label::shown(text));
+        plan.contestants.retain(|one| is_of(&one.text));
+        plan.draft.transports.retain(|(text, _)| is_of(text));
+    }
+    bench.figures(&places, table.definition.heads)
+}
+
+/// Returns the places at which these rows were measured, each with its plan.
+fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -> Result<Vec<Place>, String> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of them, and tables with
+    // the same plan then share their runs.
+    let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+    let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
+    names.sort();
+    names.dedup();
+    let runs = table.definition.enumerated.unwrap_or(seeds.runs);
+    let draft = table.draft(runs, seeds.first, &seeds.changes_of(table, &of_table(table, changes)))?;
+    let mut places = table.places(&draft, &BTreeMap::new(), Some(&names))?;
+    places.retain(|place| {
+        let is_in = |row: &Row, (key, level): (&String, &String)| {
+            row.labels.get(key).is_some_and(|label| label == level || label == MEAN)
+        };
+        rows.iter().any(|row| place.factors.iter().all(|factor| is_in(row, factor)))
+    });
+    Ok(places)
+}
+
+/// Returns the changes that apply to the table.
+fn of_table(table: &Table, changes: &[Change]) -> Vec<Change> {
+    let names = table.names();
+    changes.iter().filter(|change| change.is_of(&names)).cloned().collect()
+}

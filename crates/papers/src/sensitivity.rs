@@ -1,0 +1,331 @@
+//! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
+//!
+//! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. If assumptions are changed one at a
+//! time, the two ends of the range (or each alternative) are tried. If all are changed at once, a Latin hypercube of
+//! [`POINTS`] points is used, log-uniform within the ranges. The analysis covers the orders and findings of the first table,
+//! or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in fewer than the share
+//! [`FRAGILE`] of the points.
+
+use super::bench::{Bench, StudyError};
+use super::cause::Seeds;
+use super::cell::{Cell, Evidence};
+use super::change::Change;
+use super::order::Orders;
+use super::printed::Row;
+use super::readings::run::{figures, off};
+use super::table::covers;
+use super::{Cause, Study, Table};
+use anabranch_base::Rng;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// The number of points of the hypercube.
+pub const POINTS: usize = 64;
+/// The number of seeds at each point.
+pub const SEEDS: u64 = 10;
+/// The share of the points in which an order or a finding must hold. Below this share it is fragile.
+pub const FRAGILE: f64 = 0.8;
+
+/// One `[[vary]]` entry of `study.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vary {
+    /// The key that is changed, as in `--set`, without the value. For example, `rtt` or `tcp-reno:iw`.
+    pub key: String,
+    /// The lower and the upper end of the range of a number.
+    pub between: Option<[String; 2]>,
+    /// The alternatives to the plan's own value.
+    #[serde(default)]
+    pub or: Vec<String>,
+    /// The tables in which the key is changed; if absent, it is changed in all.
+    pub tables: Option<Vec<String>>,
+}
+
+/// How often an order or a finding holds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Held {
+    /// The name of the order or finding.
+    pub name: String,
+    /// The single changes under which the order or finding does not hold.
+    pub broken_by: Vec<String>,
+    /// The number of hypercube points in which the order or finding holds, and the number of points whose runs decide it.
+    pub joint: (usize, usize),
+}
+
+impl Held {
+    /// Returns whether the order or finding depends on the assumptions, because it holds in too few points.
+    #[must_use]
+    pub fn is_fragile(&self) -> bool {
+        (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
+    }
+}
+
+/// The result of a sensitivity analysis.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Sensitivity {
+    /// The digest of everything that determines the result.
+    pub of: String,
+    /// Each single change, with the error of the cells under the change: the root of the mean square of ln(ours/published).
+    pub alone: Vec<(String, Option<f64>)>,
+    /// The minimum, median and maximum, over the points of the hypercube, of the error of the cells.
+    pub joint_error: Option<[f64; 3]>,
+    /// The orders of the tables, and the findings about them.
+    pub held: Vec<Held>,
+}
+
+impl Vary {
+    /// Returns the first error in the definition, if any.
+    #[must_use]
+    pub fn wrong(&self) -> Option<String> {
+        match (&self.between, self.or.as_slice()) {
+            (Some(ends), []) => match number(&ends[0]).zip(number(&ends[1])) {
+                Some(((low, unit), (high, other))) if unit == other && 0.0 < low && low < high => None,
+                _ => Some("between: two numbers above 0 of one unit are needed, the lower first".to_owned()),
+            },
+            (None, [_, ..]) => None,
+            _ => Some("one of 'between' and 'or' is needed".to_owned()),
+        }
+        .or_else(|| Change::parse(&format!("{}=1", self.key)).err())
+    }
+
+    /// Returns the values that are tried alone.
+    fn ends(&self) -> Vec<String> {
+        self.between.iter().flatten().chain(&self.or).cloned().collect()
+    }
+
+    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own value.
+    fn at(&self, share: f64) -> Option<String> {
+        match &self.between {
+            Some([low, high]) => {
+                let ((low, unit), (high, _)) = (number(low)?, number(high)?);
+                let value = low * (high / low).powf(share);
+                // Bytes, packets, counts and nanoseconds are rounded to whole numbers, other values to three decimals.
+                let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
+                Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
+            }
+            // The list has one more entry than the alternatives: the plan's own value.
+            None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
+        }
+    }
+
+    fn change(&self, value: &str) -> Result<Change, StudyError> {
+        Change::parse(&format!("{}={value}", self.key)).map_err(StudyError::Change)
+    }
+}
+
+/// Splits a text into a number and its unit.
+pub(super) fn number(text: &str) -> Option<(f64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    Some((number.parse().ok()?, unit))
+}
+
+/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the shares
+/// from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
+fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
+    let mut rng = Rng::new(1).fork("hypercube");
+    let columns: Vec<Vec<f64>> = (0..dimensions)
+        .map(|_| {
+            let mut cells: Vec<usize> = (0..points).collect();
+            rng.shuffle(&mut cells);
+            let within = |cell: usize, rng: &mut Rng| {
+                (cell as f64 + rng.below(1_000) as f64 / 1_000.0) / points as f64
+            };
+            cells.into_iter().map(|cell| within(cell, &mut rng)).collect()
+        })
+        .collect();
+    (0..points).map(|point| columns.iter().map(|column| column[point]).collect()).collect()
+}
+
+impl Study {
+    /// Runs the tables and their causes with each assumption changed alone, and with all assumptions changed at once.
+    ///
+    /// # Errors
+    /// [`StudyError`] if a plan cannot be run or a change does not fit.
+    pub fn sensitivity(&self, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Sensitivity, StudyError> {
+        let without = &self.definition.vary_without;
+        let tables: Vec<Varied<'_>> = self
+            .definition
+            .varied()
+            .into_iter()
+            .filter_map(|name| self.table(name))
+            .map(|table| {
+                let looked_at = |row: &&Row| !covers(without, &row.labels);
+                let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+                let is_of = |cause: &&Cause| {
+                    cause.table == table.name && !cause.is_planted() && !cause.is_exploratory()
+                };
+                Varied {
+                    table,
+                    rows: printed.filter(looked_at).collect(),
+                    causes: self
+                        .causes
+                        .iter()
+                        .filter(is_of)
+                        .filter(|cause| !covers(without, &cause.at))
+                        .collect(),
+                }
+            })
+            .collect();
+        let mut run = |changes: &[(&Vary, Change)]| {
+            let (mut squares, mut outcomes) = (Vec::new(), Vec::new());
+            for varied in &tables {
+                let is_of = |(vary, _): &&(&Vary, Change)| {
+                    let of = vary.tables.as_ref();
+                    of.is_none_or(|names| names.contains(&varied.table.name))
+                };
+                let own: Vec<Change> =
+                    changes.iter().filter(is_of).map(|(_, change)| change.clone()).collect();
+                let (errors, own) = varied.outcomes(&own, tables.len() > 1, seeds, bench)?;
+                squares.extend(errors);
+                outcomes.extend(own);
+            }
+            Ok::<_, StudyError>((anabranch_results::stats::interval::mean(&squares).map(f64::sqrt), outcomes))
+        };
+        let mut held: BTreeMap<String, Held> = BTreeMap::new();
+        let mut result = Sensitivity { of: self.kept.of_sensitivity.clone(), ..Sensitivity::default() };
+        for vary in &self.definition.vary {
+            for value in vary.ends() {
+                let change = vary.change(&value)?;
+                let (error, outcomes) = run(&[(vary, change.clone())])?;
+                result.alone.push((change.to_string(), error));
+                for (name, holds) in outcomes {
+                    let one = entry(&mut held, name);
+                    if holds == Some(false) {
+                        one.broken_by.push(change.to_string());
+                    }
+                }
+            }
+        }
+        let mut errors = Vec::new();
+        for shares in hypercube(self.definition.vary.len(), POINTS) {
+            let changes = self.definition.vary.iter().zip(shares).filter_map(|(vary, share)| {
+                vary.at(share).map(|value| Ok::<_, StudyError>((vary, vary.change(&value)?)))
+            });
+            let changes = changes.collect::<Result<Vec<_>, _>>()?;
+            let (error, outcomes) = run(&changes)?;
+            errors.extend(error);
+            for (name, holds) in outcomes {
+                let one = entry(&mut held, name);
+                if let Some(holds) = holds {
+                    one.joint = (one.joint.0 + usize::from(holds), one.joint.1 + 1);
+                }
+            }
+        }
+        errors.sort_by(f64::total_cmp);
+        result.joint_error =
+            errors.first().zip(errors.last()).map(|(least, most)| [*least, errors[errors.len() / 2], *most]);
+        result.held = held.into_values().collect();
+        Ok(result)
+    }
+}
+
+fn entry(held: &mut BTreeMap<String, Held>, name: String) -> &mut Held {
+    let new = || Held { name: name.clone(), broken_by: Vec::new(), joint: (0, 0) };
+    held.entry(name.clone()).or_insert_with(new)
+}
+
+/// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
+type Outcomes = Vec<(String, Option<bool>)>;
+
+/// A table, with the published rows and the causes that are analysed.
+struct Varied<'a> {
+    table: &'a Table,
+    rows: Vec<&'a Row>,
+    causes: Vec<&'a Cause>,
+}
+
+impl Varied<'_> {
+    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes include
+    /// the name of the table.
+    fn outcomes(
+        &self,
+        changes: &[Change],
+        named: bool,
+        seeds: &Seeds<'_>,
+        bench: &mut Bench<'_>,
+    ) -> Result<(Vec<f64>, Outcomes), StudyError> {
+        let table = self.table;
+        let all = seeds.changes_of(table, changes);
+        let seeds =
+            Seeds { runs: table.definition.enumerated.unwrap_or(SEEDS), first: seeds.first, changes: &all };
+        let figures = figures(table, &self.rows, &[], &seeds, bench)?;
+        let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
+        let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
+        for cause in &self.causes {
+            // Runs the cause only at its own point, because its effect on other cells is not analysed.
+            let alone = Cause { explains: false, chart: None, ..(*cause).clone() };
+            let found = alone.run(table, &seeds, bench)?;
+            outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
+        }
+        let is_evidence = |cell: &&Cell| cell.evidence == Evidence::Transport;
+        Ok((cells.iter().filter(is_evidence).map(|cell| off(cell).powi(2)).collect(), outcomes))
+    }
+}
+
+/// Returns the orders of a table, and whether each is as published.
+fn orders(found: &Orders, table: &str) -> Outcomes {
+    let of = |(pair, place): &(String, BTreeMap<String, String>)| {
+        let place: Vec<&str> = place.values().map(String::as_str).collect();
+        let at = if place.is_empty() { String::new() } else { format!(" at {}", place.join("/")) };
+        let table = if table.is_empty() { String::new() } else { format!(" of {table}") };
+        format!("order of {pair}{at}{table}")
+    };
+    let kept = found.kept.iter().map(|one| (of(one), Some(true)));
+    kept.chain(found.missed.iter().map(|one| (of(one), Some(false)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vary(between: Option<[&str; 2]>, or: &[&str]) -> Vary {
+        Vary {
+            key: "rtt".to_owned(),
+            between: between.map(|ends| ends.map(str::to_owned)),
+            or: or.iter().map(|text| (*text).to_owned()).collect(),
+            tables: None,
+        }
+    }
+
+    #[test]
+    fn values_lie_between_their_ends_by_logarithms() {
+        let rtt = vary(Some(["40ms", "160ms"]), &[]);
+        assert_eq!(
+            [0.0, 0.5, 1.0].map(|share| rtt.at(share)),
+            ["40.000ms", "80.000ms", "160.000ms"].map(|t| Some(t.to_owned()))
+        );
+        let size = vary(Some(["10kB", "1000kB"]), &[]);
+        assert_eq!(size.at(0.5).as_deref(), Some("100kB"));
+        let choice = vary(None, &["b", "c"]);
+        assert_eq!(
+            [0.1, 0.5, 0.9].map(|share| choice.at(share)),
+            [Some("b".to_owned()), Some("c".to_owned()), None]
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        assert_eq!(vary(Some(["40ms", "160ms"]), &[]).wrong(), None);
+        assert_eq!(vary(None, &["1"]).wrong(), None);
+        for wrong in [
+            vary(None, &[]),
+            vary(Some(["40ms", "1s"]), &[]),
+            vary(Some(["2", "1"]), &[]),
+            vary(Some(["1", "2"]), &["3"]),
+        ] {
+            assert!(wrong.wrong().is_some(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn each_part_of_the_way_is_taken_once() {
+        let cube = hypercube(3, 64);
+        for dimension in 0..3 {
+            let mut parts: Vec<usize> = cube.iter().map(|point| (point[dimension] * 64.0) as usize).collect();
+            parts.sort_unstable();
+            assert_eq!(parts, (0..64).collect::<Vec<_>>());
+        }
+        assert_eq!(cube, hypercube(3, 64), "the same each time");
+    }
+}

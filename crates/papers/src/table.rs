@@ -1,0 +1,284 @@
+//! A table of a study: its plan, the metric of its cells, and how its published cells are used.
+//!
+//! `TABLE.toml` holds the plan and the metric, `TABLE.csv` the published cells. A table has no
+//! published cells if the values are lost or the experiment is ours. Such a table is a prediction.
+
+use super::change::Change;
+use super::figures::{Figures, MEAN};
+use super::metric::Metric;
+use super::printed::Printed;
+use anabranch_lab::causes::Causes;
+use anabranch_lab::plan::{Draft, Plan, PointPlan};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A table, ready to run.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// The name of the table's file, without the extension.
+    pub name: String,
+    /// The content of the table's file.
+    pub definition: Definition,
+    /// The published cells; `None` if nothing is published.
+    pub printed: Option<Printed>,
+    /// The contestants that were added to those of the study.
+    pub added: Vec<String>,
+}
+
+/// The content of a `TABLE.toml`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Definition {
+    /// A description of the table, in a few words.
+    pub title: String,
+    /// The location of the table in the paper; for an experiment of ours, its purpose.
+    pub source: String,
+    /// The unit of the published values.
+    pub unit: String,
+    /// The metric that turns a run into a cell.
+    pub metric: Metric,
+    /// The instrument from which the cells come, if they are not published; otherwise absent.
+    pub beside: Option<String>,
+    /// The number of runs that a published cell averages, if the paper states it; otherwise 1.
+    #[serde(default = "one")]
+    pub averaged: usize,
+    /// The bytes of a request's head and a response's head together, for metrics that count them.
+    #[serde(default)]
+    pub heads: u64,
+    /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
+    #[serde(default)]
+    pub rows: Vec<String>,
+    /// The part of the plan that was chosen after its author had seen the rows of the table. Their orders are then not held
+    /// out, except by readings.
+    pub seen: Option<String>,
+    /// The cells that set an input of ours and therefore prove nothing. Each entry is a set of labels. A cell is meant if it
+    /// has all labels of an entry.
+    #[serde(default)]
+    pub calibrated: Vec<BTreeMap<String, String>>,
+    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels. A cell is
+    /// meant if it has all labels of an entry.
+    #[serde(default)]
+    pub arithmetic: Vec<BTreeMap<String, String>>,
+    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The seeds
+    /// then enumerate all cases.
+    #[serde(default)]
+    pub enumerated: Option<u64>,
+    /// Whether the table was found by trying many variants. It proves nothing by itself, and no claim may rest on it.
+    #[serde(default)]
+    pub exploratory: bool,
+    /// Whether the page starts with a map of the table, which shows each contestant's time relative to the fastest, row by
+    /// row.
+    #[serde(default)]
+    pub map: bool,
+    /// The column along which the curves are drawn; if absent, the last column.
+    pub along: Option<String>,
+    /// The number of seeds.
+    pub runs: u64,
+    /// The number of seeds of a quick run.
+    pub quick_runs: u64,
+    /// The plan, without `runs` and `seed`.
+    pub plan: toml::Table,
+}
+
+const fn one() -> usize {
+    1
+}
+
+/// One combination of a table's factors, as a plan of its own.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The level of each factor.
+    pub factors: BTreeMap<String, String>,
+    /// The plan, which has one point.
+    pub plan: Plan,
+}
+
+impl Table {
+    /// Reads a table from the texts of its files.
+    ///
+    /// # Errors
+    /// A one-line message with the file and the error.
+    pub fn parse(name: &str, definition: &str, printed: Option<&str>) -> Result<Self, String> {
+        let definition: Definition = toml::from_str(definition)
+            .map_err(|e| format!("{name}.toml: {}", e.to_string().replace('\n', " ")))?;
+        if definition
+            .enumerated
+            .is_some_and(|cases| (definition.runs, definition.quick_runs) != (cases, cases))
+        {
+            return Err(format!(
+                "{name}.toml: enumerated: runs and quick_runs must be as many as there are cases"
+            ));
+        }
+        let printed = printed.map(Printed::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
+        let table = Self { name: name.to_owned(), definition, printed, added: Vec::new() };
+        table.check_labels()?;
+        Ok(table)
+    }
+
+    /// Checks that published cells only use contestants and levels of the plan, because cells of others would never be
+    /// measured.
+    fn check_labels(&self) -> Result<(), String> {
+        let Some(printed) = &self.printed else { return Ok(()) };
+        let names = self.names();
+        let refuse = |column: &str, label: &str, known: &[String]| {
+            Err(format!("{0}.csv: {column} '{label}': {0}.toml has {1}", self.name, known.join(", ")))
+        };
+        for column in &printed.columns {
+            let levels = self.definition.plan.get(column).and_then(toml::Value::as_array);
+            let of_plan = levels.is_some() || ["contestant", "object"].contains(&column.as_str());
+            if !of_plan {
+                let factors = self
+                    .definition
+                    .plan
+                    .iter()
+                    .filter(|(key, value)| *key != "transport" && value.is_array());
+                let known: Vec<String> = factors.map(|(key, _)| key.clone()).collect();
+                return refuse("column", column, &known);
+            }
+            let levels: Vec<String> = match levels {
+                _ if column == "contestant" => names.clone(),
+                Some(levels) => levels.iter().filter_map(level).collect(),
+                None => continue,
+            };
+            let unknown = printed.rows.iter().filter_map(|row| row.labels.get(column));
+            if let Some(label) = unknown.into_iter().find(|label| *label != MEAN && !levels.contains(label)) {
+                return refuse(column, label, &levels);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the column along which the curves are drawn; if nothing is published, the first factor of the plan.
+    #[must_use]
+    pub fn along(&self) -> Option<String> {
+        let column =
+            || self.printed.as_ref()?.columns.iter().rfind(|column| *column != "contestant").cloned();
+        let factor = || {
+            let varies = |(key, value): (&String, &toml::Value)| {
+                let levels = value.as_array().filter(|levels| levels.iter().all(|level| !level.is_table()));
+                (key != "transport" && levels.is_some_and(|levels| levels.len() > 1)).then(|| key.clone())
+            };
+            self.definition.plan.iter().find_map(varies)
+        };
+        self.definition.along.clone().or_else(column).or_else(factor)
+    }
+
+    /// Returns the names of the contestants.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let contestants = self.definition.plan.get("transport").and_then(toml::Value::as_array);
+        let texts = contestants.into_iter().flatten().filter_map(toml::Value::as_str);
+        texts.map(|text| anabranch_results::label::shown(text).to_owned()).collect()
+    }
+
+    /// Returns the plan as a draft. Run by `race`, it gives the same numbers.
+    ///
+    /// # Errors
+    /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
+    pub fn draft(&self, runs: u64, seed: u64, changes: &[Change]) -> Result<Draft, String> {
+        let mut plan = self.definition.plan.clone();
+        for (key, value) in [("runs", runs), ("seed", seed)] {
+            plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
+        }
+        // `race` must not search for causes, because that would not change the cells. The causes of a study are experiments
+        // of their own.
+        plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
+        let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
+        changes.iter().try_fold(draft, |draft, change| change.apply(draft))
+    }
+
+    /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to these
+    /// contestants. If nothing is drawn from the seed, the plan has one seed.
+    ///
+    /// # Errors
+    /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
+    pub fn places(
+        &self,
+        draft: &Draft,
+        only: &BTreeMap<String, String>,
+        contestants: Option<&[String]>,
+    ) -> Result<Vec<Place>, String> {
+        let text = |error: anabranch_lab::plan::PlanError| error.to_string();
+        let whole = Plan::interpret(draft.clone()).map_err(text)?;
+        let mut places = Vec::new();
+        for point in points(&whole) {
+            // Keys that are not factors, such as `object`, select among the numbers of a run and not among the points.
+            let other =
+                only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
+            if other {
+                continue;
+            }
+            let mut draft = at_point(&whole.draft, &point.factors);
+            if let Some(names) = contestants {
+                draft.transports.retain(|(text, _)| {
+                    names.iter().any(|name| name == anabranch_results::label::shown(text))
+                });
+            }
+            let mut plan = Plan::interpret(draft).map_err(text)?;
+            if !plan.points.iter().any(PointPlan::has_chance) && plan.cross.is_none() {
+                plan.seeds.truncate(1);
+            }
+            plan.causes = Causes::Off;
+            places.push(Place { factors: point.factors.clone(), plan });
+        }
+        if places.is_empty() {
+            return Err(format!("{}: no point has {only:?}", self.name));
+        }
+        Ok(places)
+    }
+
+    /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws, for
+    /// example because a change of the plan made them so.
+    #[must_use]
+    pub fn cases(&self, figures: &Figures) -> Option<u64> {
+        self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
+    }
+
+    /// Returns whether the cell with these labels was used to set an input.
+    #[must_use]
+    pub fn calibrates(&self, labels: &BTreeMap<String, String>) -> bool {
+        covers(&self.definition.calibrated, labels)
+    }
+
+    /// Returns whether the cell with these labels shows nothing about the transport.
+    #[must_use]
+    pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
+        covers(&self.definition.arithmetic, labels)
+    }
+}
+
+fn points(plan: &Plan) -> &[PointPlan] {
+    &plan.points
+}
+
+/// Returns the level of a factor as the labels of cells write it.
+fn level(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(_) | toml::Value::Float(_) | toml::Value::Boolean(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// Returns whether one of these sets of labels matches the labels of a cell.
+pub(super) fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<String, String>) -> bool {
+    cells.iter().any(|cell| cell.iter().all(|(column, value)| labels.get(column) == Some(value)))
+}
+
+/// Returns the draft with each factor fixed to one level.
+fn at_point(draft: &Draft, factors: &BTreeMap<String, String>) -> Draft {
+    let mut draft = draft.clone();
+    for given in &mut draft.given {
+        if let Some(level) = factors.get(given.key.name) {
+            given.levels = vec![level.clone()];
+        }
+    }
+    for (number, path) in draft.paths.iter_mut().enumerate() {
+        for (key, levels) in &mut path.entries {
+            if let Some(level) = factors.get(&format!("path.{}.{key}", number + 1)) {
+                *levels = vec![level.clone()];
+            }
+        }
+    }
+    draft
+}

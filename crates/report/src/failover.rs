@@ -1,0 +1,158 @@
+//! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
+//! arrived, how long the rate was below half of the previous rate, and when the hosts detected the failure.
+
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, Axis, Beside, Frame, Mark};
+use super::svg::span;
+use super::words::{self, capital, short_time};
+use super::{end_ns, median_run};
+use anabranch_results::{PathState, Point, Run, Side};
+
+/// The drawing of one contestant. Times are milliseconds after the failure.
+struct Lane {
+    place: usize,
+    name: String,
+    /// The first arrival of data that was sent after the failure.
+    again: Option<f64>,
+    restored: Option<f64>,
+    /// The end of the run.
+    end: f64,
+    found: Vec<(f64, PathState, String)>,
+}
+
+impl Lane {
+    fn of(run: &Run, failed: u64, place: usize, name: &str) -> Self {
+        let ms = |ns: u64| ns as f64 / 1e6;
+        let later = run.path_events.iter().filter(|event| event.at_ns >= failed);
+        let found = later.map(|event| {
+            let by = if event.by == Side::Client { "client" } else { "server" };
+            let at = ms(event.at_ns - failed);
+            (
+                at,
+                event.state,
+                format!("path {} {} after {} by the {by}", event.path, event.state.words(), span(at)),
+            )
+        });
+        Self {
+            place,
+            name: name.to_owned(),
+            again: run.failover_ns.map(ms),
+            restored: run.restored_ns.map(ms),
+            end: ms(end_ns(run).saturating_sub(failed)),
+            found: found.collect(),
+        }
+    }
+
+    fn said(&self) -> String {
+        let after = |ms: Option<f64>| ms.map_or("never".to_owned(), |ms| format!("after {}", short_time(ms)));
+        format!("data again {}, service restored {}", after(self.again), after(self.restored))
+    }
+
+    /// Returns the end of the time range to draw.
+    fn extent(&self) -> f64 {
+        let found = self.found.iter().map(|(at, ..)| *at).take(MOST_FOUND);
+        found.chain([self.restored.unwrap_or(self.end)]).fold(0.0, f64::max)
+    }
+}
+
+/// The maximum number of path events that are drawn for a contestant.
+const MOST_FOUND: usize = 8;
+
+fn ink(state: PathState) -> Ink {
+    Ink::named(match state {
+        PathState::PotentiallyFailed => "connect",
+        PathState::Failed => "mark",
+        PathState::Active => "ahead",
+    })
+}
+
+fn legend() -> String {
+    let key = |colour: &str, what: &str| {
+        format!("<li><span class=\"key\" style=\"background:var(--{colour})\"></span>{what}</li>")
+    };
+    let all = [
+        ("timeout", "nothing new arrives"),
+        ("recovery", "arrives, at less than half the rate of before"),
+        ("connect", "path taken for potentially failed"),
+        ("mark", "path failed"),
+        ("ahead", "path active again"),
+    ];
+    format!("<ul class=\"legend\">{}</ul>", all.map(|(colour, what)| key(colour, what)).concat())
+}
+
+pub(super) fn render(out: &mut String, point: &Point) {
+    let Some(failed) = point.failure_ns else { return };
+    let names = words::names(point);
+    let met = |run: &&Run| end_ns(run) > failed;
+    let lanes: Vec<Lane> = point
+        .contestants
+        .iter()
+        .zip(&names)
+        .enumerate()
+        .filter_map(|(i, (one, name))| Some(Lane::of(median_run(one).filter(met)?, failed, i, name)))
+        .collect();
+    let longest = lanes.iter().map(Lane::extent).fold(0.0, f64::max);
+    if longest <= 0.0 {
+        return;
+    }
+    let mut data = Data::new(&["contestant", "what", "after the failure (ms)"]);
+    for lane in &lanes {
+        let name = point.contestants[lane.place].name.as_str();
+        for (what, at) in [("data again", lane.again), ("service restored", lane.restored)] {
+            let at = at.map_or("never".to_owned(), |ms| format!("{ms:.3}"));
+            data.row(&[name, what, at.as_str()]);
+        }
+        for (at, _, what) in &lane.found {
+            data.row(&[name, what.as_str(), format!("{at:.3}").as_str()]);
+        }
+    }
+    let said: Vec<String> = lanes.iter().map(|lane| format!("{}: {}", lane.name, lane.said())).collect();
+    let figure = Figure {
+        name: "failover".to_owned(),
+        heading: format!(
+            "After the path failed <span class=\"meta\">at {}, median runs</span>",
+            short_time(failed as f64 / 1e6)
+        ),
+        legend: legend(),
+        shows: format!("{}.", said.join("; ")),
+        data,
+        ..Figure::default()
+    };
+    figure.render(out, Width::Wide, |svg, width| {
+        let narrow = width.is_narrow();
+        let row = 46;
+        let frame =
+            Frame { width: width.pixels(), height: row * lanes.len() as u32 + 36, left: 4, below: 22 };
+        let x = Axis::time(0.0, longest * 1.04, if narrow { 4 } else { 8 });
+        let y = Axis::bare(lanes.len() as f64 - 0.5, -0.5);
+        chart::draw(svg, frame, [&x, &y], |plot| {
+            for (i, lane) in lanes.iter().enumerate() {
+                let middle = i as f64 + 0.2;
+                let label = if narrow {
+                    capital(&lane.name)
+                } else {
+                    format!("{}: {}", capital(&lane.name), lane.said())
+                };
+                chart::text(plot, (0.0, i as f64 - 0.25), Beside::Right, Ink::named("ink"), &label);
+                let until = lane.restored.unwrap_or(lane.end).min(longest);
+                let again = lane.again.unwrap_or(until).min(until);
+                for (from, to, colour, what) in [
+                    (0.0, again, "timeout", "nothing new arrives"),
+                    (again, until, "recovery", "less than half the rate"),
+                ] {
+                    if to > from {
+                        let title = format!("{what}: {}", span(to - from));
+                        let bar = Mark::bar((from, middle), (to, middle), 14.0, Ink::named(colour), title);
+                        chart::marks(plot, [bar.faint(0.8)]);
+                    }
+                }
+                for (at, state, what) in lane.found.iter().take(MOST_FOUND) {
+                    chart::line(plot, [(*at, middle - 0.24), (*at, middle + 0.24)], ink(*state), 3.0);
+                    chart::marks(plot, [Mark::dot((*at, middle - 0.24), 3.0, ink(*state), what.clone())]);
+                }
+            }
+        });
+        frame.height
+    });
+}

@@ -1,0 +1,338 @@
+//! Results in, pages out: the report of a race, its table ([`table`]), and the page of a population ([`people`]).
+//!
+//! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
+//! nothing. It fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through runs
+//! and saves figures. Everything can be read without the script.
+//!
+//! This module decides the order of the page; the other modules write its sections. They depend only on results
+//! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). So any figure can be drawn again
+//! from `results.json` without another run. Equal results give equal bytes.
+
+mod bars;
+mod causes;
+mod chart;
+pub mod compare;
+pub mod contrast;
+mod course;
+mod delays;
+mod distributions;
+mod document;
+mod failover;
+mod fairness;
+mod first;
+mod heat;
+mod overview;
+pub mod packets;
+pub mod paper;
+mod parts;
+pub mod people;
+mod progress;
+mod standing;
+mod streams;
+mod svg;
+pub mod table;
+mod terms;
+mod times;
+mod traffic;
+mod waterfall;
+mod words;
+
+use anabranch_capture::results::Decoded;
+use anabranch_results::course::Course;
+use anabranch_results::{Contestant, Outcome, Point, Race, Run, World};
+use serde::{Deserialize, Serialize};
+use standing::Standing;
+use std::fmt::Write;
+use svg::escape;
+
+/// Information for the page that the results do not contain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Framing<'a> {
+    /// The command that reproduces these results.
+    pub command: &'a str,
+    /// The files that the command read.
+    pub inputs: &'a [Input],
+    /// The terms on which the contestants raced: a list of lines for each point.
+    pub terms: &'a [Vec<String>],
+    /// The decoded captures of the median runs.
+    pub captures: &'a [Captured],
+}
+
+impl Framing<'_> {
+    /// Returns the terms of a point.
+    fn terms_of(&self, point: usize) -> &[String] {
+        self.terms.get(point).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the terms of all points if they are the same, otherwise `None`.
+    fn common_terms(&self) -> Option<&[String]> {
+        let first = self.terms.first()?;
+        self.terms.iter().all(|other| other == first).then_some(first)
+    }
+}
+
+/// A decoded capture of a run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Captured {
+    /// The index of the point.
+    pub point: usize,
+    /// The index of the contestant.
+    pub contestant: usize,
+    /// The host of the capture, and the seed of the run.
+    pub about: String,
+    /// The contents of the capture.
+    pub decoded: Decoded,
+    /// The course of the run: congestion windows, queueing delays and losses, which its packets do not show.
+    pub course: Course,
+}
+
+/// A file that a race read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Input {
+    /// The name of the file as typed.
+    pub name: String,
+    /// The length of the file in bytes.
+    pub bytes: u64,
+    /// The SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+}
+
+/// Returns the names that the report uses for the contestants of a point, in their order.
+#[must_use]
+pub fn names(point: &Point) -> Vec<String> {
+    words::names(point)
+}
+
+/// Renders the whole page.
+#[must_use]
+pub fn html(race: &Race, framing: &Framing<'_>) -> String {
+    let title = match race.points.as_slice() {
+        [] => "No results".to_owned(),
+        [point] => Standing::of(point).headline(point),
+        points => overview::headline(points),
+    };
+    let mut out = document::begin(&title);
+    let _ = write!(out, "<header><p class=\"over\">anabranch race</p>\n<h1>{}</h1>\n", escape(&title));
+    match race.points.as_slice() {
+        [] => out.push_str("</header>\n"),
+        [point] => {
+            let standing = Standing::of(point);
+            first::lead(&mut out, point, &standing);
+            let _ = writeln!(
+                out,
+                "<p class=\"meta\">{}. {}.</p>",
+                escape(&subject(point)),
+                escape(&circumstances(race, point))
+            );
+            out.push_str("</header>\n");
+            warnings(&mut out, race);
+            first::render(&mut out, race, point, &standing);
+            first::terms(&mut out, framing.terms_of(0));
+            first::course(&mut out, point);
+            sections(&mut out, race, point);
+            sequences(&mut out, point, 0, framing);
+        }
+        points => {
+            let _ = writeln!(out, "<p class=\"meta\">{}</p></header>", escape(&what(race, points)));
+            warnings(&mut out, race);
+            let few = points.len() <= FEW_POINTS;
+            if few {
+                first::several(&mut out, points);
+            }
+            overview::change(&mut out, points);
+            let common = framing.common_terms();
+            first::terms(&mut out, common.unwrap_or_default());
+            overview::render(&mut out, points);
+            for (i, point) in points.iter().enumerate().take(DRAWN_POINTS) {
+                let standing = Standing::of(point);
+                let _ = writeln!(
+                    out,
+                    "<section class=\"point\" id=\"p{i}\"><h2>{}</h2>\n<h1 class=\"of-point\">{}</h1>",
+                    escape(&factors(point)),
+                    escape(&standing.headline(point))
+                );
+                first::lead(&mut out, point, &standing);
+                let _ = writeln!(
+                    out,
+                    "<p class=\"meta\">{}. {}.</p>",
+                    escape(&subject(point)),
+                    escape(&circumstances(race, point))
+                );
+                // If there are several points, only the first few are open. Only open points are printed on paper.
+                let open = if i < OPEN_POINTS { " open" } else { "" };
+                let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
+                if !few {
+                    first::render(&mut out, race, point, &standing);
+                }
+                if common.is_none() {
+                    first::terms(&mut out, framing.terms_of(i));
+                }
+                first::course(&mut out, point);
+                sections(&mut out, race, point);
+                sequences(&mut out, point, i, framing);
+                out.push_str("</details></section>\n");
+            }
+            if let more @ 1.. = points.len().saturating_sub(DRAWN_POINTS) {
+                let more = svg::count(more as u64, "point");
+                let _ = writeln!(
+                    out,
+                    "<p class=\"note\">{more} more have no figures of their own here: race one alone.</p>"
+                );
+            }
+        }
+    }
+    terms::expectations(&mut out, race);
+    parts::glossary(&mut out);
+    words::glossary(&mut out);
+    terms::reproduce(&mut out, race, framing);
+    let world = match race.world {
+        World::Virtual => {
+            "Run in virtual time: processing costs none, and the same seed gives the same bytes. These numbers \
+             say nothing about processor load."
+        }
+        World::Emulated => "Run on live packets: another run will differ.",
+    };
+    // Names only facts of the machine that may have affected the result. A race in virtual time gives the same page on every
+    // machine.
+    let kernel =
+        race.host.kernel.as_deref().map_or(String::new(), |kernel| format!(" on {}", escape(kernel)));
+    let _ = writeln!(
+        out,
+        "<footer><p>{world} anabranch {}{kernel}. Results schema {}.</p></footer>",
+        escape(&race.host.version),
+        escape(&race.schema),
+    );
+    document::end(&mut out);
+    out
+}
+fn sections(out: &mut String, race: &Race, point: &Point) {
+    if point.workload.messages {
+        delays::render(out, point);
+    } else {
+        times::render(out, point);
+        parts::render(out, point);
+        waterfall::render(out, point, race.points.len() <= FEW_POINTS);
+    }
+    streams::render(out, point);
+    traffic::render(out, race, point);
+    terms::work(out, point);
+    terms::settings(out, point);
+}
+
+/// Draws the packets of the median runs.
+fn sequences(out: &mut String, point: &Point, number: usize, framing: &Framing<'_>) {
+    let own: Vec<&Captured> = framing.captures.iter().filter(|captured| captured.point == number).collect();
+    if own.is_empty() {
+        return;
+    }
+    let names = words::names(point);
+    out.push_str("<h2>Packets of the median runs</h2>\n");
+    for captured in own {
+        let name = names.get(captured.contestant).map_or("", String::as_str);
+        let whose = format!("{name} ({})", captured.about);
+        packets::views(out, &captured.decoded, &whose, packets::OF_A_CONTESTANT);
+        course::render(out, &captured.course, &whose);
+    }
+}
+
+fn warnings(out: &mut String, race: &Race) {
+    if race.warnings.is_empty() {
+        return;
+    }
+    out.push_str("<h3>Before you trust the numbers</h3><ul class=\"note\">");
+    for warning in &race.warnings {
+        let _ = write!(out, "<li>{}</li>", escape(warning));
+    }
+    out.push_str("</ul>\n");
+}
+
+/// Describes in one sentence what all points have in common.
+fn what(race: &Race, points: &[Point]) -> String {
+    let mut names: Vec<&str> = points.iter().map(|point| point.workload.name.as_str()).collect();
+    names.dedup();
+    let runs = points.first().map_or(String::new(), |point| circumstances(race, point));
+    match names[..] {
+        [one] => format!("{one}. {runs}."),
+        _ => format!("{} workloads. {runs}.", names.len()),
+    }
+}
+
+/// Names the workload and the network, for example `news over 10mbit, 80ms round trip, 1% loss`.
+fn subject(point: &Point) -> String {
+    format!("{} over {}", point.workload.name, point.network)
+}
+
+fn factors(point: &Point) -> String {
+    if point.factors.is_empty() {
+        return subject(point);
+    }
+    point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect::<Vec<_>>().join(", ")
+}
+
+fn circumstances(race: &Race, point: &Point) -> String {
+    let seeds = match point.contestants.first().map(|contestant| contestant.runs.as_slice()) {
+        Some([one]) => format!("1 run each, seed {}", one.seed),
+        Some([first, .., last]) => {
+            let runs = point.contestants[0].runs.len();
+            format!("{runs} runs each, seeds {} to {}", first.seed, last.seed)
+        }
+        _ => "no runs".to_owned(),
+    };
+    let objects = svg::count(point.workload.objects, "object");
+    let world = match race.world {
+        World::Virtual => "virtual network",
+        World::Emulated => "emulated network, live packets",
+    };
+    // The name of this workload already contains the number and the size of its objects.
+    if point.workload.name.contains(" object") {
+        return format!("{seeds}; {world}");
+    }
+    format!("{objects}, {} in all; {seeds}; {world}", svg::bytes(point.workload.bytes as f64))
+}
+
+/// Returns the median run of the contestant, which represents all its runs.
+fn median_run(contestant: &Contestant) -> Option<&Run> {
+    contestant.runs.iter().find(|run| run.seed == contestant.median_seed).or_else(|| contestant.runs.first())
+}
+
+/// Runs share a time scale only if the longest run takes at most this many times as long as the shortest.
+const MAX_STRETCH: u64 = 4;
+
+/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too small to
+/// read.
+fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
+    let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
+    (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)
+}
+
+/// Returns the end of the run: its page time, or the last recorded instant if it has no page time.
+fn end_ns(run: &Run) -> u64 {
+    let of_object = |object: &anabranch_results::Object| object.delivered_ns.or(object.issued_ns);
+    run.page_ns.unwrap_or_else(|| run.objects.iter().filter_map(of_object).max().unwrap_or(0))
+}
+
+/// Returns a note on how the run ended, for example `, with failed objects`; empty for a run that finished.
+fn outcome(run: &Run) -> &'static str {
+    match run.outcome {
+        Outcome::Done => "",
+        Outcome::Failed => ", with failed objects",
+        Outcome::Deadline => ", stopped at its deadline",
+    }
+}
+
+/// The maximum number of points that have figures of their own. It limits the size of the page.
+const DRAWN_POINTS: usize = 48;
+
+/// If there are at most this many points, they share the first screen.
+const FEW_POINTS: usize = 4;
+
+/// The number of points that are open if there are several points.
+const OPEN_POINTS: usize = 3;
+
+const STYLE: &str = include_str!("style.css");
+/// The styles that a figure also needs when it is saved.
+const SVG_STYLE: &str = include_str!("svg-style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,486 @@
+//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and the
+//! levels at which the lead changes.
+//!
+//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for all
+//! factors.
+
+use super::bars::legend;
+use super::causes;
+use super::chart::backend::{CONTESTANTS, Ink};
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, At, Axis, Frame, Mark};
+use super::standing::{self, Standing, is_decided};
+use super::svg::{self, escape};
+use super::words::{self, and, capital, short_time};
+use anabranch_results::stats::crossing::Scale;
+use anabranch_results::{Contestant, Point};
+use std::fmt::Write;
+
+/// Returns the leaders of a point as typed: the contestants that no other contestant is clearly ahead of.
+fn leaders(point: &Point) -> Vec<&str> {
+    let standing = Standing::of(point);
+    standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
+}
+
+/// Returns all contestants in the order of appearance. The contestants may differ from point to point.
+fn contestants(points: &[Point]) -> Vec<(&str, String)> {
+    let mut all: Vec<(&str, String)> = Vec::new();
+    for point in points {
+        for (contestant, name) in point.contestants.iter().zip(words::names(point)) {
+            if all.iter().all(|(known, _)| *known != contestant.name) {
+                all.push((&contestant.name, name));
+            }
+        }
+    }
+    all
+}
+
+/// Describes the levels of a point, for example `loss 1%, rate 2mbit`.
+pub(super) fn place(point: &Point) -> String {
+    let levels: Vec<String> =
+        point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
+    levels.join(", ")
+}
+
+/// Returns the headline for all points, for example
+/// `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
+pub(super) fn headline(points: &[Point]) -> String {
+    let few = points.len() <= 4;
+    // If there are many points, all points without a clear winner have the same outcome.
+    let outcome = |point: &Point| {
+        let standing = Standing::of(point);
+        if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
+    };
+    let mut outcomes: Vec<(String, Vec<&Point>)> = Vec::new();
+    for point in points {
+        let said = outcome(point);
+        match outcomes.iter_mut().find(|(known, _)| *known == said) {
+            Some((_, at)) => at.push(point),
+            None => outcomes.push((said, vec![point])),
+        }
+    }
+    // Outcomes with a winner come first. Of these and of the others, the outcome at the most points comes first.
+    let wins = |said: &str| said.ends_with(" win") || said.ends_with(" wins");
+    outcomes.sort_by_key(|(said, at)| (!wins(said), std::cmp::Reverse(at.len())));
+    let said = |(said, at): &(String, Vec<&Point>)| {
+        let places: Vec<String> = at.iter().map(|point| place(point)).collect();
+        match (at.len() == points.len(), few) {
+            (true, _) => format!("{said} everywhere"),
+            (false, true) => format!("{said} at {}", and(&places)),
+            (false, false) => format!("{said} at {} of {} points", at.len(), points.len()),
+        }
+    };
+    capital(&outcomes.iter().map(said).collect::<Vec<_>>().join("; "))
+}
+
+/// A factor with its levels in the order of appearance.
+struct Factor<'a> {
+    name: &'a str,
+    levels: Vec<&'a str>,
+    /// The levels as quantities; `None` if they are not quantities.
+    scale: Option<Scale>,
+}
+
+fn factors(points: &[Point]) -> Vec<Factor<'_>> {
+    let mut found: Vec<Factor<'_>> = Vec::new();
+    for (name, level) in points.iter().flat_map(|point| &point.factors) {
+        match found.iter_mut().find(|factor| factor.name == name) {
+            Some(factor) if factor.levels.contains(&level.as_str()) => {}
+            Some(factor) => factor.levels.push(level),
+            None => found.push(Factor { name, levels: vec![level], scale: None }),
+        }
+    }
+    for factor in &mut found {
+        factor.scale = Scale::of(&factor.levels);
+    }
+    found.retain(|factor| factor.levels.len() > 1);
+    found
+}
+
+/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors, and
+/// its points in the order of the levels of `factor`.
+fn slices<'a>(points: &'a [Point], factor: &Factor<'_>) -> Vec<(String, Vec<&'a Point>)> {
+    let mut slices: Vec<(String, Vec<&Point>)> = Vec::new();
+    for point in points.iter().filter(|point| point.factors.contains_key(factor.name)) {
+        let others: Vec<String> = point
+            .factors
+            .iter()
+            .filter(|(name, _)| *name != factor.name)
+            .map(|(name, level)| format!("{name} {level}"))
+            .collect();
+        let label = others.join(", ");
+        match slices.iter_mut().find(|(known, _)| *known == label) {
+            Some((_, own)) => own.push(point),
+            None => slices.push((label, vec![point])),
+        }
+    }
+    slices
+}
+
+fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
+    point.contestants.iter().find(|contestant| contestant.name == name)
+}
+
+/// A change of the lead between two contestants along a factor whose levels are quantities. The change is between the last
+/// level at which one contestant is clearly ahead and the first level at which the other one is.
+#[derive(Clone, PartialEq, Debug)]
+struct Crossing<'a> {
+    /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead below
+    /// it.
+    above: usize,
+    below: usize,
+    at: String,
+    between: [&'a str; 2],
+    slice: String,
+    /// The number of measured levels.
+    levels: usize,
+}
+
+fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]) -> Vec<Crossing<'a>> {
+    let Some(scale) = &factor.scale else { return Vec::new() };
+    let mut found = Vec::new();
+    for (slice, own) in slices(points, factor) {
+        let at_level = |level: usize| {
+            own.iter()
+                .find(|point| point.factors.get(factor.name).is_some_and(|it| it == factor.levels[level]))
+        };
+        for a in 0..names.len() {
+            for b in a + 1..names.len() {
+                // Along ascending levels, computes the logarithm of a's time over b's, and whether the comparison is
+                // decided.
+                let along = scale.rising().iter().filter_map(|&level| {
+                    let point = at_level(level)?;
+                    let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
+                    let versus = standing::versus(point, one, other)?;
+                    Some((level, versus.ratio?.ln(), is_decided(&versus)))
+                });
+                let curve: Vec<(usize, f64, bool)> = along.collect();
+                let sure: Vec<usize> = (0..curve.len()).filter(|&place| curve[place].2).collect();
+                for pair in sure.windows(2) {
+                    let (from, until) = (curve[pair[0]], curve[pair[1]]);
+                    // The sign makes the logarithm positive at first, because the curve must fall to cross zero.
+                    let sign = from.1.signum();
+                    let step: Vec<(usize, f64)> =
+                        curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();
+                    let Some(at) = scale.crossing(&step).filter(|_| until.1.signum() != sign) else {
+                        continue;
+                    };
+                    let (above, below) = if until.1 < 0.0 { (a, b) } else { (b, a) };
+                    let between = [from.0, until.0].map(|level| factor.levels[level]);
+                    found.push(Crossing {
+                        above,
+                        below,
+                        at,
+                        between,
+                        slice: slice.clone(),
+                        levels: curve.len(),
+                    });
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Describes where the lead changes along a factor, for example
+/// `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
+fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<String> {
+    let place = |crossing: &Crossing| {
+        let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
+        let [from, until] = crossing.between;
+        // With only two levels an interpolated value would be a guess, so only the interval between the levels is given.
+        match crossing.levels {
+            0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
+            _ => format!("Above about {} {}{with}", crossing.at, factor.name),
+        }
+    };
+    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the contestants
+    // ahead below it.
+    let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
+    for crossing in crossings(points, factor, names) {
+        let place = place(&crossing);
+        let known = found.iter_mut().find(|(at, above, _)| *at == place && *above == [crossing.above]);
+        match known {
+            Some((_, _, below)) => below.push(crossing.below),
+            None => found.push((place, vec![crossing.above], vec![crossing.below])),
+        }
+    }
+    let mut merged: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
+    for (place, above, below) in found {
+        match merged.iter_mut().find(|(at, _, same)| *at == place && *same == below) {
+            Some((_, all, _)) => all.extend(above),
+            None => merged.push((place, above, below)),
+        }
+    }
+    let listed = |who: &[usize]| and(&who.iter().map(|i| names[*i].1.as_str()).collect::<Vec<_>>());
+    let said = |(place, above, below): &(String, Vec<usize>, Vec<usize>)| {
+        let several = above.len() > 1 || words::is_plural(&names[above[0]].1);
+        let verb = if several { "are" } else { "is" };
+        format!("{place}, {} {verb} sooner than {}", listed(above), listed(below))
+    };
+    merged.iter().take(MOST_CROSSINGS).map(said).collect()
+}
+
+/// Lists the changes of network and workload that would change the winner.
+pub(super) fn change(out: &mut String, points: &[Point]) {
+    let (names, factors) = (contestants(points), factors(points));
+    let crossings = factors.iter().flat_map(|factor| changes(points, factor, &names));
+    let mut lines: Vec<String> = crossings.map(|line| escape(&line) + ".").collect();
+    let remedies = |point| {
+        causes::remedies(point).into_iter().map(|line| format!("At {}: {line}", escape(&place(point))))
+    };
+    lines.extend(points.iter().take(MOST_REMEDIES).flat_map(remedies));
+    if !lines.is_empty() {
+        out.push_str("<section class=\"change\"><h2>What would change this</h2><ul>");
+        for line in lines {
+            let _ = write!(out, "<li>{line}</li>");
+        }
+        out.push_str("</ul></section>\n");
+    }
+}
+
+/// The maximum number of points for which helpful changes of settings are listed.
+const MOST_REMEDIES: usize = 4;
+
+/// Draws who wins where: the map over two factors, the times over each factor, and the table of all points.
+pub(super) fn render(out: &mut String, points: &[Point]) {
+    let (names, factors) = (contestants(points), factors(points));
+    let shown: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
+    if let [one, other] = &factors[..] {
+        map(out, points, [one, other], &names, &shown);
+    }
+    for factor in &factors {
+        curves(out, points, factor, &names, &shown);
+    }
+    table(out, points, &names);
+}
+
+/// The maximum number of changes of the lead that are listed per factor.
+const MOST_CROSSINGS: usize = 6;
+/// The maximum number of panels per factor.
+const MOST_PANELS: usize = 24;
+
+/// Draws the times over a factor as small multiples, with one panel for each combination of the other factors.
+fn curves(
+    out: &mut String,
+    points: &[Point],
+    factor: &Factor<'_>,
+    names: &[(&str, String)],
+    shown: &[String],
+) {
+    let slices = slices(points, factor);
+    let more = slices.len().saturating_sub(MOST_PANELS);
+    let _ =
+        write!(out, "<h2>Times over {}</h2>\n{}<div class=\"panels\">", escape(factor.name), legend(shown));
+    let times = |point: &Point, name: &str| -> Option<(f64, [f64; 2])> {
+        let contestant = find(point, name)?;
+        let ms = standing::time(point, contestant)?;
+        Some((ms, standing::interval(point, contestant).unwrap_or([ms; 2])))
+    };
+    let all = points.iter().flat_map(|point| names.iter().filter_map(move |(name, _)| times(point, name)));
+    let high = all.map(|(_, [_, high])| high).fold(0.0, f64::max);
+    for (label, own) in slices.iter().take(MOST_PANELS) {
+        let x_of = |point: &Point| -> Option<f64> {
+            let own = point.factors.get(factor.name)?;
+            Some(factor.levels.iter().position(|known| known == own)? as f64)
+        };
+        let mut data = Data::new(&[factor.name, "contestant", "time (ms)", "low", "high"]);
+        for point in own {
+            for (name, _) in names {
+                if let Some((ms, [low, high])) = times(point, name) {
+                    let at = point.factors.get(factor.name).map_or("", String::as_str);
+                    data.row(&[at, name, &format!("{ms:.3}"), &format!("{low:.3}"), &format!("{high:.3}")]);
+                }
+            }
+        }
+        let figure = Figure {
+            name: format!("over-{}", factor.name),
+            heading: escape(if label.is_empty() { factor.name } else { label }),
+            shows: own
+                .iter()
+                .map(|point| format!("{}: {}", place(point), Standing::of(point).headline(point)))
+                .collect::<Vec<_>>()
+                .join(". "),
+            data,
+            ..Figure::default()
+        };
+        let wide = if slices.len() == 1 { Width::Wide } else { Width::Narrow };
+        figure.render(out, wide, |svg, width| {
+            let frame =
+                Frame { left: 58, ..Frame::new(width.pixels(), if width.is_narrow() { 220 } else { 260 }) };
+            let ticks: Vec<String> = factor.levels.iter().map(|level| (*level).to_owned()).collect();
+            let x = Axis::levels(&ticks).named(factor.name);
+            let y = Axis::time(0.0, high * 1.05, 5);
+            chart::draw(svg, frame, [&x, &y], |plot| {
+                for (i, (name, shown)) in names.iter().enumerate() {
+                    let ink = Ink::contestant(i);
+                    let mut line: Vec<At> = Vec::new();
+                    for point in own {
+                        let (Some(at), Some((ms, [low, high]))) = (x_of(point), times(point, name)) else {
+                            continue;
+                        };
+                        line.push((at, ms));
+                        chart::faint_line(plot, [(at, low), (at, high)], (ink, 0.45), 4.0);
+                        let title = format!(
+                            "{shown}, {}: {} ({} to {})",
+                            place(point),
+                            short_time(ms),
+                            short_time(low),
+                            short_time(high)
+                        );
+                        chart::marks(plot, [Mark::dot((at, ms), 3.5, ink, title)]);
+                    }
+                    chart::line(plot, line, ink, 1.6);
+                }
+            });
+            frame.height
+        });
+    }
+    out.push_str("</div>\n");
+    if more > 0 {
+        let _ = writeln!(out, "<p class=\"note\">{more} more combinations stand in the table below.</p>");
+    }
+    out.push_str(
+        "<p class=\"note\">Dots: geometric means over the seeds. Thick strokes: 95 % intervals.</p>\n",
+    );
+}
+
+/// Draws the winners over two factors as a map.
+fn map(
+    out: &mut String,
+    points: &[Point],
+    [across, down]: [&Factor<'_>; 2],
+    names: &[(&str, String)],
+    shown: &[String],
+) {
+    let cell = |x: &str, y: &str| {
+        points.iter().find(|point| {
+            point.factors.get(across.name).is_some_and(|level| level == x)
+                && point.factors.get(down.name).is_some_and(|level| level == y)
+        })
+    };
+    let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
+    // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second.
+    let state = |point: &Point| -> Option<(usize, bool, f64)> {
+        let standing = Standing::of(point);
+        let first = standing.places.first().filter(|place| place.ms.is_some())?;
+        let name = point.contestants[first.index].name.as_str();
+        let alone = standing.leaders().len() == 1;
+        let ratio = standing.lead().and_then(|lead| lead.ratio).unwrap_or(1.0);
+        Some((names.iter().position(|(known, _)| *known == name)?, alone, ratio))
+    };
+    for point in points {
+        if let Some((who, alone, ratio)) = state(point) {
+            let level = |factor: &Factor<'_>| point.factors.get(factor.name).cloned().unwrap_or_default();
+            let ahead = if alone { names[who].0 } else { "nobody clearly" };
+            data.row(&[level(across), level(down), ahead.to_owned(), format!("{ratio:.3}")]);
+        }
+    }
+    let figure = Figure {
+        name: "who-wins".to_owned(),
+        heading: format!("Who wins over {} and {}", escape(across.name), escape(down.name)),
+        legend: legend(shown),
+        shows: headline(points),
+        note: "Colour: who is soonest; the figure: how many times as long the next one takes. Pale cells have no clear winner.".to_owned(),
+        data,
+    };
+    figure.render(out, Width::Wide, |svg, width| {
+        let narrow = width.is_narrow();
+        let row = if narrow { 34 } else { 40 };
+        let frame = Frame {
+            width: width.pixels(),
+            height: down.levels.len() as u32 * row + 56,
+            left: if narrow { 66 } else { 110 },
+            below: 40,
+        };
+        let owned =
+            |factor: &Factor<'_>| factor.levels.iter().map(|level| (*level).to_owned()).collect::<Vec<_>>();
+        let x = Axis::levels(&owned(across)).named(across.name);
+        let y = Axis::names(&owned(down)).named(down.name);
+        chart::draw(svg, frame, [&x, &y], |plot| {
+            for (i, across) in across.levels.iter().enumerate() {
+                for (k, down) in down.levels.iter().enumerate() {
+                    let Some((point, (who, alone, ratio))) =
+                        cell(across, down).and_then(|point| Some((point, state(point)?)))
+                    else {
+                        continue;
+                    };
+                    let (x, y) = (i as f64, k as f64);
+                    let title = format!("{}\n{}", place(point), Standing::of(point).headline(point));
+                    let mark = Mark::bar(
+                        (x - 0.48, y - 0.47),
+                        (x + 0.48, y + 0.47),
+                        0.0,
+                        Ink::contestant(who),
+                        title,
+                    );
+                    chart::marks(plot, [if alone { mark.faint(0.5) } else { mark.faint(0.14) }]);
+                    let label = if alone { format!("×{ratio:.2}") } else { "–".to_owned() };
+                    chart::text(plot, (x, y), chart::Beside::Over, Ink::named("ink"), &label);
+                }
+            }
+        });
+        frame.height
+    });
+}
+
+/// Writes the table of all points.
+fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
+    let mut factors: Vec<&str> = Vec::new();
+    for factor in points.iter().flat_map(|point| point.factors.keys()) {
+        if !factors.contains(&factor.as_str()) {
+            factors.push(factor);
+        }
+    }
+    out.push_str(
+        "<h2>All points</h2>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr>",
+    );
+    for factor in &factors {
+        let _ = write!(out, "<th class=\"left\">{}</th>", escape(factor));
+    }
+    for (i, (_, shown)) in names.iter().enumerate() {
+        let _ = write!(
+            out,
+            "<th><span class=\"key\" style=\"background:var(--c{})\"></span> {}</th>",
+            i % CONTESTANTS,
+            escape(&capital(shown))
+        );
+    }
+    out.push_str("</tr></thead><tbody>");
+    for (i, point) in points.iter().enumerate() {
+        out.push_str("<tr>");
+        for (column, factor) in factors.iter().enumerate() {
+            let level = escape(point.factors.get(*factor).map_or("–", String::as_str));
+            let cell = if column == 0 && i < super::DRAWN_POINTS {
+                format!("<a href=\"#p{i}\">{level}</a>")
+            } else {
+                level
+            };
+            let _ = write!(out, "<td class=\"left\" data-of=\"{}\">{cell}</td>", escape(factor));
+        }
+        let ahead = leaders(point);
+        for (name, shown) in names {
+            let Some(contestant) = find(point, name) else {
+                out.push_str("<td>–</td>");
+                continue;
+            };
+            let class = if ahead == [*name] { " class=\"best\"" } else { "" };
+            let failed = match contestant.summary.page_ms.failed {
+                0 => String::new(),
+                n => format!(" <span class=\"bad\">({n} failed)</span>"),
+            };
+            let time = standing::time(point, contestant).map_or("–".to_owned(), svg::span);
+            let _ = write!(out, "<td data-of=\"{}\"><span{class}>{time}{failed}</span></td>", escape(shown));
+        }
+        out.push_str("</tr>\n");
+    }
+    let mut wholes: Vec<&str> = points.iter().map(|point| point.workload.whole()).collect();
+    wholes.dedup();
+    let whole =
+        if let [one] = wholes[..] { format!("{one} times") } else { "times until all is there".to_owned() };
+    let _ = writeln!(
+        out,
+        "</tbody></table></div>\n<p class=\"note\">Geometric means of the {whole}. A winner stands out only where the interval of its ratio \
+         to the next excludes 1 and the gap is at least 3 %.</p>",
+    );
+}

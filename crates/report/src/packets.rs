@@ -1,0 +1,282 @@
+//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they were
+//! retransmitted. It also shows how much data was in flight, and how long round trips took.
+//!
+//! This module also renders the page that `decode --html` writes for any capture.
+
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, At, Axis, Frame, Mark, Shape};
+use super::document;
+use super::svg::{bytes, count, escape, span};
+use super::words::{self, term};
+use anabranch_capture::results::{Conversation, Decoded};
+use anabranch_capture::views::{View, Why};
+use std::fmt::Write;
+
+/// The maximum number of conversations that are drawn per capture. Those with the most data are drawn.
+const CONVERSATIONS: usize = 8;
+/// The maximum number of conversations per contestant in a report, which has captures of several contestants.
+pub(super) const OF_A_CONTESTANT: usize = 2;
+/// The maximum number of data records that are kept per direction. The start of a long transfer is enough to see how it
+/// works.
+pub const KEPT: usize = 6_000;
+
+/// Returns how a reason for sending is drawn: the colour, the words, and the size of the mark.
+fn look(why: Why) -> (&'static str, &'static str, f64) {
+    match why {
+        Why::New => ("soft", "sent for the first time", 1.0),
+        Why::Overtaken => ("turn", "overtaken on the way", 2.0),
+        Why::Fast => ("recovery", "sent again after acknowledgements told of a gap (fast)", 2.6),
+        Why::Timeout => ("timeout", "sent again after a timer ran out (timeout)", 3.0),
+        Why::Other => ("rwnd", "sent again, for a reason the packets do not show", 2.6),
+        Why::Spurious => ("blocked", "sent again although the receiver had it (spurious)", 2.6),
+    }
+}
+
+const ALL: [Why; 6] = [Why::New, Why::Overtaken, Why::Fast, Why::Timeout, Why::Other, Why::Spurious];
+
+fn legend(out: &mut String, conversations: &[&Conversation]) {
+    out.push_str("<ul class=\"legend\">");
+    for why in ALL {
+        let there =
+            |talk: &&Conversation| talk.views.iter().any(|view| view.data.iter().any(|data| data.why == why));
+        if conversations.iter().any(there) {
+            let (ink, words, _) = look(why);
+            let _ =
+                write!(out, "<li><span class=\"key\" style=\"background:var(--{ink})\"></span>{words}</li>");
+        }
+    }
+    let _ = writeln!(
+        out,
+        "<li><span class=\"key\" style=\"background:var(--ahead);height:3px\"></span>{}</li></ul>",
+        words::explained(
+            "acknowledged up to here",
+            "The receiver has told that it has all before this number."
+        )
+    );
+}
+
+/// Returns the conversations with the most data, in their order in the capture.
+fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
+    let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
+    let mut all: Vec<(usize, &Conversation)> =
+        decoded.conversations.iter().enumerate().filter(|(_, talk)| size(talk) > 0).collect();
+    all.sort_by_key(|(i, talk)| (std::cmp::Reverse(size(talk)), *i));
+    all.truncate(most);
+    all.sort_by_key(|(i, _)| *i);
+    all.into_iter().map(|(_, talk)| talk).collect()
+}
+
+/// Draws at most `most` conversations of a capture; `whose` names the contestant or host to which the capture belongs.
+pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usize) {
+    let shown = largest(decoded, most);
+    if shown.is_empty() {
+        return;
+    }
+    legend(out, &shown);
+    let more = decoded.conversations.len() - shown.len();
+    for (i, talk) in shown.iter().enumerate() {
+        // Draws only the direction in which more data was sent.
+        let side = usize::from(talk.directions[1].bytes > talk.directions[0].bytes);
+        let which = if shown.len() > 1 { format!(", conversation {}", i + 1) } else { String::new() };
+        one(out, talk, side, &format!("{whose}{which}"));
+    }
+    if more > 0 {
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">{} with less data not drawn.</p>",
+            count(more as u64, "conversation")
+        );
+    }
+}
+
+fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
+    let (view, direction) = (&talk.views[side], &talk.directions[side]);
+    // Data of a transport with streams is numbered by chunk (TSN), other data by byte.
+    let pieces = !direction.streams.is_empty();
+    let (unit, axis) = if pieces { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
+    let again = &direction.retransmitted;
+    let said = format!(
+        "{} from {} to {}: {} sent again ({} fast, {} by timeout, {} otherwise; {} of all needlessly)",
+        bytes(direction.bytes as f64),
+        ["A", "B"][side],
+        ["B", "A"][side],
+        again.all(),
+        again.fast,
+        again.timeout,
+        again.other,
+        again.spurious
+    );
+    let left_out = match view.left_out {
+        0 => String::new(),
+        n => format!(" The first {} are drawn; {n} more are not.", view.data.len()),
+    };
+    let mut data = Data::new(&["at (ms)", &format!("first {unit}"), "length", "stream", "why"]);
+    for piece in &view.data {
+        let why = format!("{:?}", piece.why).to_lowercase();
+        data.row(&[
+            format!("{:.6}", piece.at_ns as f64 / 1e6),
+            piece.start.to_string(),
+            (piece.end - piece.start).to_string(),
+            piece.stream.to_string(),
+            why,
+        ]);
+    }
+    let figure = Figure {
+        name: "sequence".to_owned(),
+        heading: format!("{} <span class=\"meta\">{}</span>", escape(&words::capital(whose)), escape(&said)),
+        shows: format!("Sequence numbers over time, {whose}. {said}."),
+        note: escape(&left_out),
+        data,
+        ..Figure::default()
+    };
+    let ms = |ns: u64| ns as f64 / 1e6;
+    let start = ms(talk.first_ns);
+    let end = view
+        .data
+        .last()
+        .map(|piece| ms(piece.at_ns))
+        .into_iter()
+        .chain(view.acknowledged.last().map(|(at, _)| ms(*at)));
+    let end = end.fold(start + 1.0, f64::max);
+    let high = view.data.iter().map(|piece| piece.end).max().unwrap_or(1) as f64;
+    figure.render(out, Width::Wide, |svg, width| {
+        let narrow = width.is_narrow();
+        let frame = Frame { left: 62, ..Frame::new(width.pixels(), if narrow { 300 } else { 380 }) };
+        let x = Axis::time(start, end, if narrow { 4 } else { 9 }).named(if narrow {
+            ""
+        } else {
+            "time in the capture"
+        });
+        let label = |value: f64| if pieces { super::svg::grouped(value) } else { bytes(value) };
+        let y = Axis::linear(0.0, high, 6, label).named(if narrow { "" } else { axis });
+        chart::draw(svg, frame, [&x, &y], |plot| {
+            let mut steps: Vec<At> = vec![(start, 0.0)];
+            for (at, unit) in &view.acknowledged {
+                let before = steps.last().map_or(0.0, |last| last.1);
+                steps.extend([(ms(*at), before), (ms(*at), *unit as f64)]);
+            }
+            chart::line(plot, steps, Ink::named("ahead"), 1.0);
+            // There are many first transmissions, so all of them are one path without tooltips. Each retransmission has a
+            // tooltip.
+            let new: Vec<At> = view
+                .data
+                .iter()
+                .filter(|piece| piece.why == Why::New)
+                .map(|piece| (ms(piece.at_ns), piece.start as f64))
+                .collect();
+            chart::marks(plot, [Mark::many(new, Shape::Dots(1.1), Ink::named("soft"))]);
+            let repaired = view.data.iter().filter(|piece| piece.why != Why::New).map(|piece| {
+                let (ink, words, radius) = look(piece.why);
+                let title = format!(
+                    "{unit} {} at {:.1} ms{}: {words}",
+                    piece.start,
+                    ms(piece.at_ns),
+                    if pieces { format!(", stream {}", piece.stream) } else { String::new() }
+                );
+                Mark::dot((ms(piece.at_ns), piece.start as f64), radius, Ink::named(ink), title)
+            });
+            chart::marks(plot, repaired.take(MOST_SPOKEN).collect::<Vec<_>>());
+        });
+        frame.height
+    });
+    over_time(out, view, whose, pieces, (start, end));
+}
+
+/// The maximum number of retransmissions with tooltips per drawing.
+const MOST_SPOKEN: usize = 1_500;
+
+/// Draws the data in flight and the round-trip times, over time.
+fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, end): (f64, f64)) {
+    let ms = |ns: u64| ns as f64 / 1e6;
+    out.push_str("<div class=\"two\">");
+    let mut data = Data::new(&["at (ms)", if pieces { "under way (chunks)" } else { "under way (bytes)" }]);
+    for (at, flight) in &view.flight {
+        data.row(&[format!("{:.6}", ms(*at)), flight.to_string()]);
+    }
+    let most = view.flight.iter().map(|(_, flight)| *flight).max().unwrap_or(0) as f64;
+    let figure = Figure {
+        name: "flight".to_owned(),
+        heading: format!(
+            "{} <span class=\"meta\">sent and not known to have arrived</span>",
+            term("flight", "Flight")
+        ),
+        shows: format!("Data under way over time, {whose}; at most {most}."),
+        data,
+        ..Figure::default()
+    };
+    if most > 0.0 {
+        figure.render(out, Width::Half, |svg, width| {
+            let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), 170) };
+            let x = Axis::time(start, end, if width.is_narrow() { 4 } else { 6 });
+            let label = |value: f64| if pieces { super::svg::grouped(value) } else { bytes(value) };
+            let y = Axis::linear(0.0, most * 1.05, 4, label);
+            chart::draw(svg, frame, [&x, &y], |plot| {
+                let mut steps: Vec<At> = vec![(start, 0.0)];
+                for (at, flight) in &view.flight {
+                    let before = steps.last().map_or(0.0, |last| last.1);
+                    steps.extend([(ms(*at), before), (ms(*at), *flight as f64)]);
+                }
+                chart::line(plot, steps, Ink::named("cwnd"), 1.1);
+                for piece in view.data.iter().filter(|piece| piece.why == Why::Timeout).take(200) {
+                    chart::faint_line(
+                        plot,
+                        [(ms(piece.at_ns), 0.0), (ms(piece.at_ns), most)],
+                        (Ink::named("timeout"), 0.35),
+                        1.0,
+                    );
+                }
+            });
+            frame.height
+        });
+    }
+    let longest = view.round_trips.iter().map(|(_, nanos)| ms(*nanos)).fold(0.0, f64::max);
+    let least = view.round_trips.iter().map(|(_, nanos)| ms(*nanos)).fold(f64::INFINITY, f64::min);
+    if longest > 0.0 {
+        let mut data = Data::new(&["at (ms)", "round trip (ms)"]);
+        for (at, nanos) in &view.round_trips {
+            data.row(&[format!("{:.6}", ms(*at)), format!("{:.6}", ms(*nanos))]);
+        }
+        let figure = Figure {
+            name: "round-trips".to_owned(),
+            heading: format!(
+                "{} <span class=\"meta\">{} to {}; what is above the least is waiting in queues, or for a late acknowledgement</span>",
+                term("round trip", "Round trips"),
+                span(least),
+                span(longest)
+            ),
+            shows: format!("Round trips over time, {whose}: {} to {}.", span(least), span(longest)),
+            data,
+            ..Figure::default()
+        };
+        figure.render(out, Width::Half, |svg, width| {
+            let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), 170) };
+            let x = Axis::time(start, end, if width.is_narrow() { 4 } else { 6 });
+            let y = Axis::time(0.0, longest * 1.05, 4);
+            chart::draw(svg, frame, [&x, &y], |plot| {
+                let dots = view.round_trips.iter().map(|(at, nanos)| (ms(*at), ms(*nanos))).collect();
+                chart::marks(plot, [Mark::many(dots, Shape::Dots(1.3), Ink::named("accent"))]);
+            });
+            frame.height
+        });
+    }
+    out.push_str("</div>\n");
+}
+
+/// Renders a capture as a page of its own. `text` is the output of `decode`.
+#[must_use]
+pub fn html(decoded: &Decoded, text: &str) -> String {
+    let file = decoded.file.rsplit('/').next().unwrap_or_default();
+    let title = format!("{file}: {}", count(decoded.packets, "packet"));
+    let mut out = document::begin(&title);
+    let _ =
+        write!(out, "<header><p class=\"over\">anabranch decode</p>\n<h1>{}</h1></header>\n", escape(&title));
+    if largest(decoded, 1).is_empty() {
+        out.push_str("<p>No association or connection with data.</p>\n");
+    }
+    views(&mut out, decoded, "conversation", CONVERSATIONS);
+    let _ = write!(out, "<h2>In words</h2>\n<pre class=\"csv tall\" tabindex=\"0\">{}</pre>\n", escape(text));
+    words::glossary(&mut out);
+    document::end(&mut out);
+    out
+}

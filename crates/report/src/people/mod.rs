@@ -1,0 +1,11 @@
+//! Results of a population: which contestant serves each person best. Each person is a point of a sweep.
+//!
+//! [`tally`] counts people. [`text`] and [`page`] format the counts.
+
+pub mod page;
+pub mod tally;
+#[cfg(test)]
+mod tests;
+pub mod text;
+
+pub use tally::Tally;

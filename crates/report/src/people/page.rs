@@ -1,0 +1,491 @@
+//! Formats the results of a population as one HTML page without external files. The page has a map of regions, curves
+//! of how much longer people wait with each contestant, causes, and the source of every assumption.
+
+use super::tally::{Group, LOSSES, Shares, Tally, Why};
+use super::text;
+use crate::document;
+use crate::svg::escape;
+use anabranch_results::stats::decision::GAP;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("../style.css");
+const OWN_STYLE: &str = include_str!("page.css");
+/// The width and height of a diagram with curves.
+const SIZE: [f64; 2] = [640.0, 300.0];
+/// The maximum number of points in a curve.
+const STEPS: usize = 120;
+/// The row and column of each region on the map. Other regions are placed below these.
+const MAP: [(&str, u8, u8); 9] = [
+    ("Northern America", 1, 1),
+    ("Europe", 1, 2),
+    ("Western and Central Asia", 1, 3),
+    ("Eastern Asia", 1, 4),
+    ("Latin America", 2, 1),
+    ("Africa", 2, 2),
+    ("Southern Asia", 2, 3),
+    ("South-Eastern Asia", 2, 4),
+    ("Oceania", 3, 4),
+];
+
+/// The source of a value in the population.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parameter {
+    /// The name of the value.
+    pub name: String,
+    /// The value, in words.
+    pub value: String,
+    /// Whether the value is `measured` or `assumed`.
+    pub is: String,
+    /// If the value is measured: who measured it, when, and under which licence. If it is assumed: the reason.
+    pub source: String,
+}
+
+/// Returns the HTML page. `command` is the command that reproduces the results. `sources` has the name of each population
+/// with the sources of its values.
+#[must_use]
+pub fn html(tally: &Tally, command: &str, sources: &[(String, Vec<Parameter>)]) -> String {
+    let styles = [("", STYLE), ("", OWN_STYLE)];
+    let mut out = document::head("Which transport is best for how many people?", &styles, None);
+    out.push_str("<p class=\"over\">anabranch: a population</p><h1>Which transport is best for how many people?</h1>\n\
+         <p class=\"note\">Simulated: each person's network and page are drawn from a population, and loaded over a virtual network, \
+         alone, from an empty cache. Nobody's own page was measured. What the contestants are, what the population is made of, \
+         who is missing in it, and what is assumed stands at the end.</p>\n");
+    for population in tally.populations() {
+        one(&mut out, tally, population);
+    }
+    if tally.populations().len() > 1 {
+        let _ = write!(
+            out,
+            "<h2>What hangs on what is assumed</h2><p class=\"note\">Whose page is there soonest, in shares of people, where \
+             one thing of the population is multiplied.</p>"
+        );
+        compared(&mut out, tally);
+    }
+    out.push_str("<h2>Contestants</h2><ul>");
+    for (name, rest) in tally.contestants() {
+        let name = name.map_or(String::new(), |name| format!("<b>{}</b>: ", escape(name)));
+        let _ = write!(out, "<li>{name}<code>{}</code></li>", escape(rest));
+    }
+    out.push_str("</ul><p class=\"note\">Congestion control is CUBIC where <code>cc</code> does not say otherwise.</p>\n");
+    for (name, all) in sources {
+        parameters(&mut out, name, all);
+    }
+    let _ = writeln!(
+        out,
+        "<h2>The same again</h2><p>anabranch {}: <code>{}</code></p></body></html>",
+        env!("CARGO_PKG_VERSION"),
+        escape(command)
+    );
+    out
+}
+
+fn one(out: &mut String, tally: &Tally, population: &str) {
+    let own = |group: &Group| group.population == population;
+    let all = tally.shares(own);
+    let called = if population.is_empty() { String::new() } else { format!(": {}", escape(population)) };
+    let _ = write!(
+        out,
+        "<h2>{}{called}</h2><p class=\"note\">A time is the geometric mean of a person's page loads; {}. In brackets 95 % intervals \
+         of the share: what other people would change.</p>",
+        text::people(all.people),
+        text::TERMS
+    );
+    let _ = write!(out, "<p class=\"lead\">{}</p>", escape(&text::sentence(tally.names(), &all)));
+    shares(out, tally, population, all);
+    map(out, tally, population);
+    costs(out, tally, population);
+    pairs(out, tally, population);
+    causes(out, tally, population);
+}
+
+/// Writes a table with the share of people for whom each contestant is fastest, by kind of access and by loss.
+fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
+    let own = |group: &Group| group.population == population;
+    let access = tally.values(|group| &group.access);
+    let mut columns = vec![("all", all)];
+    columns.extend(
+        access.iter().map(|kind| (*kind, tally.shares(|group| own(group) && group.access == **kind))),
+    );
+    columns.extend(LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class))));
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th></th><th colspan=\"{}\">access</th><th \
+         colspan=\"{}\">random packet loss of the person's network</th></tr><tr><th>soonest, of people</th>",
+        access.len(),
+        LOSSES.len()
+    );
+    for (title, shares) in &columns {
+        let _ = write!(out, "<th>{}<br>{}</th>", escape(title), text::people(shares.people));
+    }
+    out.push_str("</tr></thead><tbody>");
+    for at in 0..tally.names().len() + 2 {
+        let none = if at < tally.names().len() { "" } else { "nobody: " };
+        let _ = write!(out, "<tr><th>{none}{}</th>", escape(text::outcome(tally.names(), at)));
+        for share in columns.iter().filter_map(|(_, shares)| shares.outcomes().nth(at)) {
+            let _ = write!(out, "<td>{}</td>", text::told(share));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>");
+}
+
+/// Writes how common each outcome is in each region. Each region has a tile, with a bar for each kind of access.
+fn map(out: &mut String, tally: &Tally, population: &str) {
+    let _ = write!(
+        out,
+        "<h3>Where</h3><p class=\"note\">For which share of a region's people each is soonest, and the most common outcome with the \
+         95 % interval of its share; of fewer than {} people nothing is said.</p><p class=\"legend\">",
+        text::FEW
+    );
+    for at in 0..tally.names().len() + 2 {
+        let name = escape(text::outcome(tally.names(), at));
+        let _ = write!(out, "<span><i style=\"background:{}\"></i>{name}</span>", colour(tally, at));
+    }
+    out.push_str("</p><div class=\"map\">");
+    for region in tally.values(|group| &group.region) {
+        let place = MAP.iter().find(|(name, ..)| *name == region);
+        let place =
+            place.map_or(String::new(), |(_, row, column)| format!(" style=\"grid-area:{row}/{column}\""));
+        let _ = write!(out, "<div class=\"tile\"{place}><b>{}</b>", escape(region));
+        for kind in tally.values(|group| &group.access) {
+            let shares = tally.shares(|group| {
+                group.population == population && group.region == region && group.access == kind
+            });
+            let most = text::most(&shares, tally.names());
+            let _ = write!(out, "<span>{}: {}</span>", escape(kind), escape(&most));
+            if shares.people < text::FEW {
+                continue;
+            }
+            out.push_str("<div class=\"bar\">");
+            for (at, share) in shares.outcomes().enumerate() {
+                let _ = write!(
+                    out,
+                    "<i title=\"{} {}\" style=\"width:{:.1}%;background:{}\"></i>",
+                    escape(text::outcome(tally.names(), at)),
+                    text::told(share),
+                    share.value() * 100.0,
+                    colour(tally, at)
+                );
+            }
+            out.push_str("</div>");
+        }
+        out.push_str("</div>");
+    }
+    out.push_str("</div>\n");
+}
+
+/// Returns the colour that stands for an outcome.
+fn colour(tally: &Tally, outcome: usize) -> String {
+    match outcome.checked_sub(tally.names().len()) {
+        None => format!("var(--c{})", outcome % 8),
+        Some(0) => "var(--rule)".to_owned(),
+        Some(_) => "var(--faint)".to_owned(),
+    }
+}
+
+/// Writes how much longer people would wait if everyone used the same contestant.
+fn costs(out: &mut String, tally: &Tally, population: &str) {
+    const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
+                           (across): a cumulative distribution for each contestant. The dotted line is x1.03. The higher a curve, the less it costs to \
+                           give it to everybody. These are estimates; that chance has a part in them is not counted.";
+    let _ = write!(out, "<h3>What one for everybody costs</h3><p class=\"note\">{CAPTION}</p>");
+    let names = tally.names();
+    let all = |group: &Group| group.population == population;
+    let across = Axis {
+        ends: [1.0, 10.0],
+        ticks: &[1.0, 1.5, 2.0, 3.0, 5.0, 10.0],
+        title: "its time over the least of all contestants'",
+    };
+    out.push_str("<figure>");
+    curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, all).ratios)), false);
+    out.push_str("</figure><div class=\"two\">");
+    for (class, _) in LOSSES {
+        let here = |group: &Group| all(group) && group.loss == class;
+        let people = tally.shares(here).people;
+        if people < text::FEW {
+            continue;
+        }
+        let _ = write!(out, "<figure><figcaption>{class}: {}</figcaption>", text::people(people));
+        curves(out, names, &across, (0..names.len()).map(|at| (at, tally.cost(at, here).ratios)), false);
+        out.push_str("</figure>");
+    }
+    out.push_str(
+        "</div><div class=\"scroll\"><table class=\"people\"><thead><tr><th>if everybody had it</th><th>at most x1.03 \
+         for</th><th>geometric mean</th><th>50th of 100 people</th><th>90th</th></tr></thead><tbody>",
+    );
+    for (at, name) in names.iter().enumerate() {
+        let cost = tally.cost(at, all);
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(name),
+            text::told(cost.near),
+            text::shown(cost.mean()),
+            text::ratio_at(&cost.ratios, 0.5),
+            text::ratio_at(&cost.ratios, 0.9)
+        );
+    }
+    out.push_str(
+        "</tbody></table></div><div class=\"scroll\"><table class=\"people\"><thead><tr><th>geometric mean, by random packet \
+         loss</th>",
+    );
+    for (class, _) in LOSSES {
+        let _ = write!(out, "<th>{class}</th>");
+    }
+    out.push_str("</tr></thead><tbody>");
+    for (at, name) in names.iter().enumerate() {
+        let _ = write!(out, "<tr><th>{}</th>", escape(name));
+        for (class, _) in LOSSES {
+            let _ = write!(out, "<td>{}</td>", text::mean_of(tally, at, population, class));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// Writes a comparison of each contestant with each earlier one.
+fn pairs(out: &mut String, tally: &Tally, population: &str) {
+    let Some(base) = tally.names().first() else { return };
+    let own = |group: &Group| group.population == population;
+    let title = format!("{base}'s time over its own");
+    let _ = write!(
+        out,
+        "<h3>Two beside each other</h3><p class=\"note\">The share of people (up) for whom {}'s time is at least so many times that \
+         of each other (across). Right of x1 the other is sooner; between the dotted lines the two are within 3 %.</p><figure>",
+        escape(base)
+    );
+    let across = Axis { ends: [0.1, 4.0], ticks: &[0.1, 0.2, 0.5, 1.0, 2.0, 4.0], title: &title };
+    let each = (1..tally.names().len()).map(|at| (at, tally.pair(at, 0, own).ratios));
+    curves(out, tally.names(), &across, each, true);
+    out.push_str(
+        "</figure><div class=\"scroll\"><table class=\"people\"><thead><tr><th></th><th>sooner for</th><th>later for</th><th>level \
+         for</th><th>the other's time over its own at the 10th, 50th and 90th of 100 people</th></tr></thead><tbody>",
+    );
+    for one in 0..tally.names().len() {
+        for other in 0..one {
+            let pair = tally.pair(one, other, own);
+            let _ = write!(
+                out,
+                "<tr><th>{} over {}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                escape(&tally.names()[one]),
+                escape(&tally.names()[other]),
+                text::told(pair.sooner),
+                text::told(pair.later),
+                text::told(pair.level),
+                [0.1, 0.5, 0.9].map(|share| text::ratio_at(&pair.ratios, share)).join(" ")
+            );
+        }
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// Writes the causes that experiments found.
+fn causes(out: &mut String, tally: &Tally, population: &str) {
+    let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
+    if why.is_empty() {
+        return;
+    }
+    let (people, unnamed) = tally.explained(population);
+    let _ = write!(
+        out,
+        "<h3>Why</h3><p class=\"note\">Experiments with one person in ten ({}), between the contestant of the least time and the \
+         first that is later beyond chance: the later gets one group of the other's settings, and loads the same pages again. What \
+         makes it sooner is a cause of its being later; what makes it later still is none. Effects are geometric means over \
+         the people of whom it is named. For {} of {} whose contestants differ no setting is named.</p>",
+        text::people(people),
+        unnamed.count,
+        text::people(unnamed.of)
+    );
+    let (later, sooner): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
+    named(out, "because of", &sooner);
+    if !later.is_empty() {
+        out.push_str(
+            "<p class=\"note\">No reasons: settings that make the later of the two later still.</p>",
+        );
+    }
+    named(out, "later still with", &later);
+}
+
+/// Writes a table of changed settings and their effects.
+fn named(out: &mut String, what: &str, why: &[&Why]) {
+    if why.is_empty() {
+        return;
+    }
+    let _ = write!(
+        out,
+        "<div class=\"scroll\"><table class=\"people\"><thead><tr><th>sooner</th><th>later</th><th>{what}</th><th>most often \
+         by</th><th>people</th><th>the later's time without over with it</th></tr></thead><tbody>"
+    );
+    for why in why {
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td><code>{}</code></td><td>{}</td><td>x{:.2}</td></tr>",
+            escape(&why.winner),
+            escape(&why.loser),
+            escape(&why.factor),
+            escape(&why.change),
+            why.people,
+            why.effect
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// The horizontal axis of a diagram with curves. It is logarithmic.
+struct Axis<'a> {
+    ends: [f64; 2],
+    ticks: &'a [f64],
+    title: &'a str,
+}
+
+/// Draws a curve for each contestant from its sorted ratios. The height of the curve is the share of people whose ratio
+/// is at most the value on the axis. If `above` is set, it is the share whose ratio is at least that value.
+fn curves(
+    out: &mut String,
+    names: &[String],
+    across: &Axis<'_>,
+    each: impl Iterator<Item = (usize, Vec<f64>)>,
+    above: bool,
+) {
+    let [low, high] = across.ends;
+    let [width, height] = SIZE;
+    let x = |ratio: f64| (ratio / low).ln() / (high / low).ln() * (width - 75.0) + 60.0;
+    let y = |share: f64| 10.0 + (1.0 - share) * (height - 65.0);
+    let title = escape(across.title);
+    let _ = write!(
+        out,
+        "<svg class=\"curve\" viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"share of people by {title}\">"
+    );
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let _ = write!(
+            out,
+            "<path d=\"M60 {0:.1}H{1}\" stroke=\"var(--rule)\"/><text x=\"55\" y=\"{2:.1}\" text-anchor=\"end\">{3:.0} %</text>",
+            y(share),
+            width - 15.0,
+            y(share) + 4.0,
+            share * 100.0
+        );
+    }
+    for ratio in across.ticks {
+        let _ = write!(
+            out,
+            "<path d=\"M{0:.1} 10V{1:.1}\" stroke=\"var(--rule)\"/><text x=\"{0:.1}\" y=\"{2:.1}\" text-anchor=\"middle\">x{ratio}</text>",
+            x(*ratio),
+            y(0.0),
+            y(0.0) + 16.0
+        );
+    }
+    for ratio in [1.0 / GAP, GAP].into_iter().filter(|ratio| *ratio > low) {
+        let _ = write!(
+            out,
+            "<path d=\"M{:.1} 10V{:.1}\" stroke=\"var(--faint)\" stroke-dasharray=\"2 3\"/>",
+            x(ratio),
+            y(0.0)
+        );
+    }
+    let _ = write!(
+        out,
+        "<text x=\"{0:.1}\" y=\"{1:.1}\" text-anchor=\"middle\">{title}</text><text class=\"up\" x=\"12\" y=\"{2:.1}\" text-anchor=\"middle\" \
+         transform=\"rotate(-90 12 {2:.1})\">share of people</text>",
+        x((low * high).sqrt()),
+        height - 8.0,
+        y(0.5)
+    );
+    for (line, (at, ratios)) in each.enumerate() {
+        let points = (0..=STEPS).map(|step| {
+            let ratio = low * (high / low).powf(step as f64 / STEPS as f64);
+            let count = match above {
+                true => ratios.len() - ratios.partition_point(|one| *one < ratio),
+                false => ratios.partition_point(|one| *one <= ratio),
+            };
+            format!("{:.1} {:.1}", x(ratio), y(count as f64 / ratios.len().max(1) as f64))
+        });
+        let points = points.collect::<Vec<_>>().join("L");
+        // The labels are on the right, where no curve is: at the bottom for rising curves, and at the top for falling
+        // ones.
+        let top = if above { 26.0 } else { y(0.0) - 16.0 * names.len() as f64 };
+        let _ = write!(
+            out,
+            "<path d=\"M{points}\" fill=\"none\" stroke=\"var(--c{0})\" stroke-width=\"2\"/><text x=\"{1}\" y=\"{2:.1}\" \
+             text-anchor=\"end\" style=\"fill:var(--c{0})\">{3}</text>",
+            at % 8,
+            width - 20.0,
+            top + 16.0 * line as f64,
+            escape(&names[at])
+        );
+    }
+    out.push_str("</svg>");
+}
+
+fn compared(out: &mut String, tally: &Tally) {
+    out.push_str("<div class=\"scroll\"><table class=\"people\"><thead><tr><th>population</th>");
+    for name in tally.names() {
+        let _ = write!(out, "<th>{}</th>", escape(name));
+    }
+    out.push_str("<th>level</th><th>undecided</th></tr></thead><tbody>");
+    for population in tally.populations() {
+        let shares = tally.shares(|group| group.population == population);
+        let _ = write!(out, "<tr><th>{}</th>", escape(population));
+        for share in shares.outcomes() {
+            let _ = write!(out, "<td>{}</td>", text::told(share));
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// Writes a table with the source of each value in a population.
+fn parameters(out: &mut String, name: &str, all: &[Parameter]) {
+    let _ = write!(
+        out,
+        "<h2>What the population called {} is made of</h2><div class=\"scroll\"><table class=\"sources\"><thead><tr><th>what</th><th>value</th>\
+         <th>is</th><th>source, or why</th></tr></thead><tbody>",
+        escape(name)
+    );
+    for one in all {
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&one.name),
+            escape(&one.value),
+            escape(&one.is),
+            escape(&one.source)
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::three;
+    use super::*;
+
+    #[test]
+    fn the_page_holds_maps_curves_and_sources_and_nothing_of_elsewhere() {
+        let source = Parameter {
+            name: "rate".to_owned(),
+            value: "quantiles".to_owned(),
+            is: "measured".to_owned(),
+            source: "Measurement Lab".to_owned(),
+        };
+        let sources = [("world".to_owned(), vec![source])];
+        let page = html(&three(), "anabranch race p.toml --out 'a<b'", &sources);
+        for part in [
+            "3 people",
+            "Simulated",
+            "too few: 1",
+            "grid-area:1/2",
+            "<svg class=\"curve\"",
+            "windows",
+            "No reasons",
+            "Measurement Lab",
+            "a&lt;b",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        assert!(!page.contains("<script") && !page.contains("src="));
+        assert!(html(&Tally::default(), "", &[]).contains("</html>"));
+    }
+}

@@ -1,0 +1,365 @@
+//! Formats the results of a population as text: which contestant is fastest for which share of people, where, by how
+//! much, and why.
+
+use super::tally::{Group, LOSSES, Share, Shares, Tally, Why};
+use anabranch_results::stats::summary::quantile;
+use std::fmt::Write;
+
+/// The maximum number of causes that are printed.
+const MOST_CAUSES: usize = 12;
+
+/// The minimum number of people in a region about which results are printed.
+pub(super) const FEW: usize = 30;
+
+/// The explanation of the terms in the results.
+pub(super) const TERMS: &str = "soonest: by 3 % or more over each other, and beyond chance (95 %); level: within 3 %; undecided: \
+                                page loads too few to tell";
+
+/// Formats all results of a population.
+#[must_use]
+pub fn render(tally: &Tally) -> String {
+    let mut out = String::new();
+    if tally.count() == 0 {
+        return "Nobody is done.\n".to_owned();
+    }
+    for population in tally.populations() {
+        one(&mut out, tally, population);
+    }
+    for (name, rest) in tally.contestants() {
+        if let Some(name) = name {
+            let _ = writeln!(out, "{name}: {rest}");
+        }
+    }
+    if tally.populations().len() > 1 {
+        out.push('\n');
+        compared(&mut out, tally);
+    }
+    out
+}
+
+/// Formats the sentence about all people. For example: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over
+/// all others; for 37 % the first are level, for 10 % it is undecided.`
+pub(super) fn sentence(names: &[String], all: &Shares) -> String {
+    let mut order: Vec<usize> = (0..names.len()).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(all.soonest[at].count));
+    let each = order.iter().map(|&at| {
+        let is = if at == order[0] { " is soonest" } else { "" };
+        format!("{}{is} for {}", names[at], percent(all.soonest[at].value()))
+    });
+    format!(
+        "Of {} {}, by 3 % or more over all others; for {} the first are level, for {} it is undecided.",
+        people(all.people),
+        each.collect::<Vec<_>>().join(", "),
+        percent(all.level.value()),
+        percent(all.undecided.value())
+    )
+}
+
+fn one(out: &mut String, tally: &Tally, population: &str) {
+    let own = |group: &Group| group.population == population;
+    let all = tally.shares(own);
+    let called = if population.is_empty() { String::new() } else { format!(" of {population}") };
+    let _ = writeln!(
+        out,
+        "{}{called}, simulated; a time is the geometric mean of a person's page loads\n{TERMS}\n",
+        people(all.people)
+    );
+    let _ = writeln!(out, "{}\n", sentence(tally.names(), &all));
+    let access = tally.values(|group| &group.access);
+    let mut columns = vec![("all", all.clone())];
+    columns.extend(
+        access.iter().map(|kind| (*kind, tally.shares(|group| own(group) && group.access == **kind))),
+    );
+    table(out, tally.names(), "soonest, of people", &columns);
+    out.push('\n');
+    let losses = LOSSES.map(|(class, _)| (class, tally.shares(|group| own(group) && group.loss == class)));
+    table(out, tally.names(), "by random packet loss", &losses);
+    let _ = write!(out, "\n{:<28}", "the commonest outcome");
+    for kind in &access {
+        let _ = write!(out, "{kind:<40}");
+    }
+    trim(out);
+    for region in tally.values(|group| &group.region) {
+        let _ = write!(out, "{region:<28}");
+        for kind in &access {
+            let shares = tally.shares(|group| own(group) && group.region == region && group.access == **kind);
+            let _ = write!(out, "{:<40}", most(&shares, tally.names()));
+        }
+        trim(out);
+    }
+    pairs(out, tally, population);
+    costs(out, tally, population);
+    causes(out, tally, population);
+    out.push('\n');
+}
+
+/// Formats a comparison of each contestant with each earlier one.
+fn pairs(out: &mut String, tally: &Tally, population: &str) {
+    let first = wide(12, tally.names()) * 2 + 4;
+    let _ = writeln!(
+        out,
+        "\n{:<first$}{:<18}{:<18}{:<18}the other's time over its own:",
+        "", "sooner for", "later for", "level for"
+    );
+    let _ = writeln!(out, "{:<1$}10th, 50th, 90th of 100 people", "", first + 54);
+    for one in 0..tally.names().len() {
+        for other in 0..one {
+            let pair = tally.pair(one, other, |group| group.population == population);
+            let name = format!("{} over {}", tally.names()[one], tally.names()[other]);
+            let [sooner, later, level] = [pair.sooner, pair.later, pair.level].map(told);
+            let _ = writeln!(
+                out,
+                "{name:<first$}{sooner:<18}{later:<18}{level:<18}{}",
+                [0.1, 0.5, 0.9].map(|share| ratio_at(&pair.ratios, share)).join("  ")
+            );
+        }
+    }
+}
+
+/// Formats how much longer people would wait if everyone used the same contestant.
+fn costs(out: &mut String, tally: &Tally, population: &str) {
+    let first = wide(24, tally.names());
+    let _ = writeln!(
+        out,
+        "\n{:<first$}{:<18}its time over the least of all contestants':",
+        "if everybody had it", "at most x1.03 for"
+    );
+    let _ = writeln!(out, "{:<1$}geometric mean, 50th, 90th of 100 people", "", first + 18);
+    for (at, name) in tally.names().iter().enumerate() {
+        let cost = tally.cost(at, |group| group.population == population);
+        let mean = shown(cost.mean());
+        let ratios = [0.5, 0.9].map(|share| ratio_at(&cost.ratios, share)).join("  ");
+        let _ = writeln!(out, "{name:<first$}{:<18}{mean:<16}{ratios}", told(cost.near));
+    }
+    let _ = write!(out, "\n{:<first$}", "geometric mean, by loss");
+    for (class, _) in LOSSES {
+        let _ = write!(out, "{class:<16}");
+    }
+    trim(out);
+    for (at, name) in tally.names().iter().enumerate() {
+        let _ = write!(out, "{name:<first$}");
+        for (class, _) in LOSSES {
+            let _ = write!(out, "{:<16}", mean_of(tally, at, population, class));
+        }
+        trim(out);
+    }
+}
+
+/// Returns how much longer people in this loss class would wait with a contestant, as a geometric mean. Returns `-` if
+/// the class has no people.
+pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class: &str) -> String {
+    let cost = tally.cost(contestant, |group| group.population == population && group.loss == class);
+    if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }
+}
+
+/// Formats the causes that experiments found.
+fn causes(out: &mut String, tally: &Tally, population: &str) {
+    let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
+    if why.is_empty() {
+        return;
+    }
+    let (people, unnamed) = tally.explained(population);
+    let _ = writeln!(
+        out,
+        "\nwhy, by experiments with one person in ten ({}): the contestant of the least time over the first that is later\n\
+         beyond chance, which of its settings make the other sooner, for how many people, and how much",
+        self::people(people)
+    );
+    let (held_back, helped): (Vec<&Why>, Vec<&Why>) = why.iter().partition(|why| why.holds_back);
+    cause_lines(out, &helped);
+    let _ = writeln!(
+        out,
+        "no setting is named for {} of {} whose contestants differ",
+        unnamed.count,
+        self::people(unnamed.of)
+    );
+    if !held_back.is_empty() {
+        let _ = writeln!(
+            out,
+            "\nno reasons, but tried as well: settings of the contestant of the least time that make the other later still"
+        );
+        cause_lines(out, &held_back);
+    }
+}
+
+/// Formats each cause in one line.
+fn cause_lines(out: &mut String, causes: &[&Why]) {
+    for why in causes.iter().take(MOST_CAUSES) {
+        let pair = format!("{} over {}", why.winner, why.loser);
+        let what = format!("{} ({})", why.factor, why.change);
+        let word = if why.people == 1 { "person" } else { "people" };
+        let _ = writeln!(out, "{pair:<27} {what:<52} {:>3} {word:<7} x{:.2}", why.people, why.effect);
+    }
+    if causes.len() > MOST_CAUSES {
+        let _ = writeln!(out, "and {} more", causes.len() - MOST_CAUSES);
+    }
+}
+
+/// Returns the width of a column for names: `least`, or more if a name is long.
+fn wide(least: usize, names: &[String]) -> usize {
+    names.iter().map(|name| name.chars().count() + 2).fold(least, usize::max)
+}
+
+/// Returns the quantile at `share` of sorted ratios as text, for example `x1.50`.
+pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
+    let Some(ratio) = quantile(ratios, share) else { return "-".to_owned() };
+    // Interpolating between a number and infinity gives no number, so a ratio of the list is used instead.
+    let ratio = if ratio.is_nan() { ratios[(share * (ratios.len() - 1) as f64) as usize] } else { ratio };
+    shown(ratio)
+}
+
+/// Formats the ratio of two times, for example `x1.50`. The ratio is infinite if the page load of the dividend did not
+/// finish, and 0 if the page load of the divisor did not finish.
+pub(super) fn shown(ratio: f64) -> String {
+    match ratio {
+        0.0 => "own not done".to_owned(),
+        ratio if ratio.is_finite() => format!("x{ratio:.2}"),
+        _ => "not done".to_owned(),
+    }
+}
+
+/// Formats a table with the share of people for whom each contestant is fastest. Each column is a selection of people.
+fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shares)]) {
+    let first = wide(24, names);
+    let mut row = |name: &str, cell: &dyn Fn(&str, &Shares) -> String| {
+        let _ = write!(out, "{name:<first$}");
+        for (title, shares) in columns {
+            let _ = write!(out, "{:<20}", cell(title, shares));
+        }
+        trim(out);
+    };
+    row(title, &|title, _| title.to_owned());
+    row("people", &|_, shares| shares.people.to_string());
+    for (at, name) in names.iter().enumerate() {
+        row(name, &|_, shares| told(shares.soonest[at]));
+    }
+    row("nobody: level", &|_, shares| told(shares.level));
+    row("nobody: undecided", &|_, shares| told(shares.undecided));
+    for (at, name) in names.iter().enumerate() {
+        if columns.iter().any(|(_, shares)| shares.unfinished[at].count > 0) {
+            row(&format!("{name}: not done"), &|_, shares| told(shares.unfinished[at]));
+        }
+    }
+}
+
+/// Formats how the shares differ between populations, which shows the influence of the assumptions.
+fn compared(out: &mut String, tally: &Tally) {
+    let each = wide(14, tally.names());
+    let _ = write!(out, "{:<28}", "soonest, of people");
+    for name in tally.names() {
+        let _ = write!(out, "{name:<each$}");
+    }
+    let _ = writeln!(out, "{:<each$}undecided", "level");
+    for population in tally.populations() {
+        let shares = tally.shares(|group| group.population == population);
+        let _ = write!(out, "{population:<28}");
+        for share in shares.outcomes() {
+            let _ = write!(out, "{:<each$}", percent(share.value()));
+        }
+        trim(out);
+    }
+}
+
+/// Formats the most common outcome, or several outcomes if they are equally common. For example:
+/// `http3 61 % (55-67) of 240`.
+pub(super) fn most(shares: &Shares, names: &[String]) -> String {
+    if shares.people < FEW {
+        return format!("too few: {}", shares.people);
+    }
+    let most = shares.commonest();
+    let Some(share) = most.first().and_then(|&at| shares.outcomes().nth(at)) else { return String::new() };
+    let [low, high] = share.interval().map(|share| share * 100.0);
+    let most = most.iter().map(|&at| outcome(names, at)).collect::<Vec<_>>().join(", ");
+    format!("{most} {} ({low:.0}-{high:.0}) of {}", percent(share.value()), shares.people)
+}
+
+/// Returns the name of the outcome with this index in [`Shares::outcomes`].
+pub(super) fn outcome(names: &[String], at: usize) -> &str {
+    names.get(at).map_or(if at == names.len() { "level" } else { "undecided" }, String::as_str)
+}
+
+/// Formats a share with its interval, for example `38 % (36-40)`. Returns `-` if there are no people.
+pub(super) fn told(share: Share) -> String {
+    if share.of == 0 {
+        return "-".to_owned();
+    }
+    let [low, high] = share.interval();
+    // The interval of a small share has an additional digit.
+    let digits = usize::from(share.value() < 0.095);
+    format!("{:.1} % ({:.digits$}-{:.digits$})", share.value() * 100.0, low * 100.0, high * 100.0)
+}
+
+/// Formats a number of people, for example `1 person` or `2 people`.
+pub(super) fn people(count: usize) -> String {
+    if count == 1 { "1 person".to_owned() } else { format!("{count} people") }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+fn trim(out: &mut String) {
+    out.truncate(out.trim_end_matches(' ').len());
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::three;
+    use super::*;
+    use anabranch_results::Verdict;
+
+    #[test]
+    fn people_in_a_few_lines() {
+        let text = render(&three());
+        for line in [
+            "3 people, simulated; a time is",
+            "Of 3 people six is soonest for 33 %, quic for 33 %, by 3 % or more over all others; for 33 % the first are level, \
+             for 0 % it is undecided.",
+            "six: tcp:connections=6",
+            "six                     33.3 % (6-79)",
+            "nobody: level           33.3 % (6-79)",
+            "quic: not done          33.3 % (6-79)",
+            "people                  2                   0                   0                   1",
+            "-                   -",
+            "Africa                      too few: 1",
+            "quic over six               33.3 % (6-79)     33.3 % (6-79)     33.3 % (6-79)     x0.20  x0.99  x1.80",
+            "six                     66.7 % (21-94)    x1.26           x1.00  x1.80",
+            "quic                    66.7 % (21-94)    not done        x1.01  not done",
+            "six over quic               windows (iw=40)                                        2 people  x1.10",
+            "no setting is named for 0 of 1 person whose contestants differ",
+            "six over quic               request order (iw=40)                                  1 person  x0.50",
+            "\nsix                     x1.41           -               -               x1.00\n",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 150 && line.trim_end() == line), "{text}");
+        assert_eq!([0.0, 1.5, f64::INFINITY].map(shown), ["own not done", "x1.50", "not done"]);
+        assert_eq!(render(&Tally::default()), "Nobody is done.\n");
+    }
+
+    #[test]
+    fn long_names_stay_apart_from_figures_and_ties_are_told() {
+        let names = ["tcp:connections=6,tls=yes,priority=yes,cc=bbr", "tcp:http=2,tls=yes"];
+        let mut tally = Tally::default();
+        for number in 1..=40 {
+            tally.add_person(&Group::default(), number, &[(names[0], Some(100.0)), (names[1], Some(200.0))]);
+            if number > 20 {
+                tally.decide(&Group::default(), number, names[1], names[0], Verdict::More);
+            }
+        }
+        tally.add_person(&Group::default(), 41, &[]);
+        let text = render(&tally);
+        for line in [
+            format!("\n{}  50.0 % (35-65)", names[0]),
+            format!("\n{} over {}", names[1], names[0]),
+            format!("{}, undecided 50 % (35-65) of 40", names[0]),
+        ] {
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+        let run_in = |line: &str| {
+            names.iter().any(|name| line.contains(&format!("{name}0")) || line.contains(&format!("{name}x")))
+        };
+        assert!(!text.lines().any(run_in), "{text}");
+    }
+}

@@ -1,0 +1,256 @@
+//! The ranking of the contestants at a point: who is ahead, by how much and with what certainty, in the words of the
+//! headline.
+//!
+//! Times are geometric means, so that the quotient of two shown times is the ratio shown beside them. The verdict of the
+//! comparison decides what the text concludes from that ratio.
+
+use super::svg::count;
+use super::words::{self, and, capital, is_plural, short_time};
+use anabranch_results::stats::decision::{Usual, rounded_up, usual};
+use anabranch_results::stats::interval::ci95;
+use anabranch_results::stats::metrics;
+use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
+
+/// One contestant in the ranking.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The index of the contestant in the plan.
+    pub index: usize,
+    /// The name of the contestant in words.
+    pub name: String,
+    /// The time of the contestant in milliseconds; `None` if no run finished.
+    pub ms: Option<f64>,
+    /// The number of unfinished runs, and of all runs. If the total time of the workload is measured, unfinished runs count
+    /// with their deadline.
+    pub unfinished: (usize, usize),
+    /// Whether the time is a lower bound.
+    pub at_least: bool,
+}
+
+/// All contestants of a point, fastest first. Contestants that never finished come last.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    pub places: Vec<Place>,
+    /// For each of the `places`, the comparison of its contestant with the first contestant.
+    behind: Vec<Option<Comparison>>,
+}
+
+/// Returns the time of a run in milliseconds; `None` if it has none.
+pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
+    metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
+}
+
+/// Returns the times of a contestant's runs in milliseconds, each with its seed.
+pub(super) fn values<'a>(
+    point: &'a Point,
+    contestant: &'a Contestant,
+) -> impl Iterator<Item = (u64, f64)> + 'a {
+    contestant.runs.iter().filter_map(|run| Some((run.seed, value(point, run)?)))
+}
+
+/// Returns the statistics of a contestant's times; `None` if no run finished.
+pub(super) fn stat<'a>(point: &Point, contestant: &'a Contestant) -> Option<&'a Stat> {
+    let finished = contestant.runs.iter().any(|run| value(point, run).is_some());
+    contestant.summary.metric(point.decisive()).filter(|_| finished)
+}
+
+/// Returns the geometric mean of a contestant's times.
+pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
+    stat(point, contestant)?.geometric_mean
+}
+
+/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all times
+/// are equal.
+pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
+    let terms = point.terms();
+    if metrics::is_one_case(&contestant.runs, terms) {
+        return None;
+    }
+    let runs = contestant.runs.iter().filter_map(|run| metrics::bounded(run, point.decisive(), terms));
+    let logs: Vec<f64> = runs.map(|value| value.value).filter(|ms| *ms > 0.0).map(f64::ln).collect();
+    ci95(&logs).map(|ends| ends.map(f64::exp))
+}
+
+/// Compares contestant `a` with contestant `b` in the deciding metric.
+pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Comparison> {
+    point.compared(&a.name, &b.name, point.decisive())
+}
+
+/// Returns whether it is certain which of the two contestants is faster.
+pub(super) fn is_decided(found: &Comparison) -> bool {
+    matches!(found.verdict, Verdict::Less | Verdict::More)
+}
+
+impl Standing {
+    pub fn of(point: &Point) -> Self {
+        let names = words::names(point);
+        let place = |(index, contestant): (usize, &Contestant)| {
+            let finished = values(point, contestant).count();
+            let unfinished = (contestant.runs.len() - finished, contestant.runs.len());
+            let (name, ms) = (names[index].clone(), time(point, contestant));
+            let at_least = unfinished.0 > 0 && ms.is_some() && !point.workload.messages;
+            Place { index, name, ms, unfinished, at_least }
+        };
+        let mut places: Vec<Place> = point.contestants.iter().enumerate().map(place).collect();
+        let order = |place: &Place| place.ms.unwrap_or(f64::INFINITY);
+        places.sort_by(|a, b| order(a).total_cmp(&order(b)));
+        let against = |place: &Place| {
+            let first = &point.contestants[places.first()?.index];
+            place.ms.and_then(|_| versus(point, &point.contestants[place.index], first))
+        };
+        let behind = places.iter().map(against).collect();
+        Self { places, behind }
+    }
+
+    /// Returns the comparison of the second contestant with the first.
+    pub fn lead(&self) -> Option<&Comparison> {
+        self.behind.get(1)?.as_ref()
+    }
+
+    /// Returns the contestants that no other contestant is clearly ahead of. If there is a winner, it is the only one.
+    pub fn leaders(&self) -> Vec<&Place> {
+        let Some(first) = self.places.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
+        let level = |place: &Place, behind: &Option<Comparison>| {
+            place.index == first.index
+                || place.ms.is_some() && behind.as_ref().is_some_and(|found| found.verdict != Verdict::More)
+        };
+        let all = self.places.iter().zip(&self.behind);
+        all.filter(|(place, behind)| level(place, behind)).map(|(place, _)| place).collect()
+    }
+
+    /// Returns the headline, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2 s`.
+    pub fn headline(&self, point: &Point) -> String {
+        let listed = |places: &[&Place]| {
+            places.iter().map(|place| format!("{} {}", place.name, shown(place))).collect::<Vec<_>>()
+        };
+        let what = if point.workload.messages { " (95 % of messages are there within)" } else { "" };
+        match (&self.places[..], &self.leaders()[..]) {
+            ([], _) => "No contestants".to_owned(),
+            (_, []) => "No run finished".to_owned(),
+            ([only], _) => format!("{}: {}{what}", capital(&only.name), shown(only)),
+            (all, [winner]) => {
+                let verb = if is_plural(&winner.name) { "win" } else { "wins" };
+                let others: Vec<&Place> = all.iter().filter(|place| place.index != winner.index).collect();
+                let name = capital(&winner.name);
+                format!("{name} {verb}: {}; {}{what}", shown(winner), listed(&others).join("; "))
+            }
+            (all, leaders) => {
+                let is_leader = |place: &Place| leaders.iter().any(|leader| leader.index == place.index);
+                let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
+                let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
+                // Two leaders are not named again, because the outcome names them in the same order.
+                let times = match leaders {
+                    [_, _] => and(&leaders.iter().map(|place| shown(place)).collect::<Vec<_>>()),
+                    _ => listed(leaders).join("; "),
+                };
+                format!("{}: {times}{rest}{what}", capital(&self.outcome()))
+            }
+        }
+    }
+
+    /// Returns the outcome without figures, for example `six TCP connections win` or
+    /// `SCTP and one TCP connection are level`.
+    pub fn outcome(&self) -> String {
+        let leaders = self.leaders();
+        let names = and(&leaders.iter().map(|place| place.name.as_str()).collect::<Vec<_>>());
+        let is_level = |place: &&Place| {
+            let all = self.places.iter().zip(&self.behind);
+            let mut found =
+                all.filter(|(other, _)| other.index == place.index).filter_map(|(_, it)| it.as_ref());
+            found.all(|it| it.exact || it.verdict == Verdict::Level)
+        };
+        match &leaders[..] {
+            [] => "no run finished".to_owned(),
+            [one] if is_plural(&one.name) => format!("{names} win"),
+            [_] => format!("{names} wins"),
+            [_, others @ ..] if others.iter().all(is_level) => format!("{names} are level"),
+            _ => format!("undecided between {names}"),
+        }
+    }
+
+    /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant wins.
+    /// Empty if there is only one contestant.
+    pub fn margin(&self) -> String {
+        let [first, second, ..] = &self.places[..] else { return String::new() };
+        let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
+            return String::new();
+        };
+        let sure = match (found.exact, found.ci95) {
+            (true, _) => " (exact: all runs are alike)".to_owned(),
+            (false, Some([low, high])) => format!(" (95 % interval {low:.2} to {high:.2})"),
+            (false, None) if found.n > 1 => format!(" ({} runs, all alike)", found.n),
+            (false, None) => " (one run: no interval)".to_owned(),
+        };
+        let bound = match found.bound {
+            None => "",
+            Some(Bound::AtLeast) => "at least ",
+            Some(Bound::AtMost) => "at most ",
+            Some(Bound::Unknown) => "perhaps ",
+        };
+        let takes = if is_plural(&second.name) { "take" } else { "takes" };
+        let by = format!(
+            "{} {takes} {bound}{ratio:.2} times as long as {}{sure}",
+            capital(&second.name),
+            first.name
+        );
+        let more = match found.verdict {
+            Verdict::More => {
+                let wins = if is_plural(&first.name) { "win" } else { "wins" };
+                match usual(found) {
+                    Usual::NotAsked => String::new(),
+                    Usual::Yes(percent) => {
+                        format!(
+                            " {} {wins} {percent} % of the runs against {}.",
+                            capital(&first.name),
+                            second.name
+                        )
+                    }
+                    Usual::Open(percent) => format!(
+                        " Sooner on average, perhaps not usually: {} {wins} {percent} % of the runs, which may as well \
+                         be half.",
+                        first.name
+                    ),
+                    Usual::No(percent) => format!(
+                        " Sooner on average, not usually: {} {wins} {percent} % of the runs.",
+                        first.name
+                    ),
+                }
+            }
+            Verdict::Level => " A gap of less than 3 % counts as level.".to_owned(),
+            Verdict::Less | Verdict::Undecided => match (found.more_seeds, found.bound) {
+                (Some(more), _) => {
+                    format!(
+                        " That is undecided; about {} would decide.",
+                        count(rounded_up(more), "more seed")
+                    )
+                }
+                (None, Some(_)) => " Unfinished runs leave it open.".to_owned(),
+                (None, None) => " That is undecided.".to_owned(),
+            },
+        };
+        format!("{by}.{more}")
+    }
+
+    /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all runs
+    /// finished.
+    pub fn unfinished(&self, point: &Point) -> String {
+        let some = self.places.iter().filter(|place| place.unfinished.0 > 0);
+        let said: Vec<String> = some
+            .map(|place| format!("{} of {} runs of {}", place.unfinished.0, place.unfinished.1, place.name))
+            .collect();
+        match (said.is_empty(), point.workload.messages) {
+            (true, _) => String::new(),
+            (false, true) => format!("Not finished: {}; times are those of the other runs.", and(&said)),
+            (false, false) => format!("Not finished: {}; they count as at least their deadline.", and(&said)),
+        }
+    }
+}
+
+/// Formats the time of a contestant.
+pub(super) fn shown(place: &Place) -> String {
+    match place.ms {
+        Some(ms) if place.at_least => format!("at least {}", short_time(ms)),
+        Some(ms) => short_time(ms),
+        None => "never finished".to_owned(),
+    }
+}

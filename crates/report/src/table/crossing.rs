@@ -1,0 +1,129 @@
+//! Finds where the lead changes along each factor whose levels are quantities ([`Scale`]).
+//!
+//! A change is reported only between two points that different contestants win. Undecided points do not count.
+
+use anabranch_results::axes::Axes;
+use anabranch_results::cell::Cell;
+use anabranch_results::stats::crossing::Scale;
+
+/// The winners along one line through the points, on which one factor varies, and the quantities at which the winner
+/// changes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Line {
+    /// The factor that varies along the line.
+    pub factor: String,
+    /// The levels of the other factors, for example `rtt 20ms, rate 1mbit`; empty if there is only one factor.
+    pub at: String,
+    /// The winner at the lowest level that has a winner, as an index into the contestants.
+    pub first: usize,
+    /// Each quantity at which the winner changes, with the contestant that wins above it.
+    pub changes: Vec<(String, usize)>,
+}
+
+/// Returns every line through the points along which the winner changes.
+#[must_use]
+pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
+    let mut found = Vec::new();
+    for (which, axis) in axes.0.iter().enumerate() {
+        let Some(scale) = Scale::of(&axis.levels) else { continue };
+        // Each line starts at a point that has the first level of the factor.
+        for start in (0..axes.count()).map(|index| axes.place(index)).filter(|place| place[which] == 0) {
+            let along = scale.rising().iter().filter_map(|&level| {
+                let mut place = start.clone();
+                place[which] = level;
+                Some((level, cells.get(axes.index(&place))?.as_ref()?))
+            });
+            let Some((first, changes)) = changes(&along.collect::<Vec<_>>(), &scale) else { continue };
+            let others = axes.0.iter().zip(&start).enumerate().filter(|(other, _)| *other != which);
+            let at: Vec<String> =
+                others.map(|(_, (axis, level))| format!("{} {}", axis.factor, axis.levels[*level])).collect();
+            found.push(Line { factor: axis.factor.clone(), at: at.join(", "), first, changes });
+        }
+    }
+    found
+}
+
+/// Returns the first winner and each change of the winner along a line; `None` if the winner never changes.
+fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(String, usize)>)> {
+    let won: Vec<(usize, usize)> =
+        along.iter().enumerate().filter_map(|(at, (_, cell))| Some((at, cell.winner()?))).collect();
+    let changes: Vec<(String, usize)> = won
+        .windows(2)
+        .filter(|pair| pair[0].1 != pair[1].1)
+        .filter_map(|pair| {
+            let ((from, before), (to, after)) = (pair[0], pair[1]);
+            // The logarithm is positive as long as the earlier winner is faster.
+            let lead = |cell: &Cell| Some((cell.times[after]? / cell.times[before]?).ln());
+            let curve = along[from..=to].iter().map(|(level, cell)| Some((*level, lead(cell)?)));
+            let curve: Vec<(usize, f64)> = curve.collect::<Option<_>>()?;
+            Some((scale.crossing(&curve)?, after))
+        })
+        .collect();
+    Some((won.first()?.1, changes)).filter(|(_, changes)| !changes.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_results::axes::Axis;
+    use anabranch_results::cell::Standing;
+
+    /// Returns the cell of two contestants with these times. `wins` tells whether the faster contestant wins.
+    fn cell(times: [f64; 2], wins: bool) -> Option<Cell> {
+        let first = usize::from(times[1] < times[0]);
+        let standing = if wins { Standing::Wins } else { Standing::Undecided };
+        let lead = Some(times[1 - first] / times[first]);
+        Some(Cell { standing, first: Some(first), lead, times: times.map(Some).to_vec() })
+    }
+
+    fn axes(axes: &[(&str, &[&str])]) -> Axes {
+        let axis = |(factor, levels): &(&str, &[&str])| Axis {
+            factor: (*factor).to_owned(),
+            levels: levels.iter().map(|&level| level.to_owned()).collect(),
+        };
+        Axes(axes.iter().map(axis).collect())
+    }
+
+    #[test]
+    fn a_crossing_lies_where_the_logarithms_meet() {
+        let axes = axes(&[("loss", &["0", "1%", "2%"])]);
+        // The ratio falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance.
+        let cells = [
+            cell([100.0, 200.0], true),
+            cell([100.0, 200.0], true),
+            cell([200.0, 200.0 / 2_f64.sqrt()], true),
+        ];
+        let found = lines(&axes, &cells);
+        let expected =
+            Line { factor: "loss".into(), at: String::new(), first: 0, changes: vec![("1.7%".into(), 1)] };
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn undecided_points_between_are_crossed_and_end_no_lead() {
+        let axes = axes(&[("rtt", &["2s", "20ms", "200ms", "500ms"])]);
+        let cells = [
+            cell([300.0, 100.0], true), // 2s
+            cell([100.0, 300.0], true), // 20ms
+            cell([100.0, 104.0], false),
+            cell([100.0, 95.0], false), // 500ms
+        ];
+        let found = lines(&axes, &cells);
+        assert_eq!((found.len(), found[0].first), (1, 0));
+        assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
+        // Only one contestant wins anywhere, so the winner never changes.
+        let cells =
+            [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
+        assert_eq!(lines(&axes, &cells), []);
+    }
+
+    #[test]
+    fn each_line_of_several_factors_is_its_own() {
+        let axes = axes(&[("page", &["news", "2x1kB"]), ("rate", &["500kbit", "2mbit"])]);
+        let (one, other) = (cell([1.0, 2.0], true), cell([2.0, 1.0], true));
+        let found = lines(&axes, &[one.clone(), other.clone(), one.clone(), one]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!((found[0].factor.as_str(), found[0].at.as_str()), ("rate", "page news"));
+        assert_eq!(found[0].changes, [("1.2mbit".to_owned(), 1)]);
+    }
+}

@@ -1,0 +1,283 @@
+//! The summary of all points of a sweep: the grid of winners, one sentence, and the levels at which the lead changes.
+//!
+//! Points are added one by one, in any order. Only the [`Cell`] of each point is kept.
+
+use super::{crossing, grid};
+use anabranch_results::axes::Axes;
+use anabranch_results::cell::{Cell, Standing};
+use anabranch_results::{Contestant, Point};
+use std::cmp::Reverse;
+
+/// The summary of the points that were added so far.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    axes: Axes,
+    cells: Vec<Option<Cell>>,
+    names: Vec<String>,
+}
+
+impl Summary {
+    /// Returns an empty summary for a sweep over these factors.
+    #[must_use]
+    pub fn new(axes: Axes) -> Self {
+        let cells = vec![None; axes.count()];
+        Self { axes, cells, names: Vec::new() }
+    }
+
+    /// Adds the point with this `index`, from 0.
+    pub fn add(&mut self, index: usize, point: &Point) {
+        if self.names.is_empty() {
+            self.names =
+                point.contestants.iter().map(|contestant| Contestant::label(contestant).to_owned()).collect();
+        }
+        if let Some(cell) = self.cells.get_mut(index) {
+            *cell = Some(Cell::of(point));
+        }
+    }
+
+    /// Returns the number of points that were added so far.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.cells.iter().flatten().count()
+    }
+
+    /// Returns the number of points in the sweep.
+    #[must_use]
+    pub fn all(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Renders the grid of winners, with one cell per point.
+    #[must_use]
+    pub fn grid(&self) -> String {
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        grid::render(&self.axes, &self.cells, &names)
+    }
+
+    /// Explains the grid's symbols.
+    #[must_use]
+    pub fn legend(&self) -> String {
+        let has = |wanted: Standing| self.cells.iter().flatten().any(|cell| cell.standing == wanted);
+        let mut text = "who wins, and how many times as long the next one takes".to_owned();
+        for (there, what) in [
+            (has(Standing::Undecided), "?: undecided"),
+            (has(Standing::Level), "~: level with the next"),
+            (has(Standing::Nobody), "none: no run finished"),
+            (self.done() < self.all(), ".: not run"),
+        ] {
+            if there {
+                text = text + "; " + what;
+            }
+        }
+        text
+    }
+
+    /// Returns one sentence about all points, for example
+    /// `sctp wins at 9 of 12 points, by x1.10 to x2.31; six wins where loss is 0, by x1.05 to x1.21.`
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let mut groups: Vec<(Standing, Option<usize>, Vec<usize>)> = Vec::new();
+        for (index, cell) in self.cells.iter().enumerate() {
+            let Some(cell) = cell else { continue };
+            let key = (cell.standing, cell.winner());
+            match groups.iter_mut().find(|(standing, winner, _)| (*standing, *winner) == key) {
+                Some((.., own)) => own.push(index),
+                None => groups.push((key.0, key.1, vec![index])),
+            }
+        }
+        // Points with a winner come before points without one. Within each group, the winner of the most points comes first.
+        groups.sort_by_key(|(standing, _, own)| (*standing, Reverse(own.len())));
+        let done = self.done();
+        let told = groups.iter().enumerate().map(|(place, (standing, winner, own))| {
+            let what = match (standing, winner) {
+                (Standing::Wins, Some(winner)) => format!("{} wins", self.name(*winner)),
+                (Standing::Wins, None) => "one wins".to_owned(),
+                (Standing::Level, _) => "the first are level".to_owned(),
+                (Standing::Undecided, _) => "it is undecided".to_owned(),
+                (Standing::Nobody, _) => "no run finished".to_owned(),
+            };
+            // The first clause gives the number of its points. Later clauses give the levels of their points, if words can
+            // describe them.
+            let counted = match own.len() {
+                n if n == done => format!(" at all {n} points"),
+                n => format!(" at {n} of {done} points"),
+            };
+            let place_told =
+                self.axes.box_of(own).filter(|_| done == self.all()).map(|place| format!(" where {place}"));
+            let place_told = match place_told {
+                Some(told) if place > 0 || own.len() == 1 => told,
+                _ => counted,
+            };
+            format!(
+                "{what}{place_told}{}",
+                if *standing == Standing::Wins { self.by(own) } else { String::new() }
+            )
+        });
+        let text = told.collect::<Vec<_>>().join("; ");
+        match text.chars().next() {
+            None => "No point is done.".to_owned(),
+            Some(_) if done < self.all() => {
+                format!("Of the points done so far ({done} of {}), {text}.", self.all())
+            }
+            // The sentence begins with a contestant's name, which keeps its case.
+            Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == Standing::Wins) => text + ".",
+            Some(first) => first.to_uppercase().collect::<String>() + &text[first.len_utf8()..] + ".",
+        }
+    }
+
+    /// Formats the range of the leads over the runner-up at these points, for example `, by x1.10 to x2.31`.
+    fn by(&self, points: &[usize]) -> String {
+        let leads = points.iter().filter_map(|&index| self.cells[index].as_ref()?.lead);
+        let (low, high) =
+            leads.fold((f64::INFINITY, 0.0_f64), |(low, high), lead| (low.min(lead), high.max(lead)));
+        match (format!("x{low:.2}"), format!("x{high:.2}")) {
+            _ if high == 0.0 => String::new(),
+            (low, high) if low == high => format!(", by {low}"),
+            (low, high) => format!(", by {low} to {high}"),
+        }
+    }
+
+    fn name(&self, contestant: usize) -> &str {
+        self.names.get(contestant).map_or("", String::as_str)
+    }
+
+    /// Returns one line of text for each line of points along which the lead changes, for example
+    /// `sctp wins above loss 1.3%, six below`.
+    #[must_use]
+    pub fn crossings(&self) -> Vec<String> {
+        let found = crossing::lines(&self.axes, &self.cells);
+        let mut lines: Vec<String> =
+            found.iter().take(MOST_CROSSINGS).map(|line| self.crossing(line)).collect();
+        match found.len().saturating_sub(MOST_CROSSINGS) {
+            0 => {}
+            more => lines.push(format!("and {more} more crossings")),
+        }
+        lines
+    }
+
+    fn crossing(&self, line: &crossing::Line) -> String {
+        let at = if line.at.is_empty() { String::new() } else { format!("at {}: ", line.at) };
+        let (factor, first) = (&line.factor, self.name(line.first));
+        let [(level, after)] = line.changes.as_slice() else {
+            let mut text = format!("{at}along {factor}, {first} wins");
+            for (level, after) in &line.changes {
+                text += &format!(" up to {level}, {}", self.name(*after));
+            }
+            return text + " above";
+        };
+        format!("{at}{} wins above {factor} {level}, {first} below", self.name(*after))
+    }
+}
+
+/// The maximum number of changes of the lead that are listed one by one.
+const MOST_CROSSINGS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_results::axes::Axis;
+
+    fn cell(standing: Standing, first: usize, lead: f64) -> Option<Cell> {
+        let mut times = vec![Some(100.0 * lead); 2];
+        times[first] = Some(100.0);
+        Some(Cell { standing, first: Some(first), lead: Some(lead), times })
+    }
+
+    fn summary(axes: &[(&str, &[&str])], cells: Vec<Option<Cell>>) -> Summary {
+        let axis = |(factor, levels): &(&str, &[&str])| Axis {
+            factor: (*factor).to_owned(),
+            levels: levels.iter().map(|&level| level.to_owned()).collect(),
+        };
+        let names = vec!["six".to_owned(), "sctp".to_owned()];
+        Summary { axes: Axes(axes.iter().map(axis).collect()), cells, names }
+    }
+
+    const RTT: (&str, &[&str]) = ("rtt", &["20ms", "80ms"]);
+    const LOSS: (&str, &[&str]) = ("loss", &["0", "1%", "2%"]);
+
+    #[test]
+    fn a_grid_that_is_too_large_ends_once() {
+        let levels: Vec<String> = (1..=100).map(|level| format!("{level}ms")).collect();
+        let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+        let cells = vec![cell(Standing::Wins, 0, 1.05); 10_000];
+        let grid = summary(&[("rtt", &levels), ("jitter", &levels)], cells).grid();
+        assert_eq!(grid.lines().count(), 1 + 48 + 2, "{grid}");
+        assert_eq!(grid.matches("the result has every point").count(), 2, "{grid}");
+    }
+
+    #[test]
+    fn one_sentence_says_who_wins_and_where_not() {
+        use Standing::{Level, Undecided, Wins};
+        let cells = vec![
+            cell(Wins, 0, 1.05),
+            cell(Wins, 1, 1.1),
+            cell(Wins, 1, 2.31),
+            cell(Wins, 0, 1.21),
+            cell(Wins, 1, 1.5),
+            cell(Wins, 1, 1.4),
+        ];
+        let all = summary(&[RTT, LOSS], cells.clone());
+        assert_eq!(
+            all.sentence(),
+            "sctp wins at 4 of 6 points, by x1.10 to x2.31; six wins where loss is 0, by x1.05 to x1.21."
+        );
+        let crossings = all.crossings();
+        assert_eq!(crossings[0], "at rtt 20ms: sctp wins above loss 0.34%, six below");
+        assert_eq!(crossings.len(), 2);
+        let mut mixed = cells.clone();
+        (mixed[0], mixed[4]) = (cell(Level, 0, 1.01), cell(Undecided, 1, 1.2));
+        assert_eq!(
+            summary(&[RTT, LOSS], mixed).sentence(),
+            "sctp wins at 3 of 6 points, by x1.10 to x2.31; six wins where rtt is 80ms and loss is 0, by x1.21; the first \
+             are level where rtt is 20ms and loss is 0; it is undecided where rtt is 80ms and loss is 1%."
+        );
+        let mut some = cells;
+        some[5] = None;
+        assert_eq!(
+            summary(&[RTT, LOSS], some).sentence(),
+            "Of the points done so far (5 of 6), sctp wins at 3 of 5 points, by x1.10 to x2.31; six wins at 2 of 5 points, by \
+             x1.05 to x1.21."
+        );
+        let undecided = vec![cell(Undecided, 0, 1.1); 3];
+        assert_eq!(summary(&[LOSS], undecided).sentence(), "It is undecided at all 3 points.");
+        assert_eq!(summary(&[LOSS], vec![None; 3]).sentence(), "No point is done.");
+    }
+
+    #[test]
+    fn two_factors_are_a_grid_and_one_is_a_row() {
+        use Standing::{Level, Nobody, Undecided, Wins};
+        let mut cells = vec![
+            cell(Wins, 0, 1.05),
+            cell(Level, 1, 1.01),
+            cell(Undecided, 1, 1.31),
+            cell(Wins, 0, 1.2),
+            None,
+            None,
+        ];
+        cells[4] = Some(Cell { standing: Nobody, first: None, lead: None, times: vec![None; 2] });
+        let grid = summary(&[RTT, LOSS], cells.clone());
+        let expected = [
+            "          loss 0       loss 1%      loss 2%",
+            "rtt 20ms  six x1.05    sctp~ x1.01  sctp? x1.31",
+            "rtt 80ms  six x1.20    none         .",
+        ];
+        assert_eq!(grid.grid().lines().collect::<Vec<_>>(), expected);
+        assert!(
+            grid.legend()
+                .ends_with("?: undecided; ~: level with the next; none: no run finished; .: not run")
+        );
+        let row = summary(&[LOSS], cells[..3].to_vec()).grid();
+        assert_eq!(row.lines().count(), 2, "{row}");
+    }
+
+    #[test]
+    fn a_grid_of_thousands_is_bounded() {
+        let levels: Vec<String> = (0..20).map(|level| format!("{level}ms")).collect();
+        let levels: Vec<&str> = levels.iter().map(String::as_str).collect();
+        let axes: Vec<(&str, &[&str])> = vec![("a", &levels), ("b", &levels), ("rtt", &levels)];
+        let grid = summary(&axes, vec![cell(Standing::Wins, 0, 1.5); 8000]).grid();
+        assert!(grid.lines().count() < 80, "{}", grid.lines().count());
+        assert!(grid.lines().all(|line| line.chars().count() <= 100));
+        assert!(grid.contains("more of these"), "{grid}");
+    }
+}

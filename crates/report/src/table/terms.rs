@@ -1,0 +1,241 @@
+//! The terms on which contestants raced, as lines of text. The lines say how each contestant uses the network, which
+//! settings differ between contestants, and which are equal for all.
+
+use super::Protocols;
+use anabranch_base::Bytes;
+use anabranch_results::{Contestant, Point, label};
+use anabranch_transport::{Protocol, Streams};
+
+/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for all.
+const DECISIVE: [(&str, &str, &str); 8] = [
+    ("profile", "profile", "set of settings"),
+    ("iw", "initial window", "packets sent at once at the start"),
+    ("rcvbuf", "receive buffer", "receive buffer"),
+    ("sndbuf", "send buffer", "send buffer"),
+    ("rto_min", "RTO min", "shortest wait before data is taken for lost"),
+    ("delack", "ACK delay", "longest wait of an acknowledgement"),
+    ("cc", "cc", "congestion control"),
+    (SECURITY, "security", "security"),
+];
+
+/// The style in which terms are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Voice {
+    /// Short names, for the lines below a table.
+    Table,
+    /// Full words, for readers who do not know the terminology.
+    Words,
+}
+
+/// The key of a pseudo-setting: whether and how a contestant encrypts. It is derived from several settings and from the
+/// transport's capabilities.
+const SECURITY: &str = "security";
+
+/// Settings about how a contestant uses the network. They are not listed again, because the first line describes them.
+const BID: [&str; 12] = [
+    "connections",
+    "per-object",
+    "objects-per-connection",
+    "streams",
+    "inbound",
+    "pipeline",
+    "when-full",
+    "http",
+    "concurrent",
+    // The pseudo-setting `security` covers the three settings below.
+    "tls",
+    "dtls",
+    "transport",
+];
+
+/// Returns one line each for how the contestants use the network, for unequal settings and for equal settings.
+#[must_use]
+pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
+    let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
+    said(point, protocols, &labels, Voice::Table)
+}
+
+/// Like [`lines`], for a report: in full words, with `names` as the names of the contestants.
+#[must_use]
+pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
+    said(point, protocols, names, Voice::Words)
+}
+
+fn said(point: &Point, protocols: Protocols<'_>, names: &[String], voice: Voice) -> Vec<String> {
+    let contestants = &point.contestants;
+    let requests = !point.workload.messages;
+    let (head, between, more) = match voice {
+        Voice::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
+        Voice::Words => {
+            ("each uses", ": ", " (of a full network, who has more connections has a larger share)")
+        }
+    };
+    let bids = contestants
+        .iter()
+        .zip(names)
+        .map(|(one, name)| format!("{name}{between}{}", bid(one, protocols, requests)));
+    let mut bids = format!("{head}: {}", bids.collect::<Vec<_>>().join("; "));
+    let connections = |one: &Contestant| one.runs.iter().map(|run| run.connections).max().unwrap_or(0);
+    if contestants.windows(2).any(|pair| connections(&pair[0]) != connections(&pair[1])) {
+        bids += more;
+    }
+    let (mut unequal, mut equal) = (Vec::new(), Vec::new());
+    for (key, name) in keys(contestants, voice) {
+        let values: Vec<Option<String>> =
+            contestants.iter().map(|contestant| value(contestant, &key, protocols)).collect();
+        match values.first() {
+            Some(first) if values.iter().all(|other| other == first) => {
+                equal.extend(first.as_ref().map(|value| term(&name, value)));
+            }
+            _ => unequal.push(apart(&name, names, &values)),
+        }
+    }
+    let mut lines = vec![bids];
+    if contestants.len() > 1 {
+        let none = || "nothing else".to_owned();
+        lines.push(format!(
+            "UNEQUAL: {}",
+            Some(unequal.join("; ")).filter(|text| !text.is_empty()).unwrap_or_else(none)
+        ));
+    }
+    if !equal.is_empty() {
+        let whose = if contestants.len() > 1 { "equal: " } else { "terms: " };
+        lines.push(format!("{whose}{}", equal.join(", ")));
+    }
+    for caveat in caveats(contestants, names, protocols) {
+        lines.push(caveat);
+    }
+    lines
+}
+
+/// Returns the transport of this name.
+fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
+    protocols.iter().copied().find(|protocol| protocol.name() == name)
+}
+
+/// Returns the caveats that must accompany any figures of a transport, each with the contestants to which it applies.
+fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
+    let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
+    for (contestant, name) in contestants.iter().zip(names) {
+        let transport = contestant.settings.get("transport").and_then(|name| find(protocols, name));
+        let Some(caveat) = transport.and_then(|transport| transport.caveat()) else { continue };
+        match said.iter_mut().find(|(known, _)| *known == caveat) {
+            Some((_, whose)) => whose.push(name),
+            None => said.push((caveat, vec![name])),
+        }
+    }
+    said.into_iter().map(|(caveat, whose)| format!("{}: {caveat}", whose.join(", "))).collect()
+}
+
+/// Returns the keys and names of the deciding settings and of the settings that were typed for a contestant.
+fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
+    let named = |(key, short, words): &(&str, &str, &str)| {
+        let name = if voice == Voice::Words { words } else { short };
+        ((*key).to_owned(), (*name).to_owned())
+    };
+    let mut keys: Vec<(String, String)> = DECISIVE.iter().map(named).collect();
+    for contestant in contestants {
+        let (_, spec) = label::split(&contestant.name);
+        let typed = spec.split_once(':').map_or("", |(_, keys)| keys).split(',');
+        for key in typed.filter_map(|pair| pair.split_once('=')).map(|(key, _)| key) {
+            if !BID.contains(&key) && !keys.iter().any(|(known, _)| known == key) {
+                keys.push((key.to_owned(), key.to_owned()));
+            }
+        }
+    }
+    keys
+}
+
+fn value(contestant: &Contestant, key: &str, protocols: Protocols<'_>) -> Option<String> {
+    if key == SECURITY {
+        // A contestant encrypts with DTLS below the transport, with TLS above it, or with encryption built into the
+        // transport.
+        if let Some(dtls) = contestant.settings.get("dtls").filter(|dtls| *dtls != "no") {
+            return Some(format!("DTLS {dtls}"));
+        }
+        if contestant.settings.contains_key("cipher") {
+            return Some("TLS 1.3".to_owned());
+        }
+        let transport = find(protocols, contestant.settings.get("transport")?)?;
+        return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
+    }
+    let value = contestant.settings.get(key)?;
+    // The same size can be written in several forms, for example `1MiB` and `1024KiB`, so it is written in one form.
+    Some(value.parse::<Bytes>().map_or_else(|_| value.clone(), |bytes| size(bytes.0)))
+}
+
+/// Formats a size in the largest unit that divides it, for example `6MiB`, `54KiB` or `20000B`.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0 => "0B".to_owned(),
+        n if n.is_multiple_of(1 << 20) => format!("{}MiB", n >> 20),
+        n if n.is_multiple_of(1 << 10) => format!("{}KiB", n >> 10),
+        n => format!("{n}B"),
+    }
+}
+
+fn term(name: &str, value: &str) -> String {
+    // The value of `security` explains itself, so no name precedes it.
+    if name == SECURITY { value.to_owned() } else { format!("{name} {value}") }
+}
+
+/// Lists each value of a setting once, with the contestants that have it, for example `RTO min 200ms (tcp), 1s (sctp)`.
+fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> String {
+    let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
+    for (contestant, value) in contestants.iter().zip(values) {
+        match groups.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, whose)) => whose.push(contestant),
+            None => groups.push((value, vec![contestant])),
+        }
+    }
+    let all = groups.iter().map(|(value, whose)| {
+        format!("{} ({})", value.as_deref().unwrap_or("no such setting"), whose.join(", "))
+    });
+    format!("{name} {}", all.collect::<Vec<_>>().join(", "))
+}
+
+/// Describes how a contestant uses the network: connections, streams, and how it sends requests on them.
+fn bid(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> String {
+    let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
+    // A transport that is not in the list is described with the default words.
+    let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
+    let [session, sessions] = can.words.session;
+    // A run may have opened fewer connections than its setting allows.
+    let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
+    let connections = match setting("connections") {
+        n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
+            format!("at most {n} {sessions} ({opened} opened)")
+        }
+        "1" => format!("1 {session}"),
+        "as needed" => format!("{sessions} as needed"),
+        n => format!("{n} {sessions}"),
+    };
+    let mut terms = vec![connections];
+    match setting("objects-per-connection") {
+        "no limit" | "?" => {}
+        "1" => terms.push("a new one for each object".to_owned()),
+        k => terms.push(format!("{k} objects each")),
+    }
+    // Transports with several streams have a setting for requests that come when all streams are busy.
+    if contestant.settings.contains_key("when-full") {
+        let full = match setting("when-full") {
+            "rr" => ", pipelined in turn when full",
+            "spf" => ", pipelined on the least busy when full",
+            "grow" => ", more when full",
+            _ => "",
+        };
+        // An exchange takes one stream in each direction, so the smaller limit counts.
+        let pairs =
+            ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
+        let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());
+        terms.push(format!("{streams} {}{full}", if streams == "1" { "stream" } else { "streams" }));
+    } else if can.streams == Streams::Fresh {
+        let http3 = if requests && setting("http") == "3" { "HTTP/3, " } else { "" };
+        terms.push(format!("{http3}at most {} streams at a time", setting("streams")));
+    } else if requests && setting("http") == "2" {
+        terms.push(format!("HTTP/2 with {} requests at once", setting("concurrent")));
+    } else if requests {
+        terms.push(if setting("pipeline") == "yes" { "pipelined" } else { "not pipelined" }.to_owned());
+    }
+    terms.join(", ")
+}

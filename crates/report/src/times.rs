@@ -1,0 +1,155 @@
+//! Page times or transfer times as a table, which narrow screens show as cards.
+
+use super::delays::{delays, sorted};
+use super::distributions::Samples;
+use super::standing;
+use super::svg::{self, escape, figure, span};
+use super::words::{self, capital};
+use anabranch_results::{Bound, Comparison, Contestant, Point, Verdict};
+use std::fmt::Write;
+
+pub(super) fn render(out: &mut String, point: &Point) {
+    let whole = point.workload.whole();
+    let _ = writeln!(out, "<h2>{} time in figures</h2>", capital(whole));
+    let first = point.contestants.first();
+    let rivals = point.contestants.len() > 1;
+    let versus = first.filter(|_| rivals).map_or(String::new(), |first| {
+        format!("<th>ratio to {}<br><span class=\"unit\">95 % interval</span></th>", escape(first.label()))
+    });
+    let _ = writeln!(
+        out,
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr><th>contestant</th><th>{}</th><th>10–90 %<br>of runs</th><th>median</th><th>mean</th>\
+         <th>95th<br>percentile</th><th>times<br>the {}</th>{versus}<th>failed<br>runs</th></tr></thead><tbody>",
+        words::term("geometric mean", "geometric mean"),
+        words::term("limit", "limit"),
+    );
+    let times: Vec<Option<f64>> =
+        point.contestants.iter().map(|contestant| standing::time(point, contestant)).collect();
+    let best = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    for (i, (contestant, time)) in point.contestants.iter().zip(&times).enumerate() {
+        let stat = &contestant.summary.page_ms;
+        let at_least = if stat.failed > 0 { "≥ " } else { "" };
+        let cell = |ms: Option<f64>| ms.map_or("–".to_owned(), |ms| format!("{at_least}{}", span(ms)));
+        let range = match stat.p10.zip(stat.p90) {
+            Some((low, high)) if low < high => svg::interval(low, high),
+            Some(_) if !point.chance => "one case".to_owned(),
+            _ => "–".to_owned(),
+        };
+        let class = if *time == Some(best) && rivals { " class=\"best\"" } else { "" };
+        let ratio = first.filter(|_| rivals).map_or(String::new(), |first| {
+            let cell = match (i, standing::versus(point, contestant, first)) {
+                (0, _) => "1".to_owned(),
+                (_, Some(found)) => versus_text(&found),
+                (_, None) => "–".to_owned(),
+            };
+            format!("<td data-of=\"ratio to {}\"><span>{cell}</span></td>", escape(first.label()))
+        });
+        let failed = match stat.failed {
+            0 => "0".to_owned(),
+            n => format!("<span class=\"bad\">{n} of {}</span>", contestant.runs.len()),
+        };
+        let _ = writeln!(
+            out,
+            "<tr><th>{}</th><td data-of=\"geometric mean\"{class}>{}</td><td data-of=\"10–90 % of runs\">{range}</td><td data-of=\"median\">{}</td><td data-of=\"mean\">{}</td>\
+             <td data-of=\"95th percentile\">{}</td><td data-of=\"times the limit\">{}</td>{ratio}<td data-of=\"failed runs\">{failed}</td></tr>",
+            words::head(point, contestant),
+            cell(*time),
+            cell(stat.median),
+            cell(stat.mean),
+            cell(stat.p95),
+            contestant.summary.limit_ratio.geometric_mean.map_or("–".to_owned(), |x| format!("{x:.2}")),
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+    if rivals {
+        out.push_str(
+            "<p class=\"note\">Ratios are quotients of the geometric means, seed by seed; seeds are common random numbers, not the same luck. \
+             A run that did not finish counts as at least its deadline.</p>\n",
+        );
+    }
+    others(out, point);
+    let names = words::names(point);
+    let times = point.contestants.iter().map(|own| sorted(standing::values(point, own).map(|(_, ms)| ms)));
+    let what = format!("{whole} times");
+    Samples { file: "times", what: &what, names: &names, values: times.collect() }.render(out);
+    if !point.workload.is_bulk() {
+        let responses = point.contestants.iter().map(|own| sorted(own.runs.iter().flat_map(delays)));
+        let samples = Samples {
+            file: "responses",
+            what: "response times of objects",
+            names: &names,
+            values: responses.collect(),
+        };
+        samples.render(out);
+    }
+}
+
+/// Writes a small table of a contestant's other times.
+fn others(out: &mut String, point: &Point) {
+    let failover = point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some());
+    out.push_str(
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr><th>means over the runs</th><th>response time<br>of an object</th>\
+         <th>time to<br>first byte</th><th>connection<br>set-up</th><th>goodput</th>",
+    );
+    if failover {
+        out.push_str(
+            "<th>path failure<br>to declared failed</th><th>failover<br>(failure to next delivery)</th>\
+             <th>failure to<br>service restored</th>",
+        );
+    }
+    out.push_str("</tr></thead><tbody>");
+    for contestant in &point.contestants {
+        let summary = &contestant.summary;
+        let cell = |mean: Option<f64>| mean.map_or("–".to_owned(), span);
+        let goodput = summary
+            .goodput_bps
+            .mean
+            .map_or("–".to_owned(), |bps| format!("{}\u{a0}Mbit/s", figure(bps / 1e6)));
+        let _ = write!(
+            out,
+            "<tr><th>{}</th><td data-of=\"response time\">{}</td><td data-of=\"first byte\">{}</td><td data-of=\"connection set-up\">{}</td><td data-of=\"goodput\">{goodput}</td>",
+            words::head(point, contestant),
+            cell(summary.object_ms.geometric_mean),
+            cell(summary.first_byte_ms.mean),
+            cell(summary.connect_ms.mean),
+        );
+        if failover {
+            let stats = [
+                ("declared failed after", &summary.declared_failed_ms),
+                ("failover", &summary.failover_ms),
+                ("service restored after", &summary.restored_ms),
+            ];
+            for (of, stat) in stats {
+                let _ =
+                    write!(out, "<td data-of=\"{of}\">{}</td>", stat.mean.map_or("never".to_owned(), span));
+            }
+        }
+        out.push_str("</tr>");
+    }
+    out.push_str("</tbody></table></div>\n");
+}
+
+/// Returns the comparison of a contestant with the first contestant.
+pub(super) fn versus_first<'a>(
+    point: &'a Point,
+    contestant: &Contestant,
+    metric: &str,
+) -> Option<&'a Comparison> {
+    let first = &point.contestants.first()?.name;
+    point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
+}
+
+/// Formats a ratio with its interval, for example `0.62`. It is highlighted if the comparison is decided.
+pub(super) fn versus_text(ratio: &Comparison) -> String {
+    let Some(value) = ratio.ratio else { return "–".to_owned() };
+    let sign = match ratio.bound {
+        None => "",
+        Some(Bound::AtLeast) => "≥ ",
+        Some(Bound::AtMost) => "≤ ",
+        Some(Bound::Unknown) => "? ",
+    };
+    let clear = if matches!(ratio.verdict, Verdict::Less | Verdict::More) { "best" } else { "" };
+    let ends = |[low, high]: [f64; 2]| format!("<br><span class=\"unit\">{low:.2} – {high:.2}</span>");
+    let interval = ratio.ci95.map_or(String::new(), ends);
+    format!("<span class=\"{clear}\">{sign}{value:.2}</span>{interval}")
+}

@@ -1,0 +1,324 @@
+//! Draws the bytes over time in the median run: what each host sent and what arrived, for each path and direction. Path
+//! failures and the return of service are marked.
+
+use super::chart::backend::Ink;
+use super::chart::figure::{Data, Figure, Width};
+use super::chart::{self, At, Axis, Beside, Frame, Plot};
+use super::svg::{Scale, escape, figure, px, span};
+use super::words::{self, capital, term};
+use super::{end_ns, median_run, shared_end};
+use anabranch_base::time::nanos;
+use anabranch_base::units::parse_span;
+use anabranch_results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
+use std::fmt::Write;
+
+pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
+    let names = words::names(point);
+    let runs: Vec<(&String, &Run)> = point
+        .contestants
+        .iter()
+        .zip(&names)
+        .filter_map(|(contestant, name)| Some((name, median_run(contestant)?)))
+        .filter(|(_, run)| run.series.bucket_ns > 0 && !run.series.paths.is_empty())
+        .collect();
+    let Some((_, first)) = runs.first() else { return };
+    let failures = failures(&race.plan);
+    let _ = write!(
+        out,
+        "<h2>On the wire</h2>\n<ul class=\"legend\"><li><span class=\"key\" style=\"background:var(--cwnd);opacity:.5\"></span>sent by \
+         the host</li><li><span class=\"key\" style=\"background:var(--rwnd);height:3px\"></span>arrived at the other host</li></ul>\
+         <p class=\"note\">Median runs; rates over {:.0} ms, headers included. A gap between sent and arrived is loss or {}.</p>\n",
+        first.series.bucket_ns as f64 / 1e6,
+        term("queue", "queue")
+    );
+    let shared = shared_end(runs.iter().map(|(_, run)| length(run)));
+    // Each direction has one scale for all contestants and paths. On the scale of the responses, requests would be
+    // invisible.
+    let down = runs.iter().map(|(_, run)| peak_down(run)).fold(1e-6, f64::max);
+    let up = runs.iter().map(|(_, run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
+    let whole = Drawing { down, up, failures: &failures };
+    for (name, run) in runs {
+        let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
+        let own = if shared.is_some() { "" } else { "; time scale of its own" };
+        let after = |what: &str, ns: Option<u64>| {
+            ns.map_or(String::new(), |ns| format!("; {what} {}", span(ns as f64 / 1e6)))
+        };
+        let failover = after("failover", run.failover_ns) + &after("service restored after", run.restored_ns);
+        let about = format!("seed {}{own}{failover}", run.seed);
+        let figure = Figure {
+            name: "wire".to_owned(),
+            heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(name)), escape(&about)),
+            shows: format!("Bytes on the wire over time, {name}, {about}."),
+            data: data(run),
+            ..Figure::default()
+        };
+        figure.render(out, Width::Wide, |svg, width| whole.draw(svg, width, run, end));
+    }
+}
+
+fn data(run: &Run) -> Data {
+    let mut data = Data::new(&["path", "direction", "from (ms)", "sent (bytes)", "arrived (bytes)"]);
+    for (i, path) in run.series.paths.iter().enumerate() {
+        for (series, direction) in [(&path.down, "to the client"), (&path.up, "to the server")] {
+            let value = |list: &[u64], k: usize| list.get(k).copied().unwrap_or(0).to_string();
+            for k in 0..series.wire.len().max(series.delivered.len()) {
+                let from = k as u64 * run.series.bucket_ns / 1_000_000;
+                data.row(&[
+                    (i + 1).to_string(),
+                    direction.to_owned(),
+                    from.to_string(),
+                    value(&series.wire, k),
+                    value(&series.delivered, k),
+                ]);
+            }
+        }
+    }
+    data
+}
+
+/// The scales and the path failures that the drawings of all runs of a point share.
+struct Drawing<'a> {
+    down: f64,
+    up: f64,
+    failures: &'a [Failure],
+}
+
+impl Drawing<'_> {
+    /// Draws one panel below the other: for each path one panel down and one up.
+    fn draw(&self, out: &mut String, width: Width, run: &Run, end: f64) -> u32 {
+        let several = run.series.paths.len() > 1;
+        let mut top = 0;
+        for (i, path) in run.series.paths.iter().enumerate() {
+            for (series, is_down) in [(&path.down, true), (&path.up, false)] {
+                let last = i + 1 == run.series.paths.len() && !is_down;
+                let height = if is_down { 120 } else { 72 } + if last { 22 } else { 0 };
+                let peak = if is_down { self.down } else { self.up };
+                let name = match (several, is_down) {
+                    (false, true) => "to the client".to_owned(),
+                    (false, false) => "to the server".to_owned(),
+                    (true, true) => format!("path {}, to the client", i + 1),
+                    (true, false) => format!("path {}, to the server", i + 1),
+                };
+                let _ = write!(out, "<g transform=\"translate(0 {top})\">");
+                let frame =
+                    Frame { width: width.pixels(), height, left: 62, below: if last { 22 } else { 2 } };
+                let x = Axis::time(0.0, end, if width.is_narrow() { 4 } else { 8 });
+                let x = if last { x } else { x.unlabelled() };
+                let y = Axis::linear(0.0, peak, if is_down { 3 } else { 2 }, |mbit| {
+                    if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", figure(mbit)) }
+                });
+                chart::draw(out, frame, [&x, &y], |plot| {
+                    let bucket = run.series.bucket_ns;
+                    chart::area(plot, steps(&series.wire, bucket), Ink::named("cwnd"), 0.42);
+                    chart::line(plot, steps(&series.delivered, bucket), Ink::named("rwnd"), 1.4);
+                    chart::text(plot, (end * 0.004, peak * 0.93), Beside::Right, Ink::named("ink"), &name);
+                    for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
+                        failure.draw(plot, end, peak, is_down);
+                    }
+                    // A host's view of a path decides which path it sends on. So the server's path events are shown with the
+                    // responses, and the client's path events with the requests.
+                    let side = if is_down { Side::Server } else { Side::Client };
+                    found(plot, run, (i as u64 + 1, side), (end, peak));
+                    if is_down && i == 0 {
+                        self.went_on(plot, run, (end, peak));
+                    }
+                });
+                out.push_str("</g>");
+                top += height;
+            }
+        }
+        top
+    }
+
+    /// Marks when delivery resumed and when service was restored after the first failure.
+    fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
+        let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
+        for (after, label, share) in
+            [(run.failover_ns, "delivery goes on", 0.78), (run.restored_ns, "service restored", 0.6)]
+        {
+            if let Some(ns) = after {
+                upright(plot, first + ns as f64 / 1e6, (end, peak, share), (Ink::named("ink"), label));
+            }
+        }
+    }
+}
+
+/// Draws an upright line. Its label is on the side that has room.
+fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
+    chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
+    let beside = if x > end * 0.7 { Beside::Left } else { Beside::Right };
+    chart::text(plot, (x, peak * share), beside, ink, &format!("\u{a0}{label}\u{a0}"));
+}
+
+/// Marks the path state changes that the host `by` detected. If several associations report changes, only those of the first
+/// association are shown.
+fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak): (f64, f64)) {
+    let here = |e: &&PathEvent| e.path == path && e.by == by;
+    let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
+    // The start of the last label of each kind. The next label of the same kind is left out if there is no room for it.
+    let mut last = [f64::NEG_INFINITY; 3];
+    for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
+        let row = match event.state {
+            PathState::PotentiallyFailed => 2,
+            PathState::Failed => 0,
+            PathState::Active => 1,
+        };
+        let name = event.state.words();
+        let x = event.at_ns as f64 / 1e6;
+        let label = if x - last[row] >= end * 0.14 { name } else { "" };
+        upright(plot, x, (end, peak, 0.42 - 0.18 * row as f64), (Ink::named("ink"), label));
+        if !label.is_empty() {
+            last[row] = x;
+        }
+    }
+}
+
+/// The maximum number of marks per path.
+const MARKS: usize = 20;
+
+/// Returns the corners of steps through the rates of `values`, starting and ending at zero.
+fn steps(values: &[u64], bucket_ns: u64) -> Vec<At> {
+    let mut points: Vec<At> = vec![(0.0, 0.0)];
+    for (i, value) in values.iter().enumerate() {
+        let (from, until) = (i as u64 * bucket_ns, (i as u64 + 1) * bucket_ns);
+        let level = mbit(*value, bucket_ns);
+        points.extend([(from as f64 / 1e6, level), (until as f64 / 1e6, level)]);
+    }
+    let end = points.last().map_or(0.0, |point| point.0);
+    points.push((end, 0.0));
+    points
+}
+
+/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its position
+/// and height.
+pub(super) fn strip(out: &mut String, run: &Run, scale: &Scale, (top, tall): (f64, f64), peak: f64) {
+    let bucket = run.series.bucket_ns.max(1);
+    let sum = |pick: fn(&PathSeries) -> &Vec<u64>| -> Vec<u64> {
+        let lists: Vec<&Vec<u64>> = run.series.paths.iter().map(|path| pick(&path.down)).collect();
+        let buckets = lists.iter().map(|list| list.len()).max().unwrap_or(0);
+        (0..buckets).map(|k| lists.iter().filter_map(|list| list.get(k)).sum()).collect()
+    };
+    let path = |values: &[u64]| {
+        let mut text = String::new();
+        let mut level = f64::NAN;
+        for (ms, mbit) in steps(values, bucket) {
+            let (x, y) = (scale.at(ms), top + tall - tall * (mbit / peak).min(1.0));
+            let _ = match (text.is_empty(), y == level) {
+                (true, _) => write!(text, "M{} {}", px(x), px(y)),
+                (false, true) => Ok(()),
+                (false, false) => write!(text, "H{}V{}", px(x), px(y)),
+            };
+            level = y;
+        }
+        text
+    };
+    let (wire, delivered) = (path(&sum(|series| &series.wire)), path(&sum(|series| &series.delivered)));
+    if wire.len() > 10 {
+        let _ = write!(out, "<path fill=\"var(--cwnd)\" opacity=\"0.42\" d=\"{wire}Z\"/>");
+        let _ = write!(
+            out,
+            "<path fill=\"none\" stroke=\"var(--rwnd)\" stroke-width=\"1.2\" d=\"{delivered}\"/>"
+        );
+    }
+}
+
+fn mbit(bytes: u64, bucket_ns: u64) -> f64 {
+    bytes as f64 * 8e3 / bucket_ns as f64
+}
+
+fn peak(run: &Run, pick: fn(&anabranch_results::Directions<PathSeries>) -> &PathSeries) -> f64 {
+    let bucket = run.series.bucket_ns.max(1);
+    let paths = run.series.paths.iter().map(pick);
+    let rates =
+        paths.flat_map(|path| path.wire.iter().chain(&path.delivered)).map(|bytes| mbit(*bytes, bucket));
+    rates.fold(1e-6, f64::max)
+}
+
+/// Returns the highest rate to the client on any single path, in Mbit/s.
+pub(super) fn peak_down(run: &Run) -> f64 {
+    peak(run, |path| &path.down)
+}
+
+/// Returns the nanosecond after which nothing of a run is recorded.
+pub(super) fn length(run: &Run) -> u64 {
+    let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
+    let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);
+    let buckets = buckets.max(run.series.application.len()) as u64;
+    end_ns(run).max(buckets.saturating_mul(run.series.bucket_ns))
+}
+
+/// Describes when a path fails and when service is restored; empty if no path fails.
+pub(super) fn failover(point: &Point) -> String {
+    let Some(at) = point.failure_ns else { return String::new() };
+    let names = words::names(point);
+    let said = |(contestant, name): (&Contestant, &String)| {
+        let all = point.met_failure(contestant).count();
+        let restored: Vec<f64> = point
+            .met_failure(contestant)
+            .filter_map(|run| run.restored_ns)
+            .map(|ns| ns as f64 / 1e6)
+            .collect();
+        let mean = restored.iter().sum::<f64>() / restored.len().max(1) as f64;
+        match (all, restored.len()) {
+            (0, _) => None,
+            (_, 0) => Some(format!("never with {name}")),
+            (all, n) if n < all => {
+                Some(format!("after {} with {name} (in {n} of {all} runs)", words::short_time(mean)))
+            }
+            _ => Some(format!("after {} with {name}", words::short_time(mean))),
+        }
+    };
+    let all: Vec<String> = point.contestants.iter().zip(&names).filter_map(said).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    format!(
+        "When a path fails at {}, service is restored {}.",
+        words::short_time(at as f64 / 1e6),
+        words::and(&all)
+    )
+}
+
+/// A path failure that the plan specifies.
+struct Failure {
+    path: usize,
+    at_ms: f64,
+    until_ms: Option<f64>,
+}
+
+impl Failure {
+    fn draw(&self, plot: &mut Plot<'_, '_>, end: f64, peak: f64, named: bool) {
+        let marks = [(Some(self.at_ms), "path fails"), (self.until_ms, "path restored")];
+        for (at, label) in marks {
+            let Some(at) = at.filter(|at| *at <= end) else { continue };
+            upright(plot, at, (end, peak, 0.93), (Ink::named("mark"), if named { label } else { "" }));
+        }
+    }
+}
+
+/// Reads the plan's `fail` entries, which are tables or texts such as `path=1,at=10s,for=5s`.
+fn failures(plan: &serde_json::Value) -> Vec<Failure> {
+    let Some(entries) = plan.get("fail").and_then(|fail| fail.as_array()) else { return Vec::new() };
+    let read = |entry: &serde_json::Value| {
+        let value = |key: &str| -> Option<String> {
+            if let Some(text) = entry.as_str() {
+                let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+                return pairs.into_iter().find(|(k, _)| k.trim() == key).map(|(_, v)| v.trim().to_owned());
+            }
+            match entry.get(key)? {
+                serde_json::Value::String(text) => Some(text.clone()),
+                other => Some(other.to_string()),
+            }
+        };
+        let ms = |key: &str| {
+            value(key).and_then(|text| parse_span(&text).ok()).map(|span| nanos(span) as f64 / 1e6)
+        };
+        let at_ms = ms("at")?;
+        Some(Failure {
+            path: value("path").and_then(|text| text.parse().ok()).unwrap_or(1),
+            at_ms,
+            until_ms: ms("for").map(|span| at_ms + span),
+        })
+    };
+    entries.iter().filter_map(read).collect()
+}

@@ -1,0 +1,396 @@
+//! Draws runs object by object. The bar of an object begins when the client wanted the object and ends with its delivery.
+//! The bar is divided into the parts of the response time. Network traffic is drawn below, on the same axis. The reader can
+//! step through the best, median and worst run of every contestant.
+//!
+//! Runs with many objects have thinner rows. Names are left out if the rows are too thin to read.
+
+use super::chart::figure::{Data, Figure, Width};
+use super::parts::{self, PARTS};
+use super::standing;
+use super::svg::{self, Scale, escape, px, span};
+use super::traffic;
+use super::words::{self, term};
+use super::{median_run, outcome, shared_end};
+use anabranch_results::{Contestant, Object, Point, Run};
+use std::fmt::Write;
+
+/// The runs of each contestant that are shown.
+const STEPS: [&str; 3] = ["best run", "median run", "worst run"];
+/// The index in [`STEPS`] of the run that is shown first and printed on paper.
+const MEDIAN: usize = 1;
+
+/// Returns the indices of the contestant's runs to show, in the order of [`STEPS`].
+fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
+    let mut order: Vec<(f64, usize)> = contestant
+        .runs
+        .iter()
+        .enumerate()
+        .map(|(i, run)| (standing::value(point, run).unwrap_or(f64::INFINITY), i))
+        .collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let median = median_run(contestant)?;
+    let median = contestant.runs.iter().position(|run| run.seed == median.seed)?;
+    Some([order.first()?.1, median, order.last()?.1])
+}
+
+/// Draws the waterfalls of the median runs; if `all`, also those of the best and worst runs.
+pub(super) fn render(out: &mut String, point: &Point, all: bool) {
+    let names = words::names(point);
+    let chosen: Vec<(usize, [usize; 3])> = point
+        .contestants
+        .iter()
+        .enumerate()
+        .filter_map(|(i, contestant)| Some((i, shown(point, contestant)?)))
+        .filter(|(i, _)| point.contestants[*i].runs.iter().any(|run| !run.objects.is_empty()))
+        .collect();
+    if chosen.is_empty() {
+        return;
+    }
+    let run_of = |(i, runs): &(usize, [usize; 3]), step: usize| &point.contestants[*i].runs[runs[step]];
+    out.push_str("<h2>Object by object</h2>\n");
+    let steps: Vec<usize> = if all && chosen.iter().any(|(_, runs)| runs[0] != runs[2]) {
+        vec![0, MEDIAN, 2]
+    } else {
+        vec![MEDIAN]
+    };
+    let mut present = [false; 13];
+    for object in steps.iter().flat_map(|step| chosen.iter().flat_map(|own| &run_of(own, *step).objects)) {
+        for (present, part) in present.iter_mut().zip(parts_of(object)) {
+            *present |= part > 0;
+        }
+    }
+    parts::legend(out, present);
+    out.push_str("<div data-steps=\"which run\">");
+    for step in steps {
+        let hidden = if step == MEDIAN { "" } else { " hidden" };
+        let _ = write!(out, "<div class=\"step\" data-label=\"{}\"{hidden}>", STEPS[step]);
+        let length = |run: &Run| traffic::length(run).max(run.limit_ns.unwrap_or(0));
+        let shared = shared_end(chosen.iter().map(|own| length(run_of(own, step))));
+        let peak = chosen.iter().map(|own| traffic::peak_down(run_of(own, step))).fold(1e-6, f64::max);
+        for own in &chosen {
+            let run = run_of(own, step);
+            let end = shared.unwrap_or(length(run));
+            one(out, point, (&names[own.0], STEPS[step]), run, (end, shared.is_some(), peak));
+        }
+        out.push_str("</div>");
+    }
+    out.push_str("</div>");
+    let _ = writeln!(
+        out,
+        "<p class=\"note\">Rows in the order of the page; the time behind a bar is the object's response time; parts that \
+         alternate within one wait are drawn as sums. Solid line: end of the {}. Dashed line: the {}. Strip below: what the \
+         network carried to the client, sent (filled) and arrived (line), on the same axis.</p>",
+        point.workload.whole(),
+        term("limit", "limit"),
+    );
+}
+
+fn one(
+    out: &mut String,
+    point: &Point,
+    (name, step): (&str, &str),
+    run: &Run,
+    (end, shared, peak): (u64, bool, f64),
+) {
+    let whole = point.workload.whole();
+    let time =
+        run.page_ns.map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ns as f64 / 1e6)));
+    let own = if shared { "" } else { "; time scale of its own" };
+    let about = format!(
+        "{step}: seed {}, {time}, {}{}{own}",
+        run.seed,
+        svg::count(run.connections, "connection"),
+        outcome(run)
+    );
+    let figure = Figure {
+        name: "waterfall".to_owned(),
+        heading: format!("{} <span class=\"meta\">{}</span>", escape(&words::capital(name)), escape(&about)),
+        shows: format!("Waterfall of {name}, {about}: {}.", slowest_in_words(run)),
+        data: data(run),
+        ..Figure::default()
+    };
+    figure.render_with(out, Width::Wide, &attributes(run), |svg, width| draw(svg, width, run, end, peak));
+    if run.objects.len() > NAMED_ROWS {
+        slowest(out, run);
+    }
+}
+
+/// If there are at most this many rows, every row has its name.
+const NAMED_ROWS: usize = 160;
+/// The space above the first row, in pixels.
+const TOP: f64 = 20.0;
+/// The height of the traffic strip, in pixels.
+const WIRE: f64 = 44.0;
+
+/// Returns the height of a row and the style of its name. Both depend on the number of rows.
+fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
+    match (count, width.is_narrow()) {
+        (0..=60, true) => (26.0, Some("obj")),
+        (61..=120, true) => (20.0, Some("obj small")),
+        (0..=30, false) => (18.0, Some("obj")),
+        (31..=90, false) => (13.0, Some("obj small")),
+        (91..=NAMED_ROWS, _) => (9.0, if width.is_narrow() { None } else { Some("obj tiny") }),
+        (161..=400, _) => (3.6, None),
+        _ => (2.4, None),
+    }
+}
+
+/// Returns the attributes with which the page's script finds the row under the pointer.
+fn attributes(run: &Run) -> impl Fn(Width) -> String + use<'_> {
+    move |width| {
+        let (row, _) = rows(run.objects.len(), width);
+        format!(
+            " class=\"rows\" data-row=\"{row}\" data-top=\"{TOP}\" data-first=\"0\" data-count=\"{}\"",
+            run.objects.len()
+        )
+    }
+}
+
+/// Returns the data of every object, for the table of the figure.
+fn data(run: &Run) -> Data {
+    let mut columns =
+        vec!["object", "bytes", "connection", "stream", "wanted (ms)", "delivered (ms)", "response (ms)"];
+    let names: Vec<String> = PARTS.iter().map(|(_, name, _)| format!("{name} (ms)")).collect();
+    columns.extend(names.iter().map(String::as_str));
+    columns.push("failure");
+    let mut data = Data::new(&columns);
+    let ms = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e6));
+    for object in &run.objects {
+        let number = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
+        let response =
+            object.delivered_ns.zip(object.issued_ns).map(|(until, from)| until.saturating_sub(from));
+        let mut row = vec![
+            object.name.clone(),
+            object.bytes.to_string(),
+            number(object.connection),
+            number(object.stream),
+            ms(object.issued_ns),
+            ms(object.delivered_ns),
+            ms(response),
+        ];
+        let known = object.why.is_some();
+        row.extend(parts_of(object).map(|ns| if known && ns > 0 { ms(Some(ns)) } else { String::new() }));
+        row.push(object.failure.clone().unwrap_or_default());
+        data.row(&row);
+    }
+    data
+}
+
+fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
+    let (row, names) = rows(run.objects.len(), width);
+    let narrow = width.is_narrow();
+    let whole = f64::from(width.pixels());
+    let (left, right) = if narrow { (2.0, 8.0) } else { (210.0, 62.0) };
+    let scale = Scale::new(0.0, end as f64 / 1e6, left, whole - left - right);
+    let bottom = TOP + run.objects.len() as f64 * row;
+    let ticks = scale.ticks(if narrow { 4 } else { 8 });
+    for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
+        let x = scale.at(*tick);
+        let class = if narrow && *tick == 0.0 { "plain" } else { "plain mid" };
+        svg::text(out, class, (x.min(whole - 18.0), 13.0), &label);
+        svg::line(out, "grid", (x, TOP), (x, bottom + WIRE + 4.0));
+    }
+    let top = bottom + 4.0;
+    // The lines are drawn first, so that they do not strike through the labels.
+    for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
+        if let Some(ns) = at {
+            let x = scale.at(ns as f64 / 1e6);
+            svg::line(out, class, (x, TOP), (x, top + WIRE));
+        }
+    }
+    bars(out, &run.objects, row, &scale, names.is_some() && narrow);
+    for (i, object) in run.objects.iter().enumerate() {
+        label(out, object, i + 1, (TOP + i as f64 * row, row), names, (&scale, left, narrow));
+    }
+    traffic::strip(out, run, &scale, (top, WIRE), peak);
+    if !narrow {
+        svg::text(out, "plain end", (left - 8.0, top + 12.0), "wire, to the client");
+    }
+    svg::line(out, "axis", (left, top + WIRE), (whole - right, top + WIRE));
+    (top + WIRE + 4.0).ceil() as u32
+}
+
+/// Draws the bars of all rows. All segments of a part are one path, which keeps the file small.
+fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
+    let mut paths: [String; 13] = Default::default();
+    let mut unknown = String::new();
+    let mut undelivered = String::new();
+    let thick = if below_name { row * 0.4 } else { (row * 0.82).max(row - 2.5) };
+    let middle_of = |i: usize| TOP + i as f64 * row + if below_name { row * 0.75 } else { row / 2.0 };
+    for (i, object) in objects.iter().enumerate() {
+        let middle = middle_of(i);
+        let y = px(middle);
+        let Some(issued) = object.issued_ns else { continue };
+        let at = |ns: u64| scale.at(ns as f64 / 1e6);
+        let Some(delivered) = object.delivered_ns else {
+            let x = at(issued);
+            let arm = (row * 0.35).min(4.0);
+            for (dx, dy) in [(arm, arm), (arm, -arm)] {
+                let _ = write!(
+                    undelivered,
+                    "M{} {}L{} {}",
+                    px(x - dx),
+                    px(middle - dy),
+                    px(x + dx),
+                    px(middle + dy)
+                );
+            }
+            continue;
+        };
+        let segments = segments(object, issued, delivered);
+        if segments.is_empty() {
+            let _ = write!(unknown, "M{} {y}H{}", px(at(issued)), px(at(delivered)));
+        }
+        for (part, from, until) in segments {
+            let (x1, x2) = (at(from), at(until));
+            // Segments thinner than this could not be seen.
+            if x2 - x1 >= 0.05 {
+                let _ = write!(paths[part], "M{} {y}H{}", px(x1), px(x2));
+            }
+        }
+    }
+    let thick = px(thick);
+    for ((key, _, _), path) in PARTS.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
+        let _ = write!(out, r#"<path class="bar" stroke="var(--{key})" stroke-width="{thick}" d="{path}"/>"#);
+    }
+    if !unknown.is_empty() {
+        let _ = write!(out, r#"<path class="bar whole" stroke-width="{thick}" d="{unknown}"/>"#);
+    }
+    if !undelivered.is_empty() {
+        let _ = write!(out, r#"<path class="mark" d="{undelivered}"/>"#);
+    }
+}
+
+/// Returns the parts of an object; all are zero if they are not known.
+fn parts_of(object: &Object) -> [u64; 13] {
+    object.why.as_ref().map_or([0; 13], |why| parts::values(why, object.send_detail.as_ref()))
+}
+
+/// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
+///
+/// Only the instants and the lengths of the parts are known, so parts within the same interval are drawn in a fixed order.
+fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
+    let Some(at) = &object.instants else { return Vec::new() };
+    let mut left = parts_of(object);
+    let intervals: [(u64, &[&str]); 10] = [
+        (at.assigned_ns, &["connect", "secure", "queue"]),
+        (at.req_sent_ns, &SENDING),
+        (at.req_copy_ns, &["recovery", "timeout"]),
+        (at.req_in_ns, &["wire"]),
+        (at.serving_ns, &["ahead"]),
+        (at.written_ns, &["server"]),
+        (at.sent_ns, &SENDING),
+        (at.copy_ns, &["recovery", "timeout"]),
+        (at.complete_ns, &["wire"]),
+        (delivered, &["blocked"]),
+    ];
+    let mut found = Vec::with_capacity(13);
+    let mut cursor = issued;
+    for (until, keys) in intervals {
+        for key in keys {
+            let part = parts::index(key);
+            let share = left[part].min(until.saturating_sub(cursor));
+            if share > 0 {
+                found.push((part, cursor, cursor + share));
+                left[part] -= share;
+                cursor += share;
+            }
+        }
+        cursor = cursor.max(until);
+    }
+    found
+}
+
+/// The parts that may share an interval while the sender waits.
+const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
+
+fn label(
+    out: &mut String,
+    object: &Object,
+    number: usize,
+    (y, row): (f64, f64),
+    names: Option<&str>,
+    (scale, left, narrow): (&Scale, f64, bool),
+) {
+    let response = match (object.issued_ns, object.delivered_ns) {
+        (Some(issued), Some(delivered)) => Some((delivered, (delivered.saturating_sub(issued)) as f64 / 1e6)),
+        _ => None,
+    };
+    let Some(class) = names else {
+        if !narrow && (number == 1 || number.is_multiple_of(20)) {
+            svg::text(out, "small end", (left - 8.0, y + row), &format!("object {number}"));
+        }
+        return;
+    };
+    if narrow {
+        // The name and the time are on one line above the bar.
+        let time = response.map_or("not delivered".to_owned(), |(_, ms)| span(ms));
+        let text = format!("{}  {time}", svg::shortened(&object.name, if class == "obj" { 38 } else { 44 }));
+        let class = if response.is_some() { "small obj" } else { "small marked" };
+        svg::text(out, class, (left, y + row * 0.45), &text);
+        return;
+    }
+    let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
+    // The number of letters that fit into the margin at the size of the row's text.
+    let width = match class {
+        "obj" => 30,
+        "obj small" => 34,
+        _ => 44,
+    };
+    let size = class.strip_prefix("obj ").unwrap_or("plain");
+    svg::text(out, &format!("{size} obj end"), (left - 8.0, baseline), &svg::shortened(&object.name, width));
+    if let Some((delivered, ms)) = response {
+        svg::text(out, size, (scale.at(delivered as f64 / 1e6) + 4.0, baseline), &span(ms));
+    } else {
+        let failure = object.failure.as_deref().unwrap_or("not delivered");
+        svg::text(out, "small marked", (left + 4.0, baseline), failure);
+    }
+}
+
+/// Returns the objects by response time, longest first.
+fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
+    let mut objects: Vec<(usize, &Object, u64)> = run
+        .objects
+        .iter()
+        .enumerate()
+        .filter_map(|(i, object)| Some((i, object, object.delivered_ns?.saturating_sub(object.issued_ns?))))
+        .collect();
+    objects.sort_by_key(|&(i, _, ns)| (std::cmp::Reverse(ns), i));
+    objects
+}
+
+/// Returns the text alternative of the drawing: the number of objects, and the slowest objects.
+fn slowest_in_words(run: &Run) -> String {
+    let longest: Vec<String> = by_time(run)
+        .into_iter()
+        .take(3)
+        .map(|(_, object, ns)| format!("{} {}", svg::shortened(&object.name, 60), span(ns as f64 / 1e6)))
+        .collect();
+    format!("{}; slowest {}", svg::count(run.objects.len() as u64, "object"), longest.join(", "))
+}
+
+/// Writes a table of the slowest objects by name, for drawings whose rows have no names.
+fn slowest(out: &mut String, run: &Run) {
+    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>slowest objects</th><th class=\"left\">name</th><th>size</th><th>response time</th><th class=\"left\">mostly</th></tr></thead><tbody>");
+    for (i, object, ns) in by_time(run).into_iter().take(8) {
+        let mut mostly: Vec<(&str, u64)> =
+            PARTS.iter().map(|(_, name, _)| *name).zip(parts_of(object)).collect();
+        mostly.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+        let mostly: Vec<String> = mostly
+            .iter()
+            .take(2)
+            .filter(|(_, part)| *part > 0)
+            .map(|(name, part)| format!("{name} {}", span(*part as f64 / 1e6)))
+            .collect();
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td class=\"left name\">{}</td><td>{}</td><td>{}</td><td class=\"left\">{}</td></tr>",
+            i + 1,
+            escape(&svg::shortened(&object.name, 60)),
+            svg::bytes(object.bytes as f64),
+            span(ns as f64 / 1e6),
+            escape(&mostly.join(", ")),
+        );
+    }
+    out.push_str("</tbody></table></div>\n");
+}

@@ -1,0 +1,51 @@
+//! The result of one point: the winner, and its lead over the runner-up. A [`Cell`] takes a few bytes, so that thousands of
+//! points fit in memory.
+
+use crate::Point;
+use crate::verdict;
+
+pub use crate::stats::decision::Standing;
+
+/// The result of one point.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell {
+    /// How the fastest contestant compares with the others.
+    pub standing: Standing,
+    /// The contestant with the smallest time, as its index in the plan; `None` if no run finished.
+    pub first: Option<usize>,
+    /// The runner-up's time divided by the fastest time; `None` if fewer than two contestants finished a run.
+    pub lead: Option<f64>,
+    /// The time of each contestant in milliseconds, in the order of the plan; `None` if no run of that contestant finished.
+    pub times: Vec<Option<f64>>,
+}
+
+impl Cell {
+    /// Computes the result of a point.
+    #[must_use]
+    pub fn of(point: &Point) -> Self {
+        let ranked = verdict::ranked(point);
+        let mut times = vec![None; point.contestants.len()];
+        for (contestant, time) in &ranked {
+            let place = point.contestants.iter().position(|other| other.name == contestant.name);
+            times[place.unwrap_or(0)] = Some(*time);
+        }
+        let Some(((winner, time), rest)) = ranked.split_first() else {
+            return Self { standing: Standing::Nobody, first: None, lead: None, times };
+        };
+        let over_winner =
+            |name: &str| point.compared(name, &winner.name, point.decisive()).map(|found| found.verdict);
+        let others = rest.iter().map(|(other, _)| over_winner(&other.name));
+        Self {
+            standing: Standing::of_first(others),
+            first: point.contestants.iter().position(|contestant| contestant.name == winner.name),
+            lead: rest.first().map(|(_, next)| next / time),
+            times,
+        }
+    }
+
+    /// Returns the winner, if there is one.
+    #[must_use]
+    pub fn winner(&self) -> Option<usize> {
+        self.first.filter(|_| self.standing == Standing::Wins)
+    }
+}

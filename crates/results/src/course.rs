@@ -1,0 +1,27 @@
+//! The course of a run: congestion windows, losses and delays over time. A run that is repeated for its capture collects them.
+
+use serde::{Deserialize, Serialize};
+
+/// Facts about the traffic of one host that the packets do not show: congestion windows, and losses and delays in the
+/// network.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Course {
+    /// The changes of congestion windows: the time, the connection, and the new window in bytes.
+    pub windows: Vec<(u64, u64, u64)>,
+    /// Packets that the network lost.
+    pub lost: Vec<Loss>,
+    /// The queueing delay of each packet: arrival time, path (counted from 0), and nanoseconds more than the fastest
+    /// packet of the same size took.
+    pub waits: Vec<(u64, usize, u64)>,
+}
+
+/// A packet that the network lost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Loss {
+    /// The time of the loss, in nanoseconds of the run's clock.
+    pub at_ns: u64,
+    /// The path, counted from 0.
+    pub path: usize,
+    /// Whether a queue dropped the packet, because the queue was full or by active queue management.
+    pub by_queue: bool,
+}

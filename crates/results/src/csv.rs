@@ -1,0 +1,105 @@
+//! Writes a race as CSV: a row for each point, contestant, seed and object.
+
+use crate::{Outcome, PARTS, Point, Race, Why};
+use std::fmt::Write;
+
+/// Renders the race as CSV (RFC 4180, but each line ends in a line feed alone). An unknown value is an empty field.
+#[must_use]
+pub fn render(race: &Race) -> String {
+    let factors: Vec<&str> = factors(race.points.first());
+    header(&factors) + &race.points.iter().map(|point| rows(&factors, point)).collect::<String>()
+}
+
+/// Returns the factors of a race, given its first point, in the order of their columns.
+#[must_use]
+pub fn factors(first: Option<&Point>) -> Vec<&str> {
+    first.map_or(Vec::new(), |point| point.factors.keys().map(String::as_str).collect())
+}
+
+/// Returns the first line, with the names of the columns.
+#[must_use]
+pub fn header(factors: &[&str]) -> String {
+    let mut header: Vec<String> = factors.iter().map(|factor| field(factor)).collect();
+    let fixed = [
+        "arm",
+        "seed",
+        "outcome",
+        "page_ns",
+        "object",
+        "bytes",
+        "connection",
+        "stream",
+        "issued_ns",
+        "first_byte_ns",
+        "delivered_ns",
+        "failure",
+    ];
+    header.extend(fixed.map(str::to_owned));
+    header.extend(PARTS.map(|part| format!("{part}_ns")));
+    header.join(",") + "\n"
+}
+
+/// Returns the lines of a point.
+#[must_use]
+pub fn rows(factors: &[&str], point: &Point) -> String {
+    let mut out = String::new();
+    let levels: String =
+        factors.iter().map(|f| field(point.factors.get(*f).map_or("", |l| l)) + ",").collect();
+    for contestant in &point.contestants {
+        for run in &contestant.runs {
+            let outcome = match run.outcome {
+                Outcome::Done => "done",
+                Outcome::Failed => "failed",
+                Outcome::Deadline => "deadline",
+            };
+            for object in &run.objects {
+                let _ = write!(
+                    out,
+                    "{levels}{},{},{outcome},{},{},{},{},{},{},{},{},{}",
+                    field(&contestant.name),
+                    run.seed,
+                    number(run.page_ns),
+                    field(&object.name),
+                    object.bytes,
+                    number(object.connection),
+                    number(object.stream),
+                    number(object.issued_ns),
+                    number(object.first_byte_ns),
+                    number(object.delivered_ns),
+                    field(object.failure.as_deref().unwrap_or_default()),
+                );
+                let why = object.why.as_ref().map(Why::parts).unwrap_or_default();
+                for part in why {
+                    let _ = write!(out, ",{}", number(part));
+                }
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+fn number(value: Option<u64>) -> String {
+    value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// RFC 4180 §2.6, §2.7: quotes a field that contains a comma, a quote or a line break.
+pub fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        assert_eq!(field("tcp"), "tcp");
+        assert_eq!(field("sctp:streams=1,iw=3"), "\"sctp:streams=1,iw=3\"");
+        assert_eq!(field("say \"a\""), "\"say \"\"a\"\"\"");
+    }
+}

@@ -1,0 +1,126 @@
+//! Writes results as JSON text with one line per run, so that two results can be compared line by line.
+
+use crate::{Point, Race};
+use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
+use std::io::{self, Write};
+
+/// Renders the race as JSON, ending in a line feed.
+#[must_use]
+pub fn render(race: &Race) -> String {
+    written(race, Shallow::default()) + "\n"
+}
+
+/// Returns the text before and after the points of a race. The caller writes each point between the two texts, as [`point`]
+/// renders it.
+#[must_use]
+pub fn around_points(race: &Race) -> (String, String) {
+    let text = render(&Race { points: Vec::new(), ..race.clone() });
+    // No key or string contains a raw line feed, so the text of the empty list occurs only once.
+    let (before, behind) = text.split_once(EMPTY).unwrap_or((&text, ""));
+    (format!("{before}\n  \"points\": ["), format!("\n  ],{behind}"))
+}
+
+const EMPTY: &str = "\n  \"points\": [],";
+
+/// Renders one point exactly as [`render`] writes it within its race.
+#[must_use]
+pub fn point(point: &Point, first: bool) -> String {
+    let mut within = Shallow::default();
+    for _ in 0..POINT_DEPTH {
+        let begun = within.begin_array(&mut io::sink());
+        assert!(begun.is_ok(), "{begun:?}");
+    }
+    let separator = if first { "" } else { "," };
+    format!("{separator}\n    {}", written(point, within))
+}
+
+/// The nesting depth of a point, which is inside the race and the list of points.
+const POINT_DEPTH: usize = 2;
+
+fn written(value: &impl Serialize, formatter: Shallow) -> String {
+    let mut out = Vec::new();
+    let mut serializer = Serializer::with_formatter(&mut out, formatter);
+    let written = value.serialize(&mut serializer);
+    assert!(written.is_ok(), "results are plain values: {written:?}");
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// A JSON formatter that breaks and indents lines down to each run. The run itself is on one line.
+#[derive(Default)]
+struct Shallow {
+    depth: usize,
+    pretty: PrettyFormatter<'static>,
+    compact: CompactFormatter,
+}
+
+/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a run
+/// are deeper.
+const DEEPEST_WITH_LINES: usize = 6;
+
+impl Shallow {
+    fn lines(&self) -> bool {
+        self.depth <= DEEPEST_WITH_LINES
+    }
+}
+
+impl Formatter for Shallow {
+    fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        if self.lines() { self.pretty.begin_array(out) } else { self.compact.begin_array(out) }
+    }
+    fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        let lines = self.lines();
+        self.depth -= 1;
+        if lines { self.pretty.end_array(out) } else { self.compact.end_array(out) }
+    }
+    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        if self.lines() {
+            self.pretty.begin_array_value(out, first)
+        } else {
+            self.compact.begin_array_value(out, first)
+        }
+    }
+    fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        if self.lines() { self.pretty.end_array_value(out) } else { self.compact.end_array_value(out) }
+    }
+    fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        if self.lines() { self.pretty.begin_object(out) } else { self.compact.begin_object(out) }
+    }
+    fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        let lines = self.lines();
+        self.depth -= 1;
+        if lines { self.pretty.end_object(out) } else { self.compact.end_object(out) }
+    }
+    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
+        if self.lines() {
+            self.pretty.begin_object_key(out, first)
+        } else {
+            self.compact.begin_object_key(out, first)
+        }
+    }
+    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        if self.lines() { self.pretty.begin_object_value(out) } else { self.compact.begin_object_value(out) }
+    }
+    fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
+        if self.lines() { self.pretty.end_object_value(out) } else { self.compact.end_object_value(out) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_one_by_one_are_the_bytes_of_all_at_once() {
+        let mut race = Race::from_json(include_str!("../tests/data/race-full.json")).expect("a result");
+        // The race has a warning that looks like the empty list of points, and must not be mistaken for it.
+        race.warnings.push("\n  \"points\": [],".to_owned());
+        race.points = race.points.iter().cycle().take(4).cloned().collect();
+        assert_eq!(race.points.len(), 4);
+        let (before, behind) = around_points(&race);
+        let points: String = race.points.iter().enumerate().map(|(at, one)| point(one, at == 0)).collect();
+        assert!(before + &points + &behind == render(&race));
+    }
+}

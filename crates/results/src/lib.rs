@@ -1,0 +1,543 @@
+//! The results of a race: the schema `anabranch.race/2`, and what follows from results alone.
+//!
+//! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from them
+//! without another run. The JSON Schema in `schema/race-2.json` describes the same format for other languages.
+//!
+//! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. Keys are written
+//! in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host are only in
+//! [`Host`].
+//!
+//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] say who wins. [`label`] names contestants. [`json`]
+//! and [`csv`] write results. [`course`] holds what neither results nor packets contain.
+
+pub mod axes;
+mod cause;
+pub mod cell;
+pub mod course;
+mod coverage;
+pub mod csv;
+pub mod json;
+pub mod label;
+pub mod stats;
+mod summary;
+pub mod verdict;
+
+pub use cause::{Cause, Condition, Effect, Experiment, Tried};
+pub use summary::{Bound, Comparison, Sharing, Stat, Summary, Verdict};
+
+use crate::stats::metrics;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The name and version of the schema, the first key of every result file.
+pub const SCHEMA: &str = "anabranch.race/2";
+
+/// The width of the buckets of [`Series`], in nanoseconds.
+pub const BUCKET_NS: u64 = 100_000_000;
+
+/// The complete result of a race.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Race {
+    /// The schema, always [`SCHEMA`].
+    pub schema: String,
+    /// The keys and values of the plan file, which are all that is needed to run the race again.
+    pub plan: serde_json::Value,
+    /// The kind of network on which the race ran.
+    pub world: World,
+    /// Facts of the machine, the only part that may differ between two runs of one plan.
+    pub host: Host,
+    /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be used.
+    pub warnings: Vec<String>,
+    /// The points, one for each combination of the factors. A race without factors has one point.
+    pub points: Vec<Point>,
+    /// The outcome of each `[[expect]]` of the plan.
+    pub expectations: Vec<Expectation>,
+}
+
+/// The kind of network on which a race ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum World {
+    /// The simulated network, in virtual time.
+    Virtual,
+    /// Real packets through the kernel, with the same link elements as in the simulation.
+    Emulated,
+}
+
+/// Facts of the machine and of this run of the program.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Host {
+    /// The version of the program.
+    pub version: String,
+    /// The operating system.
+    pub os: String,
+    /// The processor architecture.
+    pub arch: String,
+    /// The number of threads that ran simulations; absent if the points were run one by one, perhaps on several machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// The seconds that the whole race took; absent if the points were run one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_s: Option<f64>,
+    /// The version of the kernel, if the race used the kernel's protocols and namespaces (the emulated world).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// Whether the kernel has an SCTP of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_sctp: Option<bool>,
+}
+
+/// The results of one combination of the factors' levels.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Point {
+    /// The level of each factor, as text; empty for a race without factors.
+    pub factors: BTreeMap<String, String>,
+    /// The network, described in one line.
+    pub network: String,
+    /// When the first path fails, in nanoseconds on a run's clock; absent if no path fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_ns: Option<u64>,
+    /// The workload of this point.
+    pub workload: Workload,
+    /// Whether anything is drawn from the seed, for example loss or jitter. If not, identical runs count as one.
+    pub chance: bool,
+    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each raced alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sharing: Vec<Sharing>,
+    /// The contestants, in the order of the plan.
+    #[serde(rename = "arms")]
+    pub contestants: Vec<Contestant>,
+    /// Each contestant compared with every contestant before it. Comparisons with the first contestant cover every metric,
+    /// the others only the metric of the verdict.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// The data that a run transfers.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Workload {
+    /// The name of the page, or a description of the objects.
+    pub name: String,
+    /// Number of objects.
+    pub objects: u64,
+    /// The sum of the objects' body bytes.
+    pub bytes: u64,
+    /// Bytes of each request's head; left out if the plan does not specify them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_head: Option<u64>,
+    /// Bytes of each response's head; left out if the plan does not specify them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response_head: Option<u64>,
+    /// When an unfinished run is stopped, in nanoseconds on its clock; null in results that do not record the deadline.
+    #[serde(default)]
+    pub deadline_ns: Option<u64>,
+    /// Whether the objects are messages. The figures of messages are their delays, not the time until the last message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub messages: bool,
+}
+
+impl Workload {
+    /// Returns whether the workload is a bulk transfer: one object in a workload named `bulk ...`.
+    #[must_use]
+    pub fn is_bulk(&self) -> bool {
+        self.objects == 1 && self.name.starts_with("bulk ")
+    }
+
+    /// Returns the noun for the workload whose time `page_ms` measures: page, transfer or messages.
+    #[must_use]
+    pub fn whole(&self) -> &'static str {
+        match (self.messages, self.is_bulk()) {
+            (true, _) => "messages",
+            (false, true) => "transfer",
+            (false, false) => "page",
+        }
+    }
+}
+
+/// The results of one contestant at one point.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Contestant {
+    /// The contestant as typed.
+    #[serde(rename = "arm")]
+    pub name: String,
+    /// Every setting that the contestant ran with, as text: `transport`, `connections`, `streams`, `pipeline`, `profile`,
+    /// and each knob of the profile.
+    pub settings: BTreeMap<String, String>,
+    /// The seed with the median page time. Its run is shown when one run represents all.
+    pub median_seed: u64,
+    /// The number of runs that differ in more than their seed.
+    pub distinct_runs: u64,
+    /// The runs, one for each seed, in the order of the seeds.
+    pub runs: Vec<Run>,
+    /// Statistics over the runs.
+    pub summary: Summary,
+}
+
+/// One page load (or transfer) by one contestant under one seed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// The seed.
+    pub seed: u64,
+    /// How the run ended.
+    pub outcome: Outcome,
+    /// When the run started, on the clock of the network, which also times path failures. Absent in the simulation, where
+    /// both clocks are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_ns: Option<u64>,
+    /// Time from the start until every object was delivered; null unless the outcome is `done`.
+    pub page_ns: Option<u64>,
+    /// Lower bound on the page time for any contestant on this network. The laboratory's `limit` computes it.
+    pub limit_ns: Option<u64>,
+    /// Mean time from opening a connection until it may carry user data; null if no connection was established.
+    pub connect_ns: Option<u64>,
+    /// Time from the first path failure until the sender of the data declared that path failed; null if it never did.
+    #[serde(default)]
+    pub declared_failed_ns: Option<u64>,
+    /// Time from the first path failure to the first arrival of data that was sent after the failure; null if there is no
+    /// such time.
+    pub failover_ns: Option<u64>,
+    /// Time from the first path failure until the application again received data at half the previous rate or more. The
+    /// rate must last for a second, or to the end of the transfer. Null if the rate was not reached again.
+    #[serde(default)]
+    pub restored_ns: Option<u64>,
+    /// Changes of path states that a multipath transport detected, in the order of time.
+    pub path_events: Vec<PathEvent>,
+    /// The number of connections or associations that were opened.
+    pub connections: u64,
+    /// The objects, in the order of the page.
+    pub objects: Vec<Object>,
+    /// The number of packets in each direction.
+    pub packets: Directions<Packets>,
+    /// The packets that iptables rules counted, if rules dropped packets instead of the links; otherwise absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<Directions<Rules>>,
+    /// Whether Multipath TCP connections remained multipath; absent for other transports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multipath: Option<Multipath>,
+    /// The longest time that a packet left an emulated link late because this machine was busy; absent in the simulation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late_ns: Option<u64>,
+    /// Loss recovery events of the senders.
+    pub events: Events,
+    /// IP bytes that the hosts handed to the paths, by direction.
+    pub wire_bytes: Directions<u64>,
+    /// The bytes transferred over time.
+    pub series: Series,
+}
+
+/// A change of the state that a transport assigns to a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PathEvent {
+    /// The number of the path, from 1.
+    pub path: u64,
+    /// When the host of the transport detected the change, in nanoseconds.
+    pub at_ns: u64,
+    /// The state after the change.
+    pub state: PathState,
+    /// The host that detected the change.
+    pub by: Side,
+    /// The association that owns the path, identified by the port of its initiator.
+    pub connection: u64,
+}
+
+/// The state that a transport assigns to a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PathState {
+    /// The peer did not answer recent packets, so data goes to other paths (RFC 7829).
+    #[serde(rename = "potentially-failed")]
+    PotentiallyFailed,
+    /// The peer does not answer on this path at all (for SCTP: RFC 9260 §8.2).
+    Failed,
+    /// The peer answers again on this path.
+    Active,
+}
+
+impl PathState {
+    /// Returns the state in words, as every output writes it.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::PotentiallyFailed => "potentially failed",
+            Self::Failed => "failed",
+            Self::Active => "active",
+        }
+    }
+}
+
+/// One of the two hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The host that requests the objects.
+    Client,
+    /// The host that sends the objects.
+    Server,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// Every object was delivered.
+    Done,
+    /// At least one object failed.
+    Failed,
+    /// The run's clock reached its deadline before every object was delivered.
+    Deadline,
+}
+
+/// The record of one object in one run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Object {
+    /// The object's name, a path or URL as in the page.
+    pub name: String,
+    /// The number of body bytes.
+    pub bytes: u64,
+    /// The connection that carried the object, identified by the port of its initiator; null if the object was never
+    /// assigned to one.
+    pub connection: Option<u64>,
+    /// The stream that carried the object (0 on TCP); null if the object was never assigned to one.
+    pub stream: Option<u64>,
+    /// When the client wanted the object; null if the object that triggers it was not delivered.
+    pub issued_ns: Option<u64>,
+    /// When the first byte of the response reached the application; null if none did.
+    pub first_byte_ns: Option<u64>,
+    /// When the last byte of the response reached the application; null if it never did.
+    pub delivered_ns: Option<u64>,
+    /// Whether the object is background traffic, which counts in no figure about objects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub background: bool,
+    /// Why the object failed; null if it did not fail.
+    pub failure: Option<String>,
+    /// The parts of the response time, which add up to `delivered_ns - issued_ns`; null if the object was not delivered.
+    pub why: Option<Why>,
+    /// The parts of `send_ns`; null if not known.
+    pub send_detail: Option<SendDetail>,
+    /// The instants between `issued_ns` and `delivered_ns` that separate the parts of the response time; null if not known.
+    pub instants: Option<Instants>,
+}
+
+/// The response time of one object, divided into parts. In the simulation every part is known, and the parts add up exactly.
+/// In the emulated world a part is null if it cannot be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Why {
+    /// Time that the object waited for the transport's handshake of its connection. If the transport has built-in
+    /// encryption, this part ends when the server's first packet arrives.
+    pub connect_ns: Option<u64>,
+    /// Time that the object waited for the TLS handshake after, or the DTLS handshake before, the transport's handshake. If
+    /// the transport has built-in encryption, the rest of the handshake after the server's first packet.
+    #[serde(default = "no_time")]
+    pub secure_ns: Option<u64>,
+    /// Time that the request waited for a free stream or slot.
+    pub queue_ns: Option<u64>,
+    /// Time in the sender while it had nothing to retransmit: it waited for window or pacing, or sent other objects.
+    pub send_ns: Option<u64>,
+    /// Time that the object waited in the server's transport while the transport retransmitted other bytes.
+    pub stalled_ns: Option<u64>,
+    /// Time that the request waited behind earlier exchanges of its connection.
+    pub ahead_ns: Option<u64>,
+    /// Processing time of the server.
+    pub server_ns: Option<u64>,
+    /// Time to repair lost bytes of the object by fast retransmission.
+    pub recovery_ns: Option<u64>,
+    /// Time to repair lost bytes of the object by a retransmission timer.
+    pub timeout_ns: Option<u64>,
+    /// Network time of the two decisive packets, of request and response: queues, serialization, propagation.
+    pub wire_ns: Option<u64>,
+    /// Time that the complete object was withheld at the receiver because bytes of another object were missing.
+    pub blocked_ns: Option<u64>,
+}
+
+/// Returns the value of `secure_ns` for results that lack the field because they are older than TLS in this program.
+#[expect(clippy::unnecessary_wraps, reason = "the part's type")]
+const fn no_time() -> Option<u64> {
+    Some(0)
+}
+
+/// The parts of a response time, in the order in which they occur.
+pub const PARTS: [&str; 11] = [
+    "connect", "secure", "queue", "send", "stalled", "ahead", "server", "recovery", "timeout", "wire",
+    "blocked",
+];
+
+impl Why {
+    /// Returns the parts in the order of [`PARTS`]; a part is `None` if it is not known.
+    #[must_use]
+    pub const fn parts(&self) -> [Option<u64>; 11] {
+        [
+            self.connect_ns,
+            self.secure_ns,
+            self.queue_ns,
+            self.send_ns,
+            self.stalled_ns,
+            self.ahead_ns,
+            self.server_ns,
+            self.recovery_ns,
+            self.timeout_ns,
+            self.wire_ns,
+            self.blocked_ns,
+        ]
+    }
+
+    /// Returns whether every part is known.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.parts().iter().all(Option::is_some)
+    }
+
+    /// Returns the sum of all parts in nanoseconds; unknown parts count as zero.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.parts().into_iter().flatten().sum()
+    }
+}
+
+/// The three parts of `send_ns`, which add up to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SendDetail {
+    /// Time while the congestion window was full.
+    pub cwnd_ns: u64,
+    /// Time while the receiver's window was full.
+    pub rwnd_ns: u64,
+    /// Time while the sender served other objects first, or waited for a reason of its own.
+    pub turn_ns: u64,
+}
+
+/// Nine of the eleven instants in the life of an object, in non-decreasing order. The other two, `issued` and `delivered`,
+/// are in [`Object`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Instants {
+    /// The connection is usable, and a stream or slot is free.
+    pub assigned_ns: u64,
+    /// First transmission of the packet whose arrival completed the request.
+    pub req_sent_ns: u64,
+    /// Transmission of the copy that arrived, original or retransmission, of the packet that completed the request.
+    pub req_copy_ns: u64,
+    /// The request is complete at the server's host.
+    pub req_in_ns: u64,
+    /// The server starts to process the request.
+    pub serving_ns: u64,
+    /// The server gives the first response byte to the transport.
+    pub written_ns: u64,
+    /// First transmission of the packet whose arrival completed the object.
+    pub sent_ns: u64,
+    /// Transmission of the first copy to arrive of the packet that completed the object, original or retransmission.
+    pub copy_ns: u64,
+    /// All bytes of the object have arrived at the receiver.
+    pub complete_ns: u64,
+}
+
+impl Point {
+    /// Returns the runs of a contestant that had not ended when the first path failed. If all runs are identical, only one
+    /// counts.
+    pub fn met_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
+        let at = self.failure_ns;
+        let runs = metrics::counted(&contestant.runs, self.terms()).iter();
+        runs.filter(move |run| at.is_some_and(|at| run.page_ns.is_none_or(|end| end > at)))
+    }
+}
+
+/// One value for each direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Directions<T> {
+    /// Client to server.
+    pub up: T,
+    /// Server to client.
+    pub down: T,
+}
+
+/// The packets of one direction, over all paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Packets {
+    /// Packets that the host sent.
+    pub sent: u64,
+    /// Packets that the network lost, whatever the reason (loss model, full queue, outage, corruption).
+    pub lost: u64,
+    /// Packets that carried a retransmission.
+    pub retransmitted: u64,
+}
+
+/// The packets that iptables rules counted in one direction, over all paths.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Rules {
+    /// Packets that the iptables rules examined.
+    pub packets: u64,
+    /// Packets that the rules dropped. The lost packets of the direction include them.
+    pub dropped: u64,
+}
+
+/// Whether Multipath TCP connections remained multipath.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Multipath {
+    /// The number of connections opened.
+    pub connections: u64,
+    /// The number of connections that fell back to plain TCP; null if the kernel does not report it.
+    pub fallbacks: Option<u64>,
+}
+
+/// Loss recovery events of the senders on both sides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Events {
+    /// The number of retransmission timers that expired.
+    pub timeouts: u64,
+    /// The number of packets sent by fast retransmission.
+    pub fast: u64,
+    /// The number of retransmissions known to have been unnecessary; null if the stack cannot know.
+    pub spurious: Option<u64>,
+}
+
+/// Bytes over time. Each list has one number per bucket of `bucket_ns`, from the start of the run; trailing zeros are left
+/// out.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Series {
+    /// The width of a bucket, always [`BUCKET_NS`].
+    pub bucket_ns: u64,
+    /// The paths, in their order in the network.
+    pub paths: Vec<Directions<PathSeries>>,
+    /// Body bytes that the receiving application read. A response that was fetched again counts from its second start.
+    pub application: Vec<u64>,
+}
+
+/// One direction of one path over time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PathSeries {
+    /// IP bytes that the host handed to the path.
+    pub wire: Vec<u64>,
+    /// IP bytes that arrived at the other host.
+    pub delivered: Vec<u64>,
+}
+
+/// The outcome of one `[[expect]]` at one point.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Expectation {
+    /// The index of the point, from 0.
+    pub point: u64,
+    /// The expectation, in one line.
+    pub expected: String,
+    /// The measured value; null if no run finished.
+    pub found: Option<f64>,
+    /// Whether the expectation holds.
+    pub met: bool,
+}
+
+impl Race {
+    /// Reads the text of a result file.
+    ///
+    /// # Errors
+    /// A one-line message if the text is not JSON, has another schema, or has a field that is missing or of the wrong type.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let value: serde_json::Value = serde_json::from_str(text).map_err(|e| format!("not JSON: {e}"))?;
+        match value.get("schema").and_then(|s| s.as_str()) {
+            Some(SCHEMA) => {}
+            Some("anabranch.race/1") => {
+                return Err(format!(
+                    "a result of schema anabranch.race/1, of an older version: its summaries are other ones than those of \
+                     {SCHEMA}; run its plan again"
+                ));
+            }
+            Some(other) => return Err(format!("schema '{other}' where '{SCHEMA}' is needed")),
+            None => return Err(format!("no schema is named where '{SCHEMA}' is needed")),
+        }
+        serde_json::from_value(value).map_err(|e| format!("not a result of schema {SCHEMA}: {e}"))
+    }
+}

@@ -1,0 +1,257 @@
+//! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is undecided,
+//! estimates how many more seeds would decide it.
+//!
+//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if the
+//! interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. If all ratios are identical, they have no
+//! spread and no t-interval. If there are at least [`FEWEST_ALIKE`] identical ratios, the rank interval of their median is
+//! that one value, and it decides.
+
+use super::interval::{share_ci95, t_quantile};
+use crate::{Bound, Comparison, Verdict};
+
+/// The smallest gap that matters: a ratio of 1.03, or 3 %.
+pub const GAP: f64 = 1.03;
+
+/// The smallest number of identical ratios that decides a comparison. With this number, more than half of all seeds have the
+/// same ratio with 95 % confidence. The probability of the opposite is 2 x 2^-6, or 3 %
+/// ([`median_ci95`](super::interval::median_ci95)).
+pub const FEWEST_ALIKE: u64 = 6;
+
+/// How the first contestant compares with the others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Standing {
+    /// The first contestant is faster than every other.
+    Wins,
+    /// The first contestant is level with at least one other, and faster than the rest.
+    Level,
+    /// The comparison of the first contestant with at least one other is undecided.
+    Undecided,
+    /// No run of any contestant finished.
+    Nobody,
+}
+
+impl Standing {
+    /// Returns the standing of the first contestant. Each item of `others` is the verdict on the ratio of another contestant
+    /// to the first; [`Verdict::More`] means that the first is faster.
+    pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
+        let one = |verdict| match verdict {
+            Some(Verdict::More) => Self::Wins,
+            Some(Verdict::Level) => Self::Level,
+            _ => Self::Undecided,
+        };
+        others.map(one).max().unwrap_or(Self::Wins)
+    }
+}
+
+/// The figures of a comparison of two contestants.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Found {
+    /// The geometric mean of the ratios a/b.
+    pub ratio: f64,
+    /// The 95 % interval of the ratio; `None` if there is one pair, or if all ratios are equal.
+    pub ci95: Option<[f64; 2]>,
+    /// The number of pairs of runs.
+    pub n: u64,
+    /// Whether nothing is random, so that the ratio is exact and not an estimate.
+    pub exact: bool,
+    /// Whether the ratio is a bound because runs did not finish.
+    pub bound: Option<Bound>,
+}
+
+/// Returns the verdict. If the verdict is undecided, also returns how many more seeds would decide it, assuming the present
+/// spread. That number is `None` if no total of seeds up to [`MAX_SEEDS`] would decide.
+#[must_use]
+pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
+    // The tolerance keeps rounding errors from treating a gap of exactly 3 % as smaller.
+    let matters = found.ratio.ln().abs() >= GAP.ln() - 1e-12;
+    let towards = if found.ratio > 1.0 { Verdict::More } else { Verdict::Less };
+    let possible = match (found.bound, towards) {
+        (None, _) | (Some(Bound::AtLeast), Verdict::More) | (Some(Bound::AtMost), Verdict::Less) => true,
+        (Some(_), _) => false,
+    };
+    if !possible {
+        return (Verdict::Undecided, None);
+    }
+    if found.exact {
+        return (if matters { towards } else { Verdict::Level }, None);
+    }
+    let interval = match found.ci95 {
+        None if found.n >= FEWEST_ALIKE => [found.ratio; 2],
+        None if found.n > 1 => return (Verdict::Undecided, Some(FEWEST_ALIKE - found.n)),
+        None => return (Verdict::Undecided, None),
+        Some(interval) => interval,
+    };
+    let [low, high] = interval;
+    if matters && (low > 1.0 || high < 1.0) {
+        return (towards, None);
+    }
+    if found.bound.is_none() && low >= 1.0 / GAP && high <= GAP {
+        return (Verdict::Level, None);
+    }
+    (Verdict::Undecided, more_seeds(found, interval))
+}
+
+/// Returns the number of additional seeds that would make the interval narrow enough to decide. Assumes the present ratio
+/// and spread. `None` if the total would exceed [`MAX_SEEDS`].
+fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
+    let (log, n) = (found.ratio.ln().abs(), found.n as f64);
+    let half = (high.ln() - low.ln()) / 2.0;
+    // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. The target is the
+    // half width at which it does.
+    let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
+    let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
+    let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
+    let mut seeds = (1.96 * spread / target).powi(2).ceil().max(n + 1.0);
+    while seeds <= MAX_SEEDS && wide(seeds) {
+        seeds += (seeds / 1000.0).ceil();
+    }
+    (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
+}
+
+/// Whether the winner of a comparison, contestant `b`, wins most seeds. `Yes`, `Open` and `No` hold the percentage of seeds
+/// that it wins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Usual {
+    /// The question has no answer: the comparison is exact, has one seed, or every seed has equal times.
+    NotAsked,
+    /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
+    Yes(u64),
+    /// It is open whether the winner wins most seeds: the 95 % interval of the share contains one half.
+    Open(u64),
+    /// The winner wins less than half of the seeds: the 95 % interval of the share lies below one half.
+    No(u64),
+}
+
+/// Returns whether contestant `b` wins most seeds.
+#[must_use]
+pub fn usual(found: &Comparison) -> Usual {
+    // A seed with equal times has no winner.
+    let (wins, of) = (found.more, found.less + found.more);
+    let Some([low, high]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
+        return Usual::NotAsked;
+    };
+    let percent = (200 * found.more + 100 * (found.n - of) + found.n) / (2 * found.n);
+    match (low > 0.5, high < 0.5) {
+        (true, _) => Usual::Yes(percent),
+        (false, true) => Usual::No(percent),
+        (false, false) => Usual::Open(percent),
+    }
+}
+
+/// Rounds a number of seeds up to two digits, because it is an estimate.
+#[must_use]
+pub fn rounded_up(seeds: u64) -> u64 {
+    let mut unit = 1;
+    while seeds / unit >= 100 {
+        unit *= 10;
+    }
+    seeds.div_ceil(unit) * unit
+}
+
+/// The largest number of seeds that a plan accepts.
+pub const MAX_SEEDS: f64 = 1e6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(ratio: f64, low: f64, high: f64) -> (Verdict, Option<u64>) {
+        decide(&Found { ratio, ci95: Some([low, high]), n: 100, exact: false, bound: None })
+    }
+
+    #[test]
+    fn a_gap_counts_from_three_percent_and_without_doubt() {
+        assert_eq!(decided(1.10, 1.05, 1.15), (Verdict::More, None));
+        assert_eq!(decided(0.90, 0.85, 0.95), (Verdict::Less, None));
+        assert_eq!(decided(1.01, 0.99, 1.02), (Verdict::Level, None));
+        // The interval excludes 1, so the contestants differ. But it also lies within 3 %, so the difference does not
+        // matter.
+        assert_eq!(decided(1.015, 1.005, 1.025), (Verdict::Level, None));
+        for (ratio, low, high) in [(1.02, 1.005, 1.04), (1.10, 0.95, 1.27), (0.99, 0.90, 1.09)] {
+            let (verdict, more) = decided(ratio, low, high);
+            assert_eq!(verdict, Verdict::Undecided, "{ratio}");
+            assert!(more.is_some_and(|more| more > 0), "{ratio}: {more:?}");
+        }
+    }
+
+    /// Checks that the interval decides with the suggested number of additional seeds, and does not with about 0.5 % fewer
+    /// seeds.
+    #[test]
+    fn so_many_more_seeds_decide() {
+        for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
+            let half = |n: f64| t_quantile(n as usize - 1) * 1.1 / n.sqrt();
+            let with = |n: u64| {
+                let ci95 = [(ratio.ln() - half(n as f64)).exp(), (ratio.ln() + half(n as f64)).exp()];
+                decide(&Found { ratio, ci95: Some(ci95), n, exact: false, bound: None })
+            };
+            let (verdict, more) = with(100);
+            let (Verdict::Undecided, Some(more)) = (verdict, more) else { panic!("{ratio}: {verdict:?}") };
+            assert_ne!(with(100 + more).0, Verdict::Undecided, "{ratio}: {more} more");
+            let fewer = 100 + more - 1 - more / 200;
+            assert!(fewer <= 100 || with(fewer).0 == Verdict::Undecided, "{ratio}: {more} are too many");
+        }
+    }
+
+    #[test]
+    fn one_case_is_decided_without_an_interval_and_one_run_of_chance_is_not() {
+        let one = |ratio, exact| decide(&Found { ratio, ci95: None, n: 1, exact, bound: None }).0;
+        assert_eq!((one(1.03, true), one(0.9, true)), (Verdict::More, Verdict::Less));
+        assert_eq!((one(1.02, true), one(1.0, true)), (Verdict::Level, Verdict::Level));
+        assert_eq!(one(2.0, false), Verdict::Undecided);
+    }
+
+    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios are enough to decide, five are
+    /// not.
+    #[test]
+    fn runs_that_are_all_alike_decide_where_they_are_six() {
+        let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });
+        assert_eq!(alike(1.03, 6, None), (Verdict::More, None));
+        assert_eq!(alike(0.5, 10, None), (Verdict::Less, None));
+        assert_eq!(alike(1.02, 6, None), (Verdict::Level, None));
+        assert_eq!(alike(2.0, 5, None), (Verdict::Undecided, Some(1)));
+        assert_eq!(alike(2.0, 2, None), (Verdict::Undecided, Some(4)));
+        assert_eq!(alike(2.0, 1, None), (Verdict::Undecided, None));
+        assert_eq!(alike(2.0, 6, Some(Bound::AtLeast)), (Verdict::More, None));
+        assert_eq!(alike(2.0, 6, Some(Bound::AtMost)), (Verdict::Undecided, None));
+        assert_eq!(alike(1.0, 6, Some(Bound::AtLeast)), (Verdict::Undecided, None));
+    }
+
+    /// [`FEWEST_ALIKE`] is the smallest number of values whose median has a rank interval.
+    #[test]
+    fn so_many_alike_are_those_that_ranks_need() {
+        let values = |n: u64| (1..=n).map(|value| value as f64).collect::<Vec<_>>();
+        assert!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE)).is_some());
+        assert_eq!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE - 1)), None);
+    }
+
+    /// Returns the result of [`usual`] if `b` was faster in `more` seeds and slower in `less` seeds.
+    fn won(more: u64, less: u64) -> Usual {
+        let terms = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
+        let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);
+        usual(&Comparison { more, less, n: more + less, exact: false, ..found })
+    }
+
+    #[test]
+    fn usually_is_said_where_few_seeds_do_not_leave_it_open() {
+        assert_eq!(won(80, 20), Usual::Yes(80));
+        assert_eq!(won(4, 1), Usual::Open(80), "of five");
+        assert_eq!(won(57, 43), Usual::Open(57));
+        assert_eq!(won(43, 57), Usual::Open(43));
+        assert_eq!(won(20, 80), Usual::No(20));
+        assert_eq!(won(0, 1), Usual::NotAsked);
+    }
+
+    #[test]
+    fn a_bound_decides_only_towards_where_it_points() {
+        let bounded = |ratio: f64, bound| {
+            let ci95 = Some([ratio / 1.01, ratio * 1.01]);
+            decide(&Found { ratio, ci95, n: 50, exact: false, bound: Some(bound) }).0
+        };
+        assert_eq!(bounded(1.5, Bound::AtLeast), Verdict::More);
+        assert_eq!(bounded(0.5, Bound::AtMost), Verdict::Less);
+        assert_eq!(bounded(1.5, Bound::AtMost), Verdict::Undecided);
+        assert_eq!(bounded(0.5, Bound::AtLeast), Verdict::Undecided);
+        assert_eq!(bounded(1.0, Bound::AtLeast), Verdict::Undecided);
+        assert_eq!(bounded(1.5, Bound::Unknown), Verdict::Undecided);
+    }
+}

@@ -1,0 +1,109 @@
+//! Compares two contestants on the same seeds.
+//!
+//! Two runs with the same seed draw the same random numbers, but do not meet identical conditions. Once the runs differ,
+//! packet k is a different packet in each. Pairing by seed still removes the variation that both runs share. The ratio is
+//! therefore taken seed by seed.
+
+use super::interval::{ci95, geometric_mean};
+use crate::Bound;
+
+/// The value of a metric in one run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Value {
+    /// The value, in the unit of the metric.
+    pub value: f64,
+    /// Whether the run did not finish, so that its true value is `value` or more.
+    pub at_least: bool,
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self { value, at_least: false }
+    }
+}
+
+/// A geometric mean ratio with its interval.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ratio {
+    /// Geometric mean of the ratios a/b; `None` if there is no pair.
+    pub ratio: Option<f64>,
+    /// 95 % t-interval of the ratio, computed on logarithms; `None` when n < 2 or all ratios are equal.
+    pub ci95: Option<[f64; 2]>,
+    /// Number of pairs in which both values are above 0 and at least one run finished.
+    pub n: u64,
+    /// Whether the ratio is a bound because runs did not finish.
+    pub bound: Option<Bound>,
+    /// Number of pairs in which a's value is less than b's, and number of pairs in which it is more.
+    pub wins: [u64; 2],
+}
+
+/// Returns the geometric mean of the ratios a/b over the pairs in which both runs have a value above 0. A pair is skipped if
+/// neither run finished, because it says nothing about the ratio.
+#[must_use]
+pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
+    let above = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
+    let pairs: Vec<(Value, Value)> = pairs
+        .iter()
+        .filter_map(|&(a, b)| Some((above(a)?, above(b)?)))
+        .filter(|(a, b)| !(a.at_least && b.at_least))
+        .collect();
+    let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a.value / b.value).collect();
+    let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let some = |which: fn(&(Value, Value)) -> bool| pairs.iter().any(which);
+    let bound = match (some(|(a, _)| a.at_least), some(|(_, b)| b.at_least)) {
+        (false, false) => None,
+        (true, false) => Some(Bound::AtLeast),
+        (false, true) => Some(Bound::AtMost),
+        (true, true) => Some(Bound::Unknown),
+    };
+    let count = |of: fn(&f64) -> bool| ratios.iter().filter(|ratio| of(ratio)).count() as u64;
+    Ratio {
+        ratio: geometric_mean(&ratios),
+        ci95: ci95(&logs).map(|[low, high]| [low.exp(), high.exp()]),
+        n: logs.len() as u64,
+        bound,
+        wins: [count(|ratio| *ratio < 1.0), count(|ratio| *ratio > 1.0)],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_hand() {
+        // Ratios 2 and 1/2: the geometric mean is 1, the logarithms are ±ln 2, their standard error is ln 2, and t(1) =
+        // 12.706…
+        let both =
+            ratio(&[(Some(2.0), Some(1.0)), (Some(1.0), Some(2.0)), (None, Some(1.0)), (Some(9.0), None)]);
+        assert_eq!((both.n, both.wins, both.bound), (2, [1, 1], None));
+        assert!((both.ratio.expect("a ratio") - 1.0).abs() < 1e-15);
+        let [low, high] = both.ci95.expect("an interval");
+        let half = 12.706_204_736 * 2.0_f64.ln();
+        assert!((high.ln() - half).abs() < 1e-9 && (low.ln() + half).abs() < 1e-9);
+    }
+
+    #[test]
+    fn equal_ratios_have_no_interval() {
+        let same = ratio(&[(Some(3.0), Some(2.0)), (Some(3.0), Some(2.0))]);
+        assert_eq!((same.ratio, same.ci95, same.n, same.wins), (Some(1.5), None, 2, [0, 2]));
+        let none = ratio::<f64>(&[(None, Some(1.0))]);
+        assert_eq!(none, Ratio { ratio: None, ci95: None, n: 0, bound: None, wins: [0, 0] });
+    }
+
+    #[test]
+    fn what_was_not_over_makes_a_bound() {
+        let over = |value| Some(Value::from(value));
+        let cut = Some(Value { value: 600.0, at_least: true });
+        let found = ratio(&[(cut, over(6.0)), (over(1.0), over(1.0))]);
+        assert_eq!(
+            (found.ratio.map(f64::round), found.bound, found.n),
+            (Some(10.0), Some(Bound::AtLeast), 2)
+        );
+        assert_eq!(ratio(&[(over(6.0), cut)]).bound, Some(Bound::AtMost));
+        assert_eq!(ratio(&[(over(6.0), cut), (cut, over(6.0))]).bound, Some(Bound::Unknown));
+        // Neither run finished, so the pair says nothing about the ratio.
+        let found = ratio(&[(cut, cut), (over(2.0), over(1.0))]);
+        assert_eq!((found.ratio, found.bound, found.n), (Some(2.0), None, 1));
+    }
+}

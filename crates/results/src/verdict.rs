@@ -1,0 +1,271 @@
+//! The verdict of a point in one sentence, and the parts of the response time.
+//!
+//! The winner is the contestant with the smallest geometric mean. The comparison decides whether its lead is significant
+//! ([`decision`](crate::stats::decision)). The sentence does not say why the winner is faster. Where one contestant spends
+//! its time does not show which change would help. The largest difference between two contestants need not be the cause.
+
+use crate::stats::decision::{Usual, rounded_up, usual};
+use crate::stats::metrics;
+use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
+use anabranch_base::time::Duration;
+use anabranch_base::units::format_span;
+
+/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of all
+/// runs for which every part is known. `None` if there is no such object. If some objects are missing,
+/// [`Contestant::shortfall`] says so.
+#[must_use]
+pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
+    let mut sums = [0.0; PARTS.len()];
+    let mut n = 0_u64;
+    for why in contestant
+        .runs
+        .iter()
+        .flat_map(|run| &run.objects)
+        .filter(|object| !object.background)
+        .filter_map(|object| object.why.as_ref().filter(|why| why.is_whole()))
+    {
+        n += 1;
+        for (sum, part) in sums.iter_mut().zip(why.parts()) {
+            *sum += part.unwrap_or(0) as f64 / 1e6;
+        }
+    }
+    (n > 0).then(|| sums.map(|sum| sum / n as f64))
+}
+
+/// Formats the largest parts of a contestant's response time, for example `blocked 41 %, send 22 %, wire 20 %`.
+#[must_use]
+pub fn dominant(contestant: &Contestant, most: usize) -> String {
+    let Some(means) = mean_parts(contestant) else { return "-".to_owned() };
+    let total: f64 = means.iter().sum();
+    if total <= 0.0 {
+        return "-".to_owned();
+    }
+    let mut ranked: Vec<(&str, f64)> = PARTS.into_iter().zip(means).collect();
+    // The sort is stable, so equal parts keep their order.
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let shares =
+        ranked.iter().map(|(name, ms)| (name, 100.0 * ms / total)).filter(|(_, share)| *share >= 1.0);
+    shares.take(most).map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
+}
+
+/// The clauses that compare the winner with each other contestant, grouped by verdict.
+#[derive(Default)]
+struct Clauses {
+    sooner: Vec<String>,
+    level: Vec<String>,
+    undecided: Vec<String>,
+}
+
+/// Returns the contestants with at least one finished run and their geometric mean of the deciding metric, smallest first.
+#[must_use]
+pub fn ranked(point: &Point) -> Vec<(&Contestant, f64)> {
+    let metric = point.decisive();
+    let typical = |contestant: &Contestant| contestant.summary.metric(metric).and_then(|s| s.geometric_mean);
+    let mut ranked: Vec<(&Contestant, f64)> = point
+        .contestants
+        .iter()
+        .filter(|contestant| finished(contestant, metric))
+        .filter_map(|contestant| Some((contestant, typical(contestant)?)))
+        .collect();
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    ranked
+}
+
+fn finished(contestant: &Contestant, metric: &str) -> bool {
+    contestant.runs.iter().any(|run| metrics::value(run, metric).is_some())
+}
+
+/// Returns one sentence about page times or message delays at a point.
+#[must_use]
+pub fn sentence(point: &Point) -> String {
+    let metric = point.decisive();
+    let does = match (point.workload.messages, point.workload.is_bulk()) {
+        (true, _) => "delivers 95 % of messages",
+        (false, true) => "delivers the transfer",
+        (false, false) => "loads the page",
+    };
+    let ranked = ranked(point);
+    let Some(((winner, time), rest)) = ranked.split_first() else {
+        return format!("No contestant finished.{}{}", restored(point), cut_off(point));
+    };
+    let name = winner.label();
+    let mut clauses = Clauses::default();
+    for (other, _) in rest {
+        if let Some(found) = point.compared(&other.name, &winner.name, metric) {
+            clauses.add(&found, other.label());
+        }
+    }
+    let mut parts = Vec::new();
+    if !clauses.sooner.is_empty() {
+        parts.push(format!("{name} {does} {}", and(&clauses.sooner)));
+    } else if rest.is_empty() {
+        parts.push(format!("{name} {does} in {}", milliseconds(*time)));
+    }
+    // If the winner is not faster than any other contestant, the first clause must name the winner.
+    let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
+    if !clauses.level.is_empty() {
+        parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
+    }
+    if !clauses.undecided.is_empty() {
+        let whom = and(&clauses.undecided);
+        parts.push(format!("{}undecided against {whom}", std::mem::take(&mut subject)));
+    }
+    let failed: Vec<&str> = point
+        .contestants
+        .iter()
+        .filter(|contestant| !finished(contestant, metric))
+        .map(Contestant::label)
+        .collect();
+    if !failed.is_empty() {
+        parts.push(format!("{} never finished", and(&failed)));
+    }
+    parts.join("; ") + "." + &unfinished(point, &ranked) + &restored(point) + &cut_off(point)
+}
+
+impl Clauses {
+    /// Adds the clause that compares another contestant with the winner.
+    fn add(&mut self, found: &Comparison, other: &str) {
+        let Some(ratio) = found.ratio else { return };
+        let digits = match (found.exact, found.ci95) {
+            (true, _) => "exact".to_owned(),
+            (false, Some([low, high])) => format!("{low:.2}-{high:.2}"),
+            (false, None) if found.n > 1 => format!("{} runs all alike", found.n),
+            (false, None) => "no interval".to_owned(),
+        };
+        match found.verdict {
+            Verdict::More => {
+                let at_least = if found.bound.is_some() { "at least " } else { "" };
+                let usually = match usual(found) {
+                    Usual::NotAsked => String::new(),
+                    Usual::Yes(percent) => format!(" (wins {percent} % of seeds)"),
+                    Usual::Open(percent) => format!(
+                        " on average, perhaps not usually (wins {percent} % of seeds, which may as well be half)"
+                    ),
+                    Usual::No(percent) => format!(" on average, not usually (wins {percent} % of seeds)"),
+                };
+                self.sooner.push(format!("{at_least}{ratio:.2}x ({digits}) sooner than {other}{usually}"));
+            }
+            Verdict::Level => self.level.push(format!("{other} ({ratio:.2}x, {digits})")),
+            Verdict::Less | Verdict::Undecided => {
+                let more = match (found.more_seeds, found.bound) {
+                    (Some(1), _) => "; 1 more seed".to_owned(),
+                    (Some(more), _) => format!("; {} more seeds", rounded_up(more)),
+                    (None, Some(_)) => "; unfinished runs leave it open".to_owned(),
+                    (None, None) => String::new(),
+                };
+                self.undecided.push(format!("{other} ({ratio:.2}x, {digits}{more})"));
+            }
+        }
+    }
+}
+
+/// Returns a note that unfinished runs count with their deadline: a sentence with a leading space, or an empty string.
+fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
+    let count = |contestant: &Contestant| contestant.summary.page_ms.failed;
+    let some: Vec<String> = ranked
+        .iter()
+        .filter(|(contestant, _)| count(contestant) > 0)
+        .map(|(one, _)| format!("{} of {} runs of {}", count(one), one.runs.len(), one.label()))
+        .collect();
+    if some.is_empty() {
+        return String::new();
+    }
+    if point.workload.messages {
+        return format!(
+            " {} did not finish; their missing messages count as late as the deadline.",
+            and(&some)
+        );
+    }
+    format!(" {} did not finish, and count as at least the deadline.", and(&some))
+}
+
+/// Returns a note on when service was restored after the first path failure: a sentence with a leading space, or an empty
+/// string.
+fn restored(point: &Point) -> String {
+    let restored_after = |contestant: &Contestant| {
+        let (runs, stat) = (point.met_failure(contestant).count() as u64, &contestant.summary.restored_ms);
+        match stat.mean {
+            _ if runs == 0 => None,
+            None => Some(format!("never with {}", contestant.label())),
+            Some(mean) if stat.n < runs => Some(format!(
+                "after {} with {} (in {} of {runs} runs)",
+                milliseconds(mean),
+                contestant.label(),
+                stat.n
+            )),
+            Some(mean) => Some(format!("after {} with {}", milliseconds(mean), contestant.label())),
+        }
+    };
+    let all: Vec<String> = point.contestants.iter().filter_map(restored_after).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let at = point.failure_ns.unwrap_or_default() as f64 / 1e9;
+    format!(" When a path fails at {at} s, service is restored {}.", and(&all))
+}
+
+/// Returns a note on which runs the deadline stopped, and which deadline to use instead: a sentence with a leading space, or
+/// an empty string.
+fn cut_off(point: &Point) -> String {
+    let late = |contestant: &Contestant| {
+        contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
+    };
+    let ended: Vec<String> = point
+        .contestants
+        .iter()
+        .filter(|contestant| late(contestant) > 0)
+        .map(|contestant| match (late(contestant), contestant.runs.len()) {
+            (n, all) if n == all => contestant.label().to_owned(),
+            (n, all) => format!("{n} of {all} runs of {}", contestant.label()),
+        })
+        .collect();
+    let Some(deadline) = point.workload.deadline_ns.filter(|_| !ended.is_empty()) else {
+        return String::new();
+    };
+    let span = |ns: u64| format_span(Duration::from_nanos(ns));
+    let advice = match enough(point, deadline) {
+        Some(ns) if ns <= MAX_DEADLINE_NS => format!("write a later one, such as --deadline {}", span(ns)),
+        Some(_) => "far more time is needed: transfer less".to_owned(),
+        None => "in one of these runs nothing arrived, so a later one may not help".to_owned(),
+    };
+    format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
+}
+
+/// Returns a deadline that the stopped runs would have met at their mean rate so far, plus a fifth, in whole seconds. It is
+/// at least twice the present deadline. `None` if a stopped run has received nothing.
+fn enough(point: &Point, deadline: u64) -> Option<u64> {
+    let runs = point
+        .contestants
+        .iter()
+        .flat_map(|contestant| &contestant.runs)
+        .filter(|run| run.outcome == Outcome::Deadline);
+    let needs = runs.map(|run| {
+        let got: u64 = run.series.application.iter().sum();
+        let all = u128::from(point.workload.bytes.max(got));
+        let ns = (u128::from(deadline) * all * 6).checked_div(u128::from(got) * 5)?;
+        Some(u64::try_from(ns).unwrap_or(u64::MAX).max(deadline.saturating_mul(2)))
+    });
+    let most = needs.collect::<Option<Vec<u64>>>()?.into_iter().max()?;
+    Some(most.div_ceil(1_000_000_000).saturating_mul(1_000_000_000))
+}
+
+/// The latest deadline that a plan accepts.
+const MAX_DEADLINE_NS: u64 = 86_400_000_000_000;
+
+/// Formats milliseconds, for example `1.24 s`, `340 ms` or `12.5 ms`.
+#[must_use]
+pub fn milliseconds(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1000.0 => format!("{:.2} s", ms / 1000.0),
+        ms if ms >= 100.0 => format!("{ms:.0} ms"),
+        ms => format!("{ms:.1} ms"),
+    }
+}
+
+fn and<T: AsRef<str> + std::borrow::Borrow<str>>(items: &[T]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.as_ref().to_owned(),
+        [first @ .., last] => format!("{} and {}", first.join(", "), last.as_ref()),
+    }
+}

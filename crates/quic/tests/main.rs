@@ -505,6 +505,29 @@ async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStr
     poll_fn(|cx| session.poll_begin(cx, one_way)).await
 }
 
+/// A one-way stream that its reader releases goes on: only a reader that cancels it stops its writer.
+#[test]
+fn a_released_one_way_stream_is_not_stopped() {
+    let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
+        let ([client, server], world) = pair(worlds).await;
+        let mut stopped = Vec::new();
+        for cancels in [false, true] {
+            let mut near = begin(&server, true).await.expect("begun");
+            near.write_all(b"hi").await.expect("written");
+            let mut far = poll_fn(|cx| client.poll_accept_one_way(cx)).await.expect("accepted");
+            assert_eq!(far.read(&mut [0; 9]).await, Ok(2));
+            if cancels {
+                far.cancel_reading(7);
+            }
+            drop(far);
+            let wait = poll_fn(|cx| near.poll_stopped(cx));
+            stopped.push(world.timeout(Some(Duration::from_secs(1)), wait).await);
+        }
+        stopped
+    });
+    assert_eq!(came, [None, Some(7)]);
+}
+
 /// A session that is being closed still delivers the data of finished streams.
 #[test]
 fn a_close_waits_for_what_was_written() {

@@ -261,10 +261,12 @@ fn a_client_goes_away_without_closing_critical_streams() {
         });
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
-        let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
+        let (requests, conversation, _) = Requests::begin_http3(session.clone()).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
+        // The connection closes once the server has acknowledged everything, here the bytes of a reserved type.
+        let _unacknowledged = say(&session, &[0x21; 20_000]).await;
         drop(requests);
         let _ = talking.await;
         serving.await

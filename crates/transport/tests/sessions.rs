@@ -9,8 +9,8 @@ use anabranch_transport::sctp::{Config, PPID_HTTP, Sctp, SctpHost};
 use anabranch_transport::session::Delivery;
 use anabranch_transport::tcp::Tcp;
 use anabranch_transport::{
-    AnyListener, AnySession, AnyStream, Carrier, CloseReason, ConnectError, Connector, Host, Listener,
-    OpenError, Runs, Server, Session, Stream,
+    AnyListener, AnySession, Carrier, CloseReason, ConnectError, Connector, Host, Listener, OpenError, Runs,
+    Server, Session, Stream,
 };
 use anabranch_world::{Detach, World};
 use std::future::{Future, poll_fn};
@@ -90,7 +90,7 @@ async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T>
 }
 
 /// Reads this number of bytes.
-async fn read(stream: &mut AnyStream, bytes: usize) -> Vec<u8> {
+async fn read(stream: &mut impl Stream, bytes: usize) -> Vec<u8> {
     let (mut got, mut buffer) = (Vec::new(), vec![0; 10_000]);
     while got.len() < bytes {
         let most = buffer.len().min(bytes - got.len());

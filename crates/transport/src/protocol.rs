@@ -7,6 +7,7 @@
 use crate::capabilities::{Capabilities, Carrier};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
+use crate::network::{Logs, Member, PathFigures, Sharing};
 use crate::placement::Placement;
 use crate::session::CloseReason;
 use crate::settings::Settings;
@@ -21,6 +22,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The description of a transport.
@@ -44,6 +46,29 @@ pub trait Protocol: Debug + Send + Sync {
 
     /// Returns the settings of a profile; `None` if there is no profile with this name.
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>>;
+
+    /// Returns the settings that a program on a real network starts with, before its own flags.
+    fn deployed(&self) -> Option<Box<dyn Settings>> {
+        self.profile(self.default_profile())
+    }
+
+    /// Divides the packets of one port or IP protocol among `threads` threads by their content. `None` if the transport
+    /// cannot; the kernel then divides them by the peer's address and port.
+    fn share(&self, threads: u32) -> Option<Sharing> {
+        let _ = threads;
+        None
+    }
+
+    /// Returns whether the transport writes connection logs in a format that tools read (qlog).
+    fn has_logs(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the host's routes choose the local address of a client's packets. Otherwise the transport chooses
+    /// it from the addresses of its `World`.
+    fn is_routed(&self) -> bool {
+        false
+    }
 
     /// Returns the options to set on kernel sockets, if this is a kernel transport. The settings may be those of the
     /// engine that the kernel transport replaces.
@@ -79,6 +104,19 @@ pub struct Scheme {
     pub port: u16,
     /// Whether packets are carried in UDP. This is a choice only for transports that can also run directly on IP.
     pub in_udp: bool,
+    /// How HTTP is carried; `None` if the scheme does not carry HTTP.
+    pub http: Option<Http>,
+}
+
+/// How HTTP is carried on the sessions of a scheme.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Http {
+    /// On the single stream of a session: HTTP/1.1 (RFC 9112), or HTTP/2 (RFC 9113) if client and server agree on it.
+    OneStream,
+    /// HTTP/1.1 with each exchange on a stream pair of its own.
+    StreamPairs,
+    /// HTTP/3 (RFC 9114), with each exchange on a fresh stream.
+    Http3,
 }
 
 /// The parameters with which a transport is started on a host.
@@ -100,6 +138,26 @@ pub struct Start {
     pub layer: Option<Rc<dyn Layer>>,
 }
 
+/// The parameters with which a transport is started on a real network.
+pub struct Opening<W: World> {
+    /// The parameters that every start has.
+    pub start: Start,
+    /// The address at which a kernel transport listens; `None` for every address.
+    pub local: Option<IpAddr>,
+    /// The socket of this thread, if it shares a port with other threads.
+    pub socket: Option<W::Socket>,
+    /// The identity of this thread, if the transport has assigned one ([`Sharing::members`](crate::network::Sharing::members)).
+    pub member: Option<Member>,
+    /// The destination of connection logs; `None` if connections are not logged.
+    pub logs: Option<Arc<dyn Logs>>,
+}
+
+impl<W: World> From<Start> for Opening<W> {
+    fn from(start: Start) -> Self {
+        Self { start, local: None, socket: None, member: None, logs: None }
+    }
+}
+
 /// A layer between an engine and its socket, with its own handshake and its own state for each peer, for example DTLS.
 pub trait Layer: Debug {
     /// Returns this layer as a socket, over the socket `below`.
@@ -117,6 +175,17 @@ pub type Starting = Pin<Box<dyn Future<Output = io::Result<Rc<dyn Host>>>>>;
 pub trait Runs<W: World>: Protocol {
     /// Starts the transport on a host.
     fn start(&self, world: W, start: Start) -> Starting;
+
+    /// Starts the transport on a real network. A transport that cannot take over a socket starts only without one.
+    fn open(&self, world: W, opening: Opening<W>) -> Starting {
+        if opening.socket.is_some() {
+            return Box::pin(std::future::ready(Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the transport cannot share a port between threads",
+            ))));
+        }
+        self.start(world, opening.start)
+    }
 }
 
 /// The addresses and the port at which a transport reaches a server.
@@ -182,6 +251,29 @@ pub trait Host {
 
     /// Returns the transport's counters.
     fn totals(&self) -> Totals;
+
+    /// Returns the local addresses that the transport uses, with the UDP port, or with port 0 on IP. An unspecified
+    /// address stands for every address of the host. Empty if the host does not know them.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
+    /// Returns the number of sessions that peers have opened so far.
+    fn accepted(&self) -> u64 {
+        0
+    }
+
+    /// Returns the paths of all sessions so far, those that have ended included, one for each address of a peer. A session
+    /// with one path has none here.
+    fn paths(&self) -> Vec<PathFigures> {
+        Vec::new()
+    }
+
+    /// From now on, calls `told` with each path event of sessions with several paths. The host is borrowed during the
+    /// call, so `told` must not call the host. Does nothing if the transport reports no such events.
+    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
+        drop(told);
+    }
 
     /// Ready when all sessions have ended.
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()>;

@@ -15,7 +15,6 @@ impl SendHalf {
         // Abandoning a partly sent message takes a spare TSN for the unsent rest. Without one, such messages are
         // completed.
         let skips = skips && self.outstanding.has_spare();
-        self.give_all_back();
         let messages = self.queue.cancellable(stream, skips);
         if messages.is_empty() {
             return;

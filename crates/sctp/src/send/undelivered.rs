@@ -15,7 +15,6 @@ impl SendHalf {
         if self.queue.buffered_bytes() == 0 {
             return Vec::new();
         }
-        self.give_all_back();
         let mut messages = self.queue.undelivered();
         let mut firsts = std::collections::BTreeMap::new();
         for offset in self.outstanding.base()..self.outstanding.end() {

@@ -4,7 +4,8 @@
 //! scripts can parse them. An SCTP association is called a connection there. Values that httperf does not have follow after
 //! the six blocks: latency from the planned time, percentiles, and more causes of failure.
 
-use super::{Cause, Histogram, Pace, Plan, Second, Tally};
+use super::{Cause, Pace, Plan, Second, Tally};
+use anabranch_base::Histogram;
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;

@@ -23,6 +23,7 @@ pub mod cache;
 pub mod engine;
 pub mod histogram;
 pub mod knobs;
+mod packet;
 pub mod rng;
 pub mod serial;
 pub mod spelling;
@@ -34,8 +35,9 @@ pub mod units;
 
 pub use batch::{PacketBytes, RecvBatch, SendBatch};
 pub use budget::{Account, Budget};
-pub use engine::{Ecn, Engine, Icmp, IcmpKind, Packet, PeerState};
+pub use engine::Engine;
 pub use histogram::Histogram;
+pub use packet::{Ecn, Icmp, IcmpKind, Packet, PeerState};
 pub use rng::Rng;
 pub use time::Instant;
 pub use units::{BitRate, Bytes, Ratio};

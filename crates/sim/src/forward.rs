@@ -5,12 +5,13 @@
 
 use crate::audit::Kind as Event;
 use crate::events::Owner;
-use crate::host::{Report, Work};
-use crate::network::State;
-use crate::parcel::Parcel;
+use crate::host::Work;
+use crate::ids::LinkId;
+use crate::parcel::{Parcel, Report};
 use crate::reassembly::Taken;
+use crate::state::State;
 use crate::tap::{Fate, Passage};
-use crate::topology::{Kind, LinkId};
+use crate::topology::Kind;
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{IcmpKind, Instant};
 use anabranch_link::spec::Direction;

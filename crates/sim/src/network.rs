@@ -5,19 +5,19 @@
 //! as an endless loop. They end the run with a list of the tasks.
 
 use crate::audit::{Audit, HostCounters};
-use crate::events::{Events, Owner, Slot};
+use crate::events::{Events, Owner};
 use crate::executor::Executor;
 use crate::faults::{Change, Changes, outage};
-use crate::host::{Cost, Socket, Table, TimerState};
+use crate::host::{Cost, Table};
+use crate::ids::{End, InterfaceId, LinkId, NodeId};
 use crate::parcel::Pool;
+use crate::state::{Shared, State, is_entangled};
 use crate::tap::{Capture, LinkCounters, LinkTap, Passage};
-use crate::topology::{
-    End, Interface, InterfaceId, Kind, LinkDirection, LinkId, Node, NodeId, find_routes, router_addresses,
-};
+use crate::topology::{Interface, Kind, LinkDirection, Node, find_routes, router_addresses};
 use crate::world::SimWorld;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
-use anabranch_link::spec::{Direction, LossSpec};
+use anabranch_link::spec::Direction;
 use anabranch_link::{Chain, LinkSpec, SpecError};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -33,37 +33,6 @@ use std::rc::Rc;
 pub struct Network {
     shared: Rc<Shared>,
     round_cap: Cell<u64>,
-}
-
-/// The state that the `World` handles, sockets, timers and tasks of a network share.
-pub(crate) struct Shared {
-    pub(crate) now: Cell<Instant>,
-    pub(crate) executor: Rc<Executor>,
-    pub(crate) state: RefCell<State>,
-    pub(crate) rng: Rng,
-}
-
-/// The state of a network without its tasks.
-pub(crate) struct State {
-    pub(crate) now: Instant,
-    pub(crate) seed: u64,
-    pub(crate) rng: Rng,
-    pub(crate) events: Events,
-    pub(crate) pool: Pool,
-    pub(crate) nodes: Vec<Node>,
-    /// The two directions of each link, the direction "up" first.
-    pub(crate) directions: Vec<LinkDirection>,
-    pub(crate) sockets: Table<Socket>,
-    pub(crate) timers: Table<TimerState>,
-    pub(crate) changes: Changes,
-    pub(crate) changes_slot: Slot,
-    /// The number of times that a link got another description.
-    pub(crate) respecs: u64,
-    pub(crate) audit: Option<Audit>,
-    pub(crate) passages: Option<Vec<Passage>>,
-    /// Whether each event of a packet on a link has to be recorded.
-    pub(crate) watched: bool,
-    routes_known: bool,
 }
 
 /// The result of a run.
@@ -530,11 +499,6 @@ impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network").field("now", &self.now()).finish_non_exhaustive()
     }
-}
-
-/// Returns whether packets in one direction of the link can affect the other direction.
-pub(crate) fn is_entangled(spec: &LinkSpec) -> bool {
-    matches!(spec.up.loss, LossSpec::Nth { shared: true, .. })
 }
 
 /// The default maximum number of rounds of tasks within one instant.

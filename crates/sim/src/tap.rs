@@ -3,7 +3,7 @@
 //! Counters are always on. The other records are made only on request. A capture is a pcapng file for one host, with
 //! one interface for each of its paths.
 
-use crate::topology::LinkId;
+use crate::ids::LinkId;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;

@@ -1,6 +1,6 @@
 //! Counters and gauges of a connection.
 
-use crate::conn::State;
+use crate::state::State;
 use anabranch_base::time::Duration;
 use std::net::SocketAddr;
 

@@ -217,7 +217,7 @@ impl fmt::Display for Cause<'_> {
             Self::NoAuthorization(_) => f.write_str("no-authorization"),
             Self::UnsupportedHmac(hmac) => {
                 f.write_str("unsupported-hmac(")?;
-                super::chunk::hmac_name(f, *hmac)?;
+                hmac_name(f, *hmac)?;
                 f.write_str(")")
             }
             Self::Unknown(raw) => write!(f, "cause({})", raw.kind),
@@ -228,6 +228,15 @@ impl fmt::Display for Cause<'_> {
 fn text(f: &mut fmt::Formatter<'_>, name: &str, bytes: &[u8]) -> fmt::Result {
     f.write_str(name)?;
     if bytes.is_empty() { Ok(()) } else { write!(f, "({})", bytes.escape_ascii()) }
+}
+
+/// Writes the name that an HMAC identifier stands for, or the number if it is unknown.
+pub(crate) fn hmac_name(f: &mut impl fmt::Write, hmac: u16) -> fmt::Result {
+    match hmac {
+        1 => f.write_str("sha1"),
+        3 => f.write_str("sha256"),
+        other => write!(f, "{other}"),
+    }
 }
 
 /// Iterates over error causes. A framing error ends the iteration; an error inside one cause does not.

@@ -27,7 +27,6 @@ mod unknown;
 pub use abort::Abort;
 pub use asconf::{Asconf, AsconfAck};
 pub use auth::Auth;
-pub(crate) use auth::hmac_name;
 pub use cookie_ack::CookieAck;
 pub use cookie_echo::CookieEcho;
 pub use cwr::Cwr;

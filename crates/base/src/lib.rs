@@ -20,6 +20,7 @@
 pub mod batch;
 pub mod budget;
 pub mod cache;
+mod counters;
 pub mod engine;
 pub mod histogram;
 pub mod knobs;

@@ -7,7 +7,7 @@
 use super::sack_work_limit;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs, and stream sequence numbers
@@ -367,6 +367,18 @@ impl Outstanding {
             }
         }
         Earliest::NotBelow(offset)
+    }
+
+    /// Returns the offset of the first outstanding chunk of each message.
+    pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
+        let mut firsts = BTreeMap::new();
+        // A freed entry may belong to an earlier message with the same index, so it is ignored.
+        for (entry, offset) in self.entries.iter().zip(self.base..) {
+            if entry.state != ChunkState::Freed {
+                firsts.entry(entry.message).or_insert(offset);
+            }
+        }
+        firsts
     }
 
     /// Records that the chunk at `offset` was retransmitted.

@@ -60,5 +60,5 @@ pub use faults::{Change, swarm};
 pub use host::Cost;
 pub use ids::{End, InterfaceId, LinkId, NodeId};
 pub use network::{Network, Outcome, Waiting};
-pub use tap::{BIN, Fate, LinkCounters, Passage};
+pub use tap::{Fate, LinkCounters, Passage};
 pub use world::{SimSocket, SimTimer, SimWorld};

@@ -22,7 +22,7 @@ use anabranch_link::{Chain, LinkSpec, SpecError};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -406,12 +406,6 @@ impl Network {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
     }
 
-    /// Returns the number of events that the digest covers.
-    #[must_use]
-    pub fn audited_events(&self) -> u64 {
-        self.shared.state.borrow().audit.as_ref().map_or(0, Audit::events)
-    }
-
     /// Returns the time of each event and the digest after it, if [`audit`](Self::audit) was asked to keep a trail.
     #[must_use]
     pub fn trail(&self) -> Vec<(Instant, u64)> {
@@ -423,37 +417,17 @@ impl Network {
     /// # Panics
     /// Never, because writing to memory does not fail.
     pub fn capture(&self, host: NodeId) {
-        let Ok(capture) = Capture::new(None) else { panic!("memory takes what is written") };
+        let Ok(capture) = Capture::new() else { panic!("memory takes what is written") };
         self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
     }
 
-    /// Captures packets like [`capture`](Self::capture), but writes each packet to `out` at once.
+    /// Ends the capture of `host` and returns its bytes. The result is empty if there was no capture.
     ///
     /// # Errors
-    /// `out` does not accept the first pcapng block.
-    pub fn capture_to(&self, host: NodeId, out: Box<dyn Write>) -> io::Result<()> {
-        let capture = Capture::new(Some(out))?;
-        self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
-        Ok(())
-    }
-
-    /// Ends the capture of `host` and returns the bytes of a capture in memory. The result is empty if packets were
-    /// written to an output, or if there was no capture.
-    ///
-    /// # Errors
-    /// The first error while writing to the output given to [`capture_to`](Self::capture_to).
+    /// A packet did not fit into the format.
     pub fn finish_capture(&self, host: NodeId) -> io::Result<Vec<u8>> {
         let capture = self.shared.state.borrow_mut().nodes[host.0 as usize].capture.take();
         capture.map_or_else(|| Ok(Vec::new()), Capture::finish)
-    }
-
-    /// From now on, counts the bytes on the wire of every existing link in bins of 100 ms.
-    pub fn count_bins(&self) {
-        let mut state = self.shared.state.borrow_mut();
-        state.watched = true;
-        for direction in &mut state.directions {
-            direction.tap.bins.get_or_insert_default();
-        }
     }
 
     /// Records from now on when a packet enters, leaves or is lost on a link.
@@ -477,7 +451,6 @@ impl Network {
         LinkCounters {
             meter: entry.tap.counts(entry.retired.iter().chain([&entry.chain]).map(Chain::meter)),
             switched_off: entry.tap.switched_off,
-            wire_bytes: entry.tap.bins.clone().unwrap_or_default(),
         }
     }
 

@@ -90,15 +90,15 @@ impl<'a> Cause<'a> {
     /// The cause's value does not have the form that its code requires.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
-            1 => Self::InvalidStream((word(raw)? >> 16) as u16),
+            1 => Self::InvalidStream((raw.word()? >> 16) as u16),
             2 => Self::MissingParams(MissingParams::parse(raw)?),
-            3 => Self::StaleCookie(word(raw)?),
+            3 => Self::StaleCookie(raw.word()?),
             4 => Self::OutOfResource,
             5 => Self::UnresolvableAddress(raw.value),
             6 => Self::UnrecognizedChunk(raw.value),
             7 => Self::InvalidMandatoryParam,
             8 => Self::UnrecognizedParams(raw.value),
-            9 => Self::NoUserData(Tsn(word(raw)?)),
+            9 => Self::NoUserData(Tsn(raw.word()?)),
             10 => Self::CookieWhileShuttingDown,
             11 => Self::RestartWithNewAddresses(raw.value),
             12 => Self::UserAbort(raw.value),
@@ -173,10 +173,6 @@ impl<'a> Cause<'a> {
             Self::Unknown(raw) => chunk.tlv(code, &[raw.value]),
         }
     }
-}
-
-fn word(raw: RawTlv<'_>) -> Result<u32, Malformed> {
-    <[u8; 4]>::try_from(raw.value).map(u32::from_be_bytes).map_err(|_| raw.malformed())
 }
 
 impl fmt::Display for Cause<'_> {

@@ -9,9 +9,8 @@
 
 #![cfg(target_os = "linux")]
 
-use anabranch_base::{Instant, Rng};
+use anabranch_base::{Histogram, Instant, Rng};
 use anabranch_emu::device::{Choice, Clock};
-use anabranch_emu::histogram::Histogram;
 use anabranch_emu::netns::{self, Namespace};
 use anabranch_emu::record::Keep;
 use anabranch_emu::relay::{Relay, be_prompt};
@@ -218,7 +217,7 @@ fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
                 let Some(packet) = model.pop(at) else { continue };
                 if let Some(arrived) = seen[packet.number as usize].1 {
                     errors.push(arrived as i64 - begin as i64 - at.as_nanos() as i64);
-                    late.add(arrived.saturating_sub(begin + at.as_nanos()));
+                    late.add(Duration::from_nanos(arrived.saturating_sub(begin + at.as_nanos())));
                 }
             }
         };
@@ -242,12 +241,13 @@ fn delay(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
             errors.len()
         );
         let report = bench.end();
-        if let (Some(median), Some(p99)) = (report.up.late.quantile(500), report.up.late.quantile(990)) {
+        let late = &report.up.late;
+        if late.count() > 0 {
             println!(
                 "{:>26}: median {}, p99 {}",
                 "of this the link's own",
-                ms(median as i64),
-                ms(p99 as i64)
+                ms(late.percentile(0.5).as_nanos() as i64),
+                ms(late.percentile(0.99).as_nanos() as i64)
             );
         }
     }

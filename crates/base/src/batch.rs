@@ -4,7 +4,7 @@
 //! at a time writes its headers in front of the packet and takes the whole buffer. An engine that receives one packet
 //! at a time may keep the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
 
-use crate::engine::{Ecn, Icmp, Packet};
+use crate::packet::{Ecn, Icmp, Packet};
 use std::net::SocketAddr;
 
 /// The number of bytes left free in front of the first packet for headers of lower layers: the largest IP header

@@ -4,6 +4,11 @@
 //! help. The struct, its defaults, parsing, printing and profiles are derived from the rows. A [`Profile`] lists the
 //! values that differ from those of its parent.
 
+pub mod forms;
+
+/// The source of a value that the user has set.
+pub const BY_USER: &str = "set by the user";
+
 /// A knob and its current value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Knob {
@@ -108,6 +113,27 @@ pub trait Table: Sized + 'static {
         Ok(())
     }
 
+    /// Sets each knob of `needs` to its value, unless the user has set the knob.
+    fn set_if_unset(&mut self, needs: &[(&str, &str)], source: &'static str) {
+        for (key, value) in needs {
+            let at = Self::position(key);
+            if at.is_some_and(|at| self.sources()[at] == BY_USER) {
+                continue;
+            }
+            let set = at.map(|at| self.set_row(at, value, source));
+            assert!(matches!(set, Some(Ok(()))), "{key}={value}: {set:?}");
+        }
+    }
+
+    /// Returns the first knob of `needs` that has another value, with the value that it needs.
+    #[must_use]
+    fn unmet<'a>(&self, needs: &[(&'a str, &'a str)]) -> Option<(&'a str, &'a str)> {
+        let has = |(key, value): &(&str, &str)| {
+            Self::ROWS.iter().any(|row| row.key == *key && (row.show)(self) == *value)
+        };
+        needs.iter().find(|need| !has(need)).copied()
+    }
+
     /// Returns every knob with its value and the source of the value.
     #[must_use]
     fn list(&self) -> Vec<Knob> {
@@ -116,6 +142,12 @@ pub trait Table: Sized + 'static {
             .zip(self.sources().iter().copied())
             .map(|(row, source)| Knob { key: row.key, value: (row.show)(self), help: row.help, source })
             .collect()
+    }
+
+    /// Returns the settings of the profile `name`; `None` if `profiles` has no such profile.
+    #[must_use]
+    fn named(profiles: &[&Profile], name: &str) -> Option<Self> {
+        profiles.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
     }
 
     /// Returns the settings of `profile`, including those inherited from its parents.

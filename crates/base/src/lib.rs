@@ -1,5 +1,5 @@
-//! The foundation of all other crates: time, seeded random numbers, units, serial numbers, memory budgets, the
-//! [`Engine`] interface, and the traces that engines record.
+//! The foundation of all other crates: time, seeded random numbers, units, serial numbers, memory budgets, histograms,
+//! the [`Engine`] interface, and the traces that engines record.
 //!
 //! This crate does not read a clock, open a socket or draw random numbers from the environment: the caller passes in
 //! time and randomness as values. The only exception is `Rng::from_os` (feature `os-random`), which gets a key from the
@@ -20,8 +20,11 @@
 pub mod batch;
 pub mod budget;
 pub mod cache;
+mod counters;
 pub mod engine;
+pub mod histogram;
 pub mod knobs;
+mod packet;
 pub mod rng;
 pub mod serial;
 pub mod spelling;
@@ -33,7 +36,9 @@ pub mod units;
 
 pub use batch::{PacketBytes, RecvBatch, SendBatch};
 pub use budget::{Account, Budget};
-pub use engine::{Ecn, Engine, Icmp, IcmpKind, Packet, PeerState};
+pub use engine::Engine;
+pub use histogram::Histogram;
+pub use packet::{Ecn, Icmp, IcmpKind, Packet, PeerState};
 pub use rng::Rng;
 pub use time::Instant;
 pub use units::{BitRate, Bytes, Ratio};

@@ -4,7 +4,7 @@
 
 use crate::ends::{Ends, EndsError};
 use crate::hello::is_client_hello;
-use crate::peers::Unproven;
+use crate::proof::Unproven;
 use crate::records::{Ended, Records};
 use crate::secrets::{Cookie, Seen, watched, with_cookie};
 use crate::simulation::BEGINNING;

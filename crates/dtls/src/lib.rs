@@ -35,6 +35,7 @@
 //! DTLS has a crate of its own, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
 //! from the `tls` crate.
 
+mod aead;
 mod connection;
 mod cookie;
 mod ends;
@@ -43,6 +44,7 @@ mod layer;
 mod outbox;
 mod pair;
 mod peers;
+mod proof;
 mod provider;
 mod records;
 mod secrets;

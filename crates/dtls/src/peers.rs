@@ -5,18 +5,17 @@
 //! ends share the connection, and SCTP's own port numbers distinguish them. The side that begins an association is the DTLS
 //! client. Its INIT starts the handshake, and is sent when the handshake is done.
 mod entrance;
-mod proof;
 
 use crate::connection::{Came, Connection};
 use crate::cookie::Secret;
 use crate::ends::Ends;
 use crate::hello::{Hello, is_client_hello};
 use crate::outbox::{Label, Outbox};
+use crate::proof::Unproven;
 use crate::records::Ended;
 use anabranch_base::{Ecn, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
 use entrance::Heard;
-pub(crate) use proof::Unproven;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};

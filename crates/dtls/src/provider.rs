@@ -3,6 +3,7 @@
 //!
 //! dimpl does not expose its secrets and ciphers, so they are observed here and in [`crate::secrets`].
 
+use crate::aead::Aead;
 use crate::secrets::{self, Hmac};
 use anabranch_tls::CertificateDer;
 use dimpl::crypto::{
@@ -60,29 +61,16 @@ const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
     &[&FIRST, &SECOND, &THIRD]
 };
 
-/// An AEAD cipher.
-#[derive(Clone, Copy)]
-pub(crate) struct Aead {
-    pub algorithm: &'static aead::Algorithm,
-    /// The algorithm that encrypts record numbers in DTLS 1.3 (RFC 9147 §4.2.3). It is the same as for packet numbers in
-    /// QUIC.
-    pub numbers: &'static aead::quic::Algorithm,
-    /// The number of bytes of the explicit nonce in each DTLS 1.2 record (RFC 5288 §3). RFC 7905 §2: ChaCha20-Poly1305 has
-    /// none.
-    pub explicit: usize,
-}
-
 const AES_128: Aead = Aead { algorithm: &aead::AES_128_GCM, numbers: &aead::quic::AES_128, explicit: 8 };
 const AES_256: Aead = Aead { algorithm: &aead::AES_256_GCM, numbers: &aead::quic::AES_256, explicit: 8 };
 const CHACHA: Aead =
     Aead { algorithm: &aead::CHACHA20_POLY1305, numbers: &aead::quic::CHACHA20, explicit: 0 };
 
-impl Aead {
-    fn key(self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
-        secrets::note_cipher(self);
-        let key = UnboundKey::new(self.algorithm, key).map_err(|_| failed(CryptoOperation::CreateCipher))?;
-        Ok(Box::new(Sealing(LessSafeKey::new(key))))
-    }
+/// Returns a cipher with this key, and notes which cipher is in use.
+fn cipher(aead: Aead, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
+    secrets::note_cipher(aead);
+    let key = UnboundKey::new(aead.algorithm, key).map_err(|_| failed(CryptoOperation::CreateCipher))?;
+    Ok(Box::new(Sealing(LessSafeKey::new(key))))
 }
 
 fn failed(operation: CryptoOperation) -> CryptoError {
@@ -140,7 +128,7 @@ impl SupportedDtls12CipherSuite for Suite12 {
     }
 
     fn create_cipher(&self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
-        self.2.key(key)
+        cipher(self.2, key)
     }
 }
 
@@ -174,7 +162,7 @@ impl SupportedDtls13CipherSuite for Suite13 {
     }
 
     fn create_cipher(&self, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
-        self.2.key(key)
+        cipher(self.2, key)
     }
 
     /// RFC 9147 §4.2.3: returns the mask for a record number. It is computed by dimpl's own implementation, because ring

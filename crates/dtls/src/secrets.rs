@@ -6,7 +6,7 @@
 //! connection are results of [`HmacProvider::hmac`] whose input contains the label of the secret (RFC 8446 §7.1,
 //! RFC 5246 §6.3, RFC 7627 §4).
 
-use crate::provider::Aead;
+use crate::aead::Aead;
 use dimpl::CryptoError;
 use dimpl::crypto::{HashAlgorithm, HmacProvider};
 use ring::hmac;

@@ -10,7 +10,6 @@
 //! - [`device`]: the devices over which packets leave and enter a namespace
 //! - [`relay`]: runs the chains in real time
 //! - [`packet`]: a packet in the form that the chains need
-//! - [`histogram`]: distributions of times
 //! - [`record`]: records of the traffic, for captures and for bytes over time
 //! - [`report`]: the statistics of a link, as text
 //! - [`rules`]: loss by iptables instead of by the link
@@ -31,7 +30,6 @@
 #![cfg(target_os = "linux")]
 
 pub mod device;
-pub mod histogram;
 pub mod netns;
 pub mod packet;
 pub mod record;

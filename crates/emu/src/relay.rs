@@ -301,8 +301,8 @@ impl Driver {
                     way.report.refuse(error);
                 }
                 let now = clock.now();
-                way.report.delay.add(anabranch_base::time::nanos(now.since(packet.entered)));
-                way.report.late.add(anabranch_base::time::nanos(now.since(due)));
+                way.report.delay.add(now.since(packet.entered));
+                way.report.late.add(now.since(due));
                 let passed = &mut outcome.ways[index];
                 passed.lost += u64::from(written.is_err() || packet.is_corrupted);
                 if *keep >= Keep::Bytes {

@@ -1,14 +1,13 @@
 //! The statistics of a link, as numbers and as text.
 
-use crate::histogram::Histogram;
-use anabranch_base::Bytes;
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, nanos};
+use anabranch_base::{Bytes, Histogram};
 use anabranch_link::{Meter, Tally};
 use std::fmt;
 use std::io;
 
 /// The statistics of one direction of a path.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct DirectionReport {
     /// The counters of the link's elements.
     pub meter: Meter,
@@ -37,7 +36,7 @@ impl DirectionReport {
 }
 
 /// The statistics of a path: both directions of its link.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct PathReport {
     /// The time for which the path existed.
     pub span: Duration,
@@ -79,21 +78,16 @@ fn direction(f: &mut fmt::Formatter<'_>, name: &str, way: &DirectionReport, unse
         write!(f, ", {count} {what}")?;
     }
     writeln!(f)?;
-    if let (Some(least), Some(median), Some(most)) =
-        (way.delay.least(), way.delay.quantile(500), way.delay.greatest())
-    {
-        let p99 = way.delay.quantile(990).unwrap_or(most);
-        let (late, late_p99) =
-            (way.late.quantile(500).unwrap_or_default(), way.late.quantile(990).unwrap_or_default());
+    if way.delay.count() > 0 {
         writeln!(
             f,
             "        delay {} to {}, median {}, p99 {} (late by {}, p99 {}); queue at most {} packets, {}",
-            ms(least),
-            ms(most),
-            ms(median),
-            ms(p99),
-            ms(late),
-            ms(late_p99),
+            ms(way.delay.min()),
+            ms(way.delay.max()),
+            ms(way.delay.percentile(0.5)),
+            ms(way.delay.percentile(0.99)),
+            ms(way.late.percentile(0.5)),
+            ms(way.late.percentile(0.99)),
             meter.queue_peak_packets,
             Bytes(meter.queue_peak_bytes),
         )?;
@@ -114,8 +108,9 @@ fn tally(count: Tally) -> String {
     format!("{} packets ({})", count.packets, Bytes(count.bytes))
 }
 
-/// Formats nanoseconds as milliseconds with three decimals.
-fn ms(nanos: u64) -> String {
+/// Formats a duration as milliseconds with three decimals.
+fn ms(span: Duration) -> String {
+    let nanos = nanos(span);
     format!("{}.{:03} ms", nanos / 1_000_000, nanos / 1000 % 1000)
 }
 
@@ -129,8 +124,8 @@ mod tests {
         up.meter.entered = Tally { packets: 200, bytes: 300_000 };
         up.meter.left = Tally { packets: 198, bytes: 297_000 };
         up.meter.lost_at_random = Tally { packets: 2, bytes: 3000 };
-        up.delay.add(40_100_000);
-        up.late.add(100_000);
+        up.delay.add(Duration::from_micros(40_100));
+        up.late.add(Duration::from_micros(100));
         let report = PathReport {
             span: Duration::from_secs(1),
             up,

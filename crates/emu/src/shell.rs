@@ -51,7 +51,7 @@ pub struct Ends {
 }
 
 /// The result of running a command.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Ended {
     /// The command's exit status as a shell reports it: its own status, or 128 plus the number of the signal that ended
     /// it.

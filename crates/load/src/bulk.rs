@@ -6,12 +6,13 @@
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;
-use anabranch_base::time::Duration;
+use crate::server::{read_request, serve_each};
+use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
 use anabranch_http::fetch::{End, Outcome};
 use anabranch_http::observe::{Assigned, Delivered, ExchangeId, FetchError, Observer};
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
-use anabranch_world::{Tasks, World};
+use anabranch_world::World;
 use std::future::poll_fn;
 use std::rc::Rc;
 
@@ -117,9 +118,7 @@ async fn receive<W: World, N: Session, O: Observer>(
 ) -> Result<u64, FetchError> {
     let begun = world.now();
     if !session.early_data() {
-        let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
-        done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
-        observer.established(session.id(), world.now());
+        established(world, session, begun, observer, idle).await?;
     }
     let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let exchange = ExchangeId { connection: session.id(), stream: 0, index: 0 };
@@ -128,9 +127,7 @@ async fn receive<W: World, N: Session, O: Observer>(
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
         // The request was sent with the handshake. No answer can arrive before the handshake is done.
-        let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
-        done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
-        observer.established(session.id(), world.now());
+        established(world, session, begun, observer, idle).await?;
     }
 
     let pattern = Pattern::of(NAME);
@@ -159,26 +156,33 @@ async fn receive<W: World, N: Session, O: Observer>(
     Ok(got)
 }
 
+/// Waits until the session is established, and reports it.
+async fn established<W: World, N: Session, O: Observer>(
+    world: &W,
+    session: &N,
+    begun: Instant,
+    observer: &O,
+    idle: &mut IdleTimer<W>,
+) -> Result<(), FetchError> {
+    let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
+    done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
+    observer.established(session.id(), world.now());
+    Ok(())
+}
+
 /// Serves all sessions that `listener` accepts, until the listener fails.
 ///
 /// # Errors
 /// The reason why the listener failed.
-pub async fn serve<W, L, O>(world: W, mut listener: L, observer: O) -> Result<(), CloseReason>
+pub async fn serve<W, L, O>(world: W, listener: L, observer: O) -> Result<(), CloseReason>
 where
     W: World,
     L: Listener,
     O: Observer + 'static,
 {
     let observer = Rc::new(observer);
-    let tasks = Tasks::new(world.clone());
-    loop {
-        let session = listener.accept().await?;
-        let (world, observer) = (world.clone(), observer.clone());
-        tasks.spawn("bulk session", async move {
-            // Ignore the error of one session, because its client is gone.
-            let _ = send(world, session, observer).await;
-        });
-    }
+    let serve = |session| send(world.clone(), session, observer.clone());
+    serve_each(&world, listener, "bulk session", serve).await
 }
 
 async fn send<W: World, N: Session, O: Observer>(
@@ -187,14 +191,7 @@ async fn send<W: World, N: Session, O: Observer>(
     observer: Rc<O>,
 ) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
-    let mut request = [0; REQUEST_BYTES];
-    let mut have = 0;
-    while have < REQUEST_BYTES {
-        match stream.read(&mut request[have..]).await? {
-            0 => return Ok(()),
-            read => have += read,
-        }
-    }
+    let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
     let Some(ask) = Ask::decode(&request) else {
         session.abort();
         return Ok(());

@@ -5,7 +5,6 @@
 //! delay. A generator that measures from the actual send time hides the delay ("coordinated omission"). In a closed loop
 //! ([`Pace::Closed`]) the next object is due when the previous one has arrived, so the server determines the rate.
 //!
-//! - `histogram`: durations in bounded memory
 //! - `tally`: all counters and measurements
 //! - `cause`: the causes of failures
 //! - `exchange`: a request and its reply over HTTP/1.1
@@ -15,14 +14,12 @@
 
 mod cause;
 mod exchange;
-mod histogram;
 pub mod report;
 mod requests;
 mod session;
 mod tally;
 
 pub use cause::Cause;
-pub use histogram::Histogram;
 pub use tally::{Second, Tally};
 
 use anabranch_base::Rng;

@@ -14,4 +14,5 @@ pub mod generator;
 mod idle_timer;
 mod join;
 pub mod messages;
+mod server;
 pub mod throughput;

@@ -1,8 +1,8 @@
 //! The knobs of a QUIC endpoint: the key, meaning, unit, text form and source of each.
 
-use anabranch_base::knobs::{Form, KnobError, Profile, Table, names};
+use anabranch_base::knobs::forms::{Names, Number, SWITCH, SpanOrZero};
+use anabranch_base::knobs::{BY_USER, Form, KnobError, Profile, Table, names};
 use anabranch_base::time::Duration;
-use anabranch_base::units::{format_span, parse_span};
 use anabranch_base::{Budget, Bytes};
 
 /// The congestion control algorithm.
@@ -36,37 +36,6 @@ pub enum Retry {
     Always,
 }
 
-/// The text form of an enumeration: each value has one name.
-struct Names<T: 'static>(&'static [(&'static str, T)]);
-
-impl<T: Copy + PartialEq> Form<T> for Names<T> {
-    fn show(&self, value: &T) -> String {
-        self.0.iter().find(|(_, known)| known == value).map_or("?", |(name, _)| name).to_owned()
-    }
-
-    fn read(&self, text: &str) -> Result<T, String> {
-        self.0.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-            let names: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
-            format!("'{text}' is not one of {}", names.join(", "))
-        })
-    }
-}
-
-/// The text form of an integer between a minimum and a maximum.
-struct Number(u64, u64);
-
-impl Form<u64> for Number {
-    fn show(&self, value: &u64) -> String {
-        value.to_string()
-    }
-
-    fn read(&self, text: &str) -> Result<u64, String> {
-        let Self(least, most) = self;
-        let number = text.parse().ok().filter(|number| (least..=most).contains(&number));
-        number.ok_or_else(|| format!("'{text}' is not a number from {least} to {most}"))
-    }
-}
-
 /// The text form of a number of bytes between a minimum and a maximum.
 struct Size(u64, u64);
 
@@ -83,19 +52,6 @@ impl Form<u64> for Size {
             return Ok(bytes);
         }
         Err(format!("'{text}' is not from {} to {}", Bytes(*least), Bytes(*most)))
-    }
-}
-
-/// The text form of a time span.
-struct Span;
-
-impl Form<Duration> for Span {
-    fn show(&self, value: &Duration) -> String {
-        format_span(*value)
-    }
-
-    fn read(&self, text: &str) -> Result<Duration, String> {
-        parse_span(text).map_err(|error| error.to_string())
     }
 }
 
@@ -133,10 +89,10 @@ anabranch_base::knobs! {
             "streams with bytes to send: rr (in turn, a packet each) or fcfs (one after the other)";
         /// max_idle_timeout (RFC 9000 §10.1).
         idle: Duration = Duration::from_secs(30), "RFC 9308 §3.2: 30 s",
-            Span, "a connection ends after so long without a packet, such as 30s";
+            SpanOrZero, "a connection ends after so long without a packet, such as 30s";
         /// kInitialRtt (RFC 9002 §6.2.2).
         initial_rtt: Duration = Duration::from_millis(333), "RFC 9002 §6.2.2",
-            Span, "the round trip that is assumed before one was measured, such as 333ms";
+            SpanOrZero, "the round trip that is assumed before one was measured, such as 333ms";
         /// The largest UDP payload that may be sent before the path has been probed (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
@@ -145,7 +101,7 @@ anabranch_base::knobs! {
             Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
         /// The sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
         ack_frequency: bool = false, "RFC 9000 §13.2.2: one for two packets",
-            Names(&[("yes", true), ("no", false)]),
+            SWITCH,
             "the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency): yes or no";
         /// When clients have to show that they are at their addresses.
         retry: Retry = Retry::Load, "RFC 9000 §8.1.2: a server may",
@@ -153,7 +109,7 @@ anabranch_base::knobs! {
             "when a server has clients show their addresses by a round trip more (Retry): load (while many begin) or always";
         /// Larger packets are searched for (RFC 8899).
         pmtud: bool = true, "RFC 9000 §14.3",
-            Names(&[("yes", true), ("no", false)]), "packets grow to what the path takes (RFC 8899): yes or no";
+            SWITCH, "packets grow to what the path takes (RFC 8899): yes or no";
     }
     beside {
         /// What all connections share of memory, whichever endpoint has them: send buffers then follow what is left, within
@@ -193,7 +149,7 @@ impl Config {
     /// Returns the profile with this name, one of [`PROFILES`].
     #[must_use]
     pub fn profile(name: &str) -> Option<Self> {
-        ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
+        Self::named(ALL, name)
     }
 
     /// Sets the knob `key` from text.
@@ -204,6 +160,6 @@ impl Config {
         let Some(at) = Self::position(key) else {
             return Err(KnobError(format!("'{key}' is not a knob of quic; there are {}", Self::keys())));
         };
-        self.set_row(at, value, "set by the user").map_err(|why| KnobError(format!("{key}: {why}")))
+        self.set_row(at, value, BY_USER).map_err(|why| KnobError(format!("{key}: {why}")))
     }
 }

@@ -27,110 +27,78 @@ pub enum AssociationState {
     Closed,
 }
 
-/// Counters of an association since it began.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[non_exhaustive]
-pub struct AssociationStats {
-    /// SCTP packets sent.
-    pub packets_sent: u64,
-    /// Bytes in the SCTP packets sent, from the common header on.
-    pub bytes_sent: u64,
-    /// SCTP packets received and accepted.
-    pub packets_received: u64,
-    /// Bytes in the SCTP packets received and accepted.
-    pub bytes_received: u64,
-    /// DATA chunks sent, retransmissions included.
-    pub data_sent: u64,
-    /// User bytes sent, retransmissions included.
-    pub data_bytes_sent: u64,
-    /// DATA chunks retransmitted by fast retransmit.
-    pub retransmitted_fast: u64,
-    /// DATA chunks retransmitted after a timeout.
-    pub retransmitted_timeout: u64,
-    /// Tail loss probes sent (RFC 8985 §7).
-    pub tail_probes: u64,
-    /// Retransmissions that were unnecessary, because the peer reported the chunk as a duplicate.
-    pub retransmitted_spurious: u64,
-    /// Packets that contained at least one retransmitted DATA chunk.
-    pub packets_retransmitted: u64,
-    /// Expirations of T3-rtx.
-    pub t3_expirations: u64,
-    /// Expirations of T1-init and T1-cookie.
-    pub t1_expirations: u64,
-    /// Fast recoveries entered.
-    pub fast_recoveries: u64,
-    /// DATA chunks received for the first time.
-    pub data_received: u64,
-    /// User bytes in the DATA chunks received for the first time.
-    pub data_bytes_received: u64,
-    /// DATA chunks received again.
-    pub duplicates_received: u64,
-    /// DATA chunks refused because the receive buffer was full.
-    pub refused_full: u64,
-    /// SACK chunks sent.
-    pub sacks_sent: u64,
-    /// SACK chunks received.
-    pub sacks_received: u64,
-    /// Congestion window reductions in response to a received ECNE.
-    pub ecn_reductions: u64,
-    /// Messages passed to `send`.
-    pub messages_sent: u64,
-    /// Messages delivered completely to the application.
-    pub messages_received: u64,
-    /// Chunks and packets dropped because they were not authenticated as required.
-    pub auth_refused: u64,
-    /// Messages abandoned before any part of them was sent.
-    pub abandoned_unsent: u64,
-    /// Messages abandoned after at least a part of them was sent.
-    pub abandoned_sent: u64,
-    /// Messages of which no part had been sent when their association ended or restarted.
-    pub undelivered_unsent: u64,
-    /// Messages that had been sent at least in part, but not acknowledged in full, when their association ended or
-    /// restarted.
-    pub undelivered_sent: u64,
-    /// Number of times that a path was declared inactive.
-    pub path_failures: u64,
-    /// Number of times that a path was declared potentially failed (RFC 7829).
-    pub path_suspicions: u64,
-    /// The time at which the association was started.
-    pub opened: Instant,
-    /// The time at which the association was established.
-    pub established: Option<Instant>,
-}
-
-impl AssociationStats {
-    /// Adds the counters of `other`. The instants of `self` are kept.
-    pub fn add(&mut self, other: &Self) {
-        self.packets_sent += other.packets_sent;
-        self.bytes_sent += other.bytes_sent;
-        self.packets_received += other.packets_received;
-        self.bytes_received += other.bytes_received;
-        self.data_sent += other.data_sent;
-        self.data_bytes_sent += other.data_bytes_sent;
-        self.retransmitted_fast += other.retransmitted_fast;
-        self.retransmitted_timeout += other.retransmitted_timeout;
-        self.tail_probes += other.tail_probes;
-        self.retransmitted_spurious += other.retransmitted_spurious;
-        self.packets_retransmitted += other.packets_retransmitted;
-        self.t3_expirations += other.t3_expirations;
-        self.t1_expirations += other.t1_expirations;
-        self.fast_recoveries += other.fast_recoveries;
-        self.data_received += other.data_received;
-        self.data_bytes_received += other.data_bytes_received;
-        self.duplicates_received += other.duplicates_received;
-        self.refused_full += other.refused_full;
-        self.sacks_sent += other.sacks_sent;
-        self.sacks_received += other.sacks_received;
-        self.ecn_reductions += other.ecn_reductions;
-        self.messages_sent += other.messages_sent;
-        self.messages_received += other.messages_received;
-        self.auth_refused += other.auth_refused;
-        self.abandoned_unsent += other.abandoned_unsent;
-        self.abandoned_sent += other.abandoned_sent;
-        self.undelivered_unsent += other.undelivered_unsent;
-        self.undelivered_sent += other.undelivered_sent;
-        self.path_failures += other.path_failures;
-        self.path_suspicions += other.path_suspicions;
+anabranch_base::counters! {
+    /// Counters of an association since it began.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    #[non_exhaustive]
+    pub struct AssociationStats {
+        /// SCTP packets sent.
+        packets_sent,
+        /// Bytes in the SCTP packets sent, from the common header on.
+        bytes_sent,
+        /// SCTP packets received and accepted.
+        packets_received,
+        /// Bytes in the SCTP packets received and accepted.
+        bytes_received,
+        /// DATA chunks sent, retransmissions included.
+        data_sent,
+        /// User bytes sent, retransmissions included.
+        data_bytes_sent,
+        /// DATA chunks retransmitted by fast retransmit.
+        retransmitted_fast,
+        /// DATA chunks retransmitted after a timeout.
+        retransmitted_timeout,
+        /// Tail loss probes sent (RFC 8985 §7).
+        tail_probes,
+        /// Retransmissions that were unnecessary, because the peer reported the chunk as a duplicate.
+        retransmitted_spurious,
+        /// Packets that contained at least one retransmitted DATA chunk.
+        packets_retransmitted,
+        /// Expirations of T3-rtx.
+        t3_expirations,
+        /// Expirations of T1-init and T1-cookie.
+        t1_expirations,
+        /// Fast recoveries entered.
+        fast_recoveries,
+        /// DATA chunks received for the first time.
+        data_received,
+        /// User bytes in the DATA chunks received for the first time.
+        data_bytes_received,
+        /// DATA chunks received again.
+        duplicates_received,
+        /// DATA chunks refused because the receive buffer was full.
+        refused_full,
+        /// SACK chunks sent.
+        sacks_sent,
+        /// SACK chunks received.
+        sacks_received,
+        /// Congestion window reductions in response to a received ECNE.
+        ecn_reductions,
+        /// Messages passed to `send`.
+        messages_sent,
+        /// Messages delivered completely to the application.
+        messages_received,
+        /// Chunks and packets dropped because they were not authenticated as required.
+        auth_refused,
+        /// Messages abandoned before any part of them was sent.
+        abandoned_unsent,
+        /// Messages abandoned after at least a part of them was sent.
+        abandoned_sent,
+        /// Messages of which no part had been sent when their association ended or restarted.
+        undelivered_unsent,
+        /// Messages that had been sent at least in part, but not acknowledged in full, when their association ended or
+        /// restarted.
+        undelivered_sent,
+        /// Number of times that a path was declared inactive.
+        path_failures,
+        /// Number of times that a path was declared potentially failed (RFC 7829).
+        path_suspicions,
+    }
+    beside {
+        /// The time at which the association was started.
+        opened: Instant,
+        /// The time at which the association was established.
+        established: Option<Instant>,
     }
 }
 

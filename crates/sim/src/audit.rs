@@ -60,22 +60,17 @@ pub(crate) enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Audit {
     digest: u64,
-    events: u64,
     /// The digest after each event, if the caller has requested a trail.
     trail: Option<Vec<(Instant, u64)>>,
 }
 
 impl Audit {
     pub(crate) fn new(trail: bool) -> Self {
-        Self { digest: 0x6a09_e667_f3bc_c908, events: 0, trail: trail.then(Vec::new) }
+        Self { digest: 0x6a09_e667_f3bc_c908, trail: trail.then(Vec::new) }
     }
 
     pub(crate) fn digest(&self) -> u64 {
         self.digest
-    }
-
-    pub(crate) fn events(&self) -> u64 {
-        self.events
     }
 
     pub(crate) fn trail(&self) -> &[(Instant, u64)] {
@@ -99,7 +94,6 @@ impl Audit {
             *lane = mix(*lane, word_of(word));
         }
         self.digest = lanes.into_iter().fold(hash, mix);
-        self.events += 1;
         if let Some(trail) = &mut self.trail {
             trail.push((at, self.digest));
         }

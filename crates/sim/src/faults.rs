@@ -4,14 +4,12 @@
 //! affect addresses and whole links, and a program can make them during a run. [`swarm`] creates links with faults that
 //! the seed chooses, for tests over many seeds.
 
-use crate::network::{State, is_entangled};
-use crate::topology::{InterfaceId, LinkId, find_routes};
+use crate::ids::{InterfaceId, LinkId};
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
 use anabranch_link::spec::Direction;
-use anabranch_link::{Chain, Fail, LinkSpec};
+use anabranch_link::{Fail, LinkSpec};
 use std::collections::BTreeMap;
-use std::mem;
 use std::net::IpAddr;
 
 /// A change of the network.
@@ -108,60 +106,4 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
         }
     }
     spec
-}
-
-impl State {
-    /// Applies `change` now.
-    pub(crate) fn apply(&mut self, change: Change) {
-        match change {
-            Change::Down(link) => self.switch(&[Direction::Up, Direction::Down], link, false),
-            Change::Up(link) => self.switch(&[Direction::Up, Direction::Down], link, true),
-            Change::DirectionDown(link, direction) => self.switch(&[direction], link, false),
-            Change::DirectionUp(link, direction) => self.switch(&[direction], link, true),
-            Change::Respec(link, spec) => self.respec(link, &spec),
-            Change::AddAddress(interface, address) => {
-                self.change_addresses(interface, |addresses| {
-                    if !addresses.contains(&address) {
-                        addresses.push(address);
-                    }
-                });
-            }
-            Change::RemoveAddress(interface, address) => {
-                self.change_addresses(interface, |addresses| addresses.retain(|other| *other != address));
-            }
-            Change::Prefer(interface) => {
-                let node = &mut self.nodes[interface.node.0 as usize];
-                node.preferred = interface.index;
-                node.addresses_changed();
-            }
-        }
-    }
-
-    fn switch(&mut self, directions: &[Direction], link: LinkId, up: bool) {
-        for direction in directions {
-            self.directions[link.direction(*direction)].up = up;
-        }
-    }
-
-    fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
-        self.respecs += 1;
-        let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.respecs));
-        // Scheduling the change has already checked the description, so an error cannot occur.
-        let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
-        let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
-        for (direction, chain, mtu) in halves {
-            let entry = &mut self.directions[link.direction(direction)];
-            entry.mtu = mtu;
-            entry.entangled = is_entangled(spec);
-            let old: Chain<_> = mem::replace(&mut entry.chain, chain);
-            entry.retired.push(old);
-        }
-    }
-
-    fn change_addresses(&mut self, interface: InterfaceId, change: impl FnOnce(&mut Vec<IpAddr>)) {
-        let node = &mut self.nodes[interface.node.0 as usize];
-        change(&mut node.interfaces[interface.index as usize].addresses);
-        node.addresses_changed();
-        find_routes(&mut self.nodes, &self.directions);
-    }
 }

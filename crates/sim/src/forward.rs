@@ -5,12 +5,13 @@
 
 use crate::audit::Kind as Event;
 use crate::events::Owner;
-use crate::host::{Report, Work};
-use crate::network::State;
-use crate::parcel::Parcel;
+use crate::host::Work;
+use crate::ids::LinkId;
+use crate::parcel::{Parcel, Report};
 use crate::reassembly::Taken;
+use crate::state::State;
 use crate::tap::{Fate, Passage};
-use crate::topology::{Kind, LinkId};
+use crate::topology::Kind;
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{IcmpKind, Instant};
 use anabranch_link::spec::Direction;
@@ -213,15 +214,10 @@ impl State {
         self.discard(parcel);
     }
 
-    /// Records an event of a link in the digest, in the bins of wire bytes and in the log of link events.
+    /// Records an event of a link in the digest and in the log of link events.
     #[cold]
     fn watch(&mut self, index: usize, at: Instant, event: Event, fate: Fate, parcel: &Parcel) {
         self.record_at(event, at, index as u32, parcel.bytes());
-        let on_wire = matches!(fate, Fate::Left | Fate::Lost(Cause::Loss));
-        let direction = &mut self.directions[index];
-        if on_wire {
-            direction.tap.on_wire(at, parcel.wire_len());
-        }
         let Some(passages) = &mut self.passages else { return };
         let Ok(packet) = ip::Packet::parse_quoted(parcel.bytes()) else { return };
         passages.push(Passage {

@@ -6,8 +6,8 @@
 
 use crate::events::Slot;
 use crate::parcel::Parcel;
+use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::{Icmp, Instant};
 use anabranch_wire::ip::v4;
 use anabranch_world::{Local, Waiter};
 use std::collections::VecDeque;
@@ -90,15 +90,6 @@ impl Processor {
         };
         Some(now.plus_nanos(took))
     }
-}
-
-/// An ICMP report that is addressed to a socket.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Report {
-    pub(crate) icmp: Icmp,
-    /// The ports of the quoted packet; 0 for raw sockets.
-    pub(crate) source_port: u16,
-    pub(crate) target_port: u16,
 }
 
 /// A bound socket of a host.

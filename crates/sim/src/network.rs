@@ -5,24 +5,24 @@
 //! as an endless loop. They end the run with a list of the tasks.
 
 use crate::audit::{Audit, HostCounters};
-use crate::events::{Events, Owner, Slot};
+use crate::events::{Events, Owner};
 use crate::executor::Executor;
 use crate::faults::{Change, Changes, outage};
-use crate::host::{Cost, Socket, Table, TimerState};
+use crate::host::{Cost, Table};
+use crate::ids::{End, InterfaceId, LinkId, NodeId};
 use crate::parcel::Pool;
+use crate::state::{Shared, State, is_entangled};
 use crate::tap::{Capture, LinkCounters, LinkTap, Passage};
-use crate::topology::{
-    End, Interface, InterfaceId, Kind, LinkDirection, LinkId, Node, NodeId, find_routes, router_addresses,
-};
+use crate::topology::{Interface, Kind, LinkDirection, Node, find_routes, router_addresses};
 use crate::world::SimWorld;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
-use anabranch_link::spec::{Direction, LossSpec};
+use anabranch_link::spec::Direction;
 use anabranch_link::{Chain, LinkSpec, SpecError};
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -33,37 +33,6 @@ use std::rc::Rc;
 pub struct Network {
     shared: Rc<Shared>,
     round_cap: Cell<u64>,
-}
-
-/// The state that the `World` handles, sockets, timers and tasks of a network share.
-pub(crate) struct Shared {
-    pub(crate) now: Cell<Instant>,
-    pub(crate) executor: Rc<Executor>,
-    pub(crate) state: RefCell<State>,
-    pub(crate) rng: Rng,
-}
-
-/// The state of a network without its tasks.
-pub(crate) struct State {
-    pub(crate) now: Instant,
-    pub(crate) seed: u64,
-    pub(crate) rng: Rng,
-    pub(crate) events: Events,
-    pub(crate) pool: Pool,
-    pub(crate) nodes: Vec<Node>,
-    /// The two directions of each link, the direction "up" first.
-    pub(crate) directions: Vec<LinkDirection>,
-    pub(crate) sockets: Table<Socket>,
-    pub(crate) timers: Table<TimerState>,
-    pub(crate) changes: Changes,
-    pub(crate) changes_slot: Slot,
-    /// The number of times that a link got another description.
-    pub(crate) respecs: u64,
-    pub(crate) audit: Option<Audit>,
-    pub(crate) passages: Option<Vec<Passage>>,
-    /// Whether each event of a packet on a link has to be recorded.
-    pub(crate) watched: bool,
-    routes_known: bool,
 }
 
 /// The result of a run.
@@ -437,12 +406,6 @@ impl Network {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
     }
 
-    /// Returns the number of events that the digest covers.
-    #[must_use]
-    pub fn audited_events(&self) -> u64 {
-        self.shared.state.borrow().audit.as_ref().map_or(0, Audit::events)
-    }
-
     /// Returns the time of each event and the digest after it, if [`audit`](Self::audit) was asked to keep a trail.
     #[must_use]
     pub fn trail(&self) -> Vec<(Instant, u64)> {
@@ -454,37 +417,17 @@ impl Network {
     /// # Panics
     /// Never, because writing to memory does not fail.
     pub fn capture(&self, host: NodeId) {
-        let Ok(capture) = Capture::new(None) else { panic!("memory takes what is written") };
+        let Ok(capture) = Capture::new() else { panic!("memory takes what is written") };
         self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
     }
 
-    /// Captures packets like [`capture`](Self::capture), but writes each packet to `out` at once.
+    /// Ends the capture of `host` and returns its bytes. The result is empty if there was no capture.
     ///
     /// # Errors
-    /// `out` does not accept the first pcapng block.
-    pub fn capture_to(&self, host: NodeId, out: Box<dyn Write>) -> io::Result<()> {
-        let capture = Capture::new(Some(out))?;
-        self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
-        Ok(())
-    }
-
-    /// Ends the capture of `host` and returns the bytes of a capture in memory. The result is empty if packets were
-    /// written to an output, or if there was no capture.
-    ///
-    /// # Errors
-    /// The first error while writing to the output given to [`capture_to`](Self::capture_to).
+    /// A packet did not fit into the format.
     pub fn finish_capture(&self, host: NodeId) -> io::Result<Vec<u8>> {
         let capture = self.shared.state.borrow_mut().nodes[host.0 as usize].capture.take();
         capture.map_or_else(|| Ok(Vec::new()), Capture::finish)
-    }
-
-    /// From now on, counts the bytes on the wire of every existing link in bins of 100 ms.
-    pub fn count_bins(&self) {
-        let mut state = self.shared.state.borrow_mut();
-        state.watched = true;
-        for direction in &mut state.directions {
-            direction.tap.bins.get_or_insert_default();
-        }
     }
 
     /// Records from now on when a packet enters, leaves or is lost on a link.
@@ -508,7 +451,6 @@ impl Network {
         LinkCounters {
             meter: entry.tap.counts(entry.retired.iter().chain([&entry.chain]).map(Chain::meter)),
             switched_off: entry.tap.switched_off,
-            wire_bytes: entry.tap.bins.clone().unwrap_or_default(),
         }
     }
 
@@ -530,11 +472,6 @@ impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network").field("now", &self.now()).finish_non_exhaustive()
     }
-}
-
-/// Returns whether packets in one direction of the link can affect the other direction.
-pub(crate) fn is_entangled(spec: &LinkSpec) -> bool {
-    matches!(spec.up.loss, LossSpec::Nth { shared: true, .. })
 }
 
 /// The default maximum number of rounds of tasks within one instant.

@@ -4,9 +4,8 @@
 //! duplicates packets. Buffer and metadata are in one allocation, so moving a parcel means moving a pointer. The
 //! metadata includes a tag from the sender, which no protocol can see.
 
-use crate::host::Report;
 use anabranch_base::batch::HEADROOM;
-use anabranch_base::{Ecn, Rng, cache};
+use anabranch_base::{Ecn, Icmp, Rng, cache};
 use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
@@ -28,6 +27,15 @@ pub(crate) struct Content {
     /// While the packet is in a socket's queue: set if it is an ICMP report. The payload of a report is the quoted
     /// packet.
     pub(crate) report: Option<Box<Report>>,
+}
+
+/// An ICMP report that is addressed to a socket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Report {
+    pub(crate) icmp: Icmp,
+    /// The ports of the quoted packet; 0 for raw sockets.
+    pub(crate) source_port: u16,
+    pub(crate) target_port: u16,
 }
 
 impl Deref for Parcel {

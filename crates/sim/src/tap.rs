@@ -1,16 +1,14 @@
-//! Records of the traffic: captures, counters, bins of wire bytes, and a log of link events.
+//! Records of the traffic: captures, counters, and a log of link events.
 //!
 //! Counters are always on. The other records are made only on request. A capture is a pcapng file for one host, with
 //! one interface for each of its paths.
 
-use crate::topology::LinkId;
+use crate::ids::LinkId;
 use anabranch_base::Instant;
-use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
 use anabranch_link::{Cause, Meter};
 use anabranch_wire::pcap;
-use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::net::IpAddr;
 
 /// An event of a packet on a link: the packet entered, left or was lost.
@@ -56,19 +54,12 @@ pub struct LinkCounters {
     pub meter: Meter,
     /// Packets that were refused or lost while a change had switched the link off.
     pub switched_off: u64,
-    /// Bytes that came out at the far end or were lost on the wire, in time bins of [`BIN`]. Empty unless requested
-    /// with `Network::count_bins`.
-    pub wire_bytes: Vec<u64>,
 }
-
-/// The duration of one bin of [`LinkCounters::wire_bytes`].
-pub const BIN: Duration = Duration::from_millis(100);
 
 /// The records of one direction of a link.
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    pub(crate) bins: Option<Vec<u64>>,
     /// The counts of replaced chains that are empty.
     before: Meter,
 }
@@ -84,64 +75,19 @@ impl LinkTap {
     pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
         present.fold(self.before.clone(), |all, meter| all.plus(meter))
     }
-
-    #[inline]
-    pub(crate) fn on_wire(&mut self, at: Instant, bytes: usize) {
-        let Some(bins) = &mut self.bins else { return };
-        let bin = (at.as_nanos() / BIN.as_nanos() as u64) as usize;
-        // A loss may be recorded before it happens, but not hours before.
-        if bin < MAX_BINS {
-            if bins.len() <= bin {
-                bins.resize(bin + 1, 0);
-            }
-            bins[bin] += bytes as u64;
-        }
-    }
 }
 
 /// The packet capture of a host.
 pub(crate) struct Capture {
-    writer: pcap::Writer<Output>,
+    writer: pcap::Writer<Vec<u8>>,
     /// The number in the capture of each interface of the host that the capture has described so far.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }
 
-enum Output {
-    Memory(Vec<u8>),
-    Stream(Box<dyn Write>),
-}
-
-impl fmt::Debug for Output {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Memory(_) => "Memory",
-            Self::Stream(_) => "Stream",
-        })
-    }
-}
-
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Memory(out) => out.write(bytes),
-            Self::Stream(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Memory(_) => Ok(()),
-            Self::Stream(out) => out.flush(),
-        }
-    }
-}
-
 impl Capture {
-    /// Captures into memory or, if it is given, to `stream`.
-    pub(crate) fn new(stream: Option<Box<dyn Write>>) -> io::Result<Self> {
-        let out = stream.map_or_else(|| Output::Memory(Vec::new()), Output::Stream);
-        Ok(Self { writer: pcap::Writer::new(out, "anabranch")?, numbers: Vec::new(), failure: None })
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { writer: pcap::Writer::new(Vec::new(), "anabranch")?, numbers: Vec::new(), failure: None })
     }
 
     /// Records a packet that passed the interface `interface` of the host.
@@ -165,17 +111,11 @@ impl Capture {
         self.writer.packet(self.numbers[interface as usize], at.as_nanos(), bytes, Some(way), None)
     }
 
-    /// Returns the bytes if they were captured into memory, or the first write error.
+    /// Returns the bytes of the capture, or the first write error.
     pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
-        if let Some(failure) = self.failure {
-            return Err(failure);
+        match self.failure {
+            Some(failure) => Err(failure),
+            None => self.writer.finish(),
         }
-        Ok(match self.writer.finish()? {
-            Output::Memory(bytes) => bytes,
-            Output::Stream(_) => Vec::new(),
-        })
     }
 }
-
-/// The maximum number of bins: as many as a month has.
-const MAX_BINS: usize = 30 * 24 * 3600 * 10;

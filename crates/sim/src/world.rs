@@ -6,8 +6,8 @@
 use crate::events::Owner;
 use crate::executor::Task;
 use crate::host::{Flow, Socket, TimerState};
-use crate::network::{Shared, State};
 use crate::parcel::Parcel;
+use crate::state::{Shared, State};
 use crate::topology::Node;
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{Ecn, Instant, RecvBatch, Rng, SendBatch};

@@ -76,7 +76,6 @@ fn a_full_queue_drops_and_counts() {
     let (network, here, there) = two_hosts(1, "rate=8mbit,delay=1ms,queue=4p", "10.0.0.1", "10.0.0.2");
     let (near, far) = ((ip("10.0.0.1"), 0).into(), (ip("10.0.0.2"), 0).into());
     network.record_passages();
-    network.count_bins();
     let received = network.run(
         async {
             let (a, b) = (here.bind(RAW).await.expect("bound"), there.bind(RAW).await.expect("bound"));

@@ -63,15 +63,16 @@ mod options;
 mod recv;
 mod ring;
 mod send;
+mod state;
 mod stats;
 #[cfg(feature = "testing")]
 pub mod testing;
 
 pub use config::{Config, Knob, KnobError, PROFILES};
-pub use conn::State;
 pub use endpoint::{ConnectionId, Dropped, Endpoint};
 pub use error::{ConnectError, ListenError, RecvError, SendError};
 pub use event::{CloseReason, Event};
+pub use state::State;
 pub use stats::{Info, Stats};
 
 #[cfg(test)]

@@ -1,78 +1,55 @@
 //! Counters and gauges of a connection.
 
-use crate::conn::State;
+use crate::state::State;
 use anabranch_base::time::Duration;
 use std::net::SocketAddr;
 
-/// The counters of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
-    /// Segments sent, of any kind.
-    pub segments_sent: u64,
-    /// Segments received with a correct checksum.
-    pub segments_received: u64,
-    /// Segments sent that carry data, retransmissions included.
-    pub data_segments_sent: u64,
-    /// Payload bytes sent, retransmissions included.
-    pub bytes_sent: u64,
-    /// Payload bytes acknowledged.
-    pub bytes_acked: u64,
-    /// Payload bytes received and kept.
-    pub bytes_received: u64,
-    /// Segments sent without data, SYN, FIN or RST: acknowledgements and window updates.
-    pub acks_sent: u64,
-    /// Segments retransmitted because acknowledgements revealed a loss.
-    pub retransmitted_fast: u64,
-    /// Segments retransmitted after a timeout.
-    pub retransmitted_timeout: u64,
-    /// Payload bytes retransmitted.
-    pub bytes_retransmitted: u64,
-    /// Retransmission timeouts, including those of the SYN.
-    pub timeouts: u64,
-    /// Fast recoveries that were begun.
-    pub fast_recoveries: u64,
-    /// Tail loss probes sent (RFC 8985 §7).
-    pub tail_probes: u64,
-    /// Duplicate acknowledgements received.
-    pub dup_acks: u64,
-    /// Recoveries that turned out to be spurious.
-    pub spurious: u64,
-    /// Window reductions caused by ECN.
-    pub ecn_reductions: u64,
-    /// Segments received with the CE mark.
-    pub ce_received: u64,
-    /// Probes of a closed window that were sent.
-    pub probes: u64,
-    /// Segments discarded by PAWS (RFC 7323 §5).
-    pub paws_discards: u64,
-    /// Payload bytes received that had arrived before or lay outside the window.
-    pub bytes_discarded: u64,
-}
-
-impl Stats {
-    /// Adds the counters of `other` to these counters.
-    pub fn add(&mut self, other: &Self) {
-        self.segments_sent += other.segments_sent;
-        self.segments_received += other.segments_received;
-        self.data_segments_sent += other.data_segments_sent;
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_acked += other.bytes_acked;
-        self.bytes_received += other.bytes_received;
-        self.acks_sent += other.acks_sent;
-        self.retransmitted_fast += other.retransmitted_fast;
-        self.tail_probes += other.tail_probes;
-        self.retransmitted_timeout += other.retransmitted_timeout;
-        self.bytes_retransmitted += other.bytes_retransmitted;
-        self.timeouts += other.timeouts;
-        self.fast_recoveries += other.fast_recoveries;
-        self.dup_acks += other.dup_acks;
-        self.spurious += other.spurious;
-        self.ecn_reductions += other.ecn_reductions;
-        self.ce_received += other.ce_received;
-        self.probes += other.probes;
-        self.paws_discards += other.paws_discards;
-        self.bytes_discarded += other.bytes_discarded;
+anabranch_base::counters! {
+    /// The counters of a connection.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Stats {
+        /// Segments sent, of any kind.
+        segments_sent,
+        /// Segments received with a correct checksum.
+        segments_received,
+        /// Segments sent that carry data, retransmissions included.
+        data_segments_sent,
+        /// Payload bytes sent, retransmissions included.
+        bytes_sent,
+        /// Payload bytes acknowledged.
+        bytes_acked,
+        /// Payload bytes received and kept.
+        bytes_received,
+        /// Segments sent without data, SYN, FIN or RST: acknowledgements and window updates.
+        acks_sent,
+        /// Segments retransmitted because acknowledgements revealed a loss.
+        retransmitted_fast,
+        /// Segments retransmitted after a timeout.
+        retransmitted_timeout,
+        /// Payload bytes retransmitted.
+        bytes_retransmitted,
+        /// Retransmission timeouts, including those of the SYN.
+        timeouts,
+        /// Fast recoveries that were begun.
+        fast_recoveries,
+        /// Tail loss probes sent (RFC 8985 §7).
+        tail_probes,
+        /// Duplicate acknowledgements received.
+        dup_acks,
+        /// Recoveries that turned out to be spurious.
+        spurious,
+        /// Window reductions caused by ECN.
+        ecn_reductions,
+        /// Segments received with the CE mark.
+        ce_received,
+        /// Probes of a closed window that were sent.
+        probes,
+        /// Segments discarded by PAWS (RFC 7323 §5).
+        paws_discards,
+        /// Payload bytes received that had arrived before or lay outside the window.
+        bytes_discarded,
     }
+    beside {}
 }
 
 /// The current state of a connection.

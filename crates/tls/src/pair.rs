@@ -10,7 +10,7 @@ use crate::server::Shared;
 use crate::{Client, ClientSettings, Identity, Server, ServerSettings, Surroundings, Trust, Versions, fault};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::ServerName;
-use rustls::{CipherSuite, ClientConfig, ClientConnection, KeyLog, NamedGroup, ServerConnection};
+use rustls::{CipherSuite, ClientConfig, Connection, KeyLog, NamedGroup};
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -158,30 +158,30 @@ fn provider(surroundings: &Surroundings) -> CryptoProvider {
 /// Makes one session between the client and the server in memory.
 fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
-    let mut near: ClientConnection = client.begin(name)?;
-    let mut far: ServerConnection = server.begin()?;
+    let mut near = client.begin(name)?.into();
+    let mut far = server.begin()?.into();
     // A handshake has two flights in each direction. The tickets come last.
     for _ in 0..FLIGHTS {
-        let mut sealed = Vec::new();
-        client.surroundings.within(|| while near.wants_write() && near.write_tls(&mut sealed).is_ok() {});
-        let mut unread = &sealed[..];
-        server.surroundings.within(|| {
-            while !unread.is_empty() && far.read_tls(&mut unread).is_ok() {
-                far.process_new_packets()?;
-            }
-            Ok::<_, rustls::Error>(())
-        })?;
-        let mut sealed = Vec::new();
-        server.surroundings.within(|| while far.wants_write() && far.write_tls(&mut sealed).is_ok() {});
-        let mut unread = &sealed[..];
-        client.surroundings.within(|| {
-            while !unread.is_empty() && near.read_tls(&mut unread).is_ok() {
-                near.process_new_packets()?;
-            }
-            Ok::<_, rustls::Error>(())
-        })?;
+        pass((&client.surroundings, &mut near), (&server.surroundings, &mut far))?;
+        pass((&server.surroundings, &mut far), (&client.surroundings, &mut near))?;
     }
     Ok(())
+}
+
+/// Passes everything that one end wants to send to the other.
+fn pass(
+    (here, from): (&Surroundings, &mut Connection),
+    (there, to): (&Surroundings, &mut Connection),
+) -> Result<(), rustls::Error> {
+    let mut sealed = Vec::new();
+    here.within(|| while from.wants_write() && from.write_tls(&mut sealed).is_ok() {});
+    let mut unread = &sealed[..];
+    there.within(|| {
+        while !unread.is_empty() && to.read_tls(&mut unread).is_ok() {
+            to.process_new_packets()?;
+        }
+        Ok(())
+    })
 }
 
 /// The number of tickets that a client keeps per server. It is rustls' default, and browsers keep about as many.

@@ -3,7 +3,7 @@
 
 #[cfg(feature = "dtls")]
 use crate::dtls::Names;
-use crate::endpoint::Options;
+use crate::options::Options;
 use crate::shared::Shared;
 use crate::state::State;
 use anabranch_base::Budget;

@@ -1,145 +1,16 @@
-//! An endpoint: its options, and the handle that programs use.
+//! An endpoint: the handle that programs use.
 
 use crate::association::Association;
 use crate::driver;
-#[cfg(feature = "dtls")]
-use crate::dtls::Dtls;
 use crate::incoming::Incoming;
+use crate::options::Options;
 use crate::shared::Shared;
 use anabranch_sctp::{Associate, Config, KeyError, Totals};
 use anabranch_transport::CloseReason;
-use anabranch_transport::sctp::Carrier;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-
-/// The options of an endpoint. By default the endpoint sends SCTP in UDP from a port that the system chooses, and uses all
-/// addresses of the host. It has the profile `modern` and accepts no associations.
-///
-/// ```
-/// use anabranch_tokio::{ConfigBuilder, Options};
-///
-/// let config = ConfigBuilder::new().streams(1000).receive_buffer(8 << 20).build()?;
-/// let options = Options::default().listen(7).address("127.0.0.1".parse()?).config(config);
-/// # drop(options);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Options {
-    /// The local addresses. If the list is empty, the endpoint uses all addresses of the host except link-local ones, and
-    /// follows changes of the host's addresses.
-    pub addresses: Vec<IpAddr>,
-    /// The protocol that carries SCTP's packets: UDP or IP.
-    pub carrier: Carrier,
-    /// The SCTP port on which associations are accepted; `None` if none are accepted.
-    pub listen: Option<u16>,
-    /// The maximum number of associations that wait until the program accepts or refuses them. If a peer connects while this
-    /// many wait, its handshake is retried by its timers.
-    pub backlog: usize,
-    /// The maximum size of a received message in bytes; see [`RecvError::TooLong`](crate::RecvError::TooLong).
-    pub max_receive: usize,
-    /// The memory in bytes for the messages of all associations together: messages that are not acknowledged, and received
-    /// messages that are not read. Each association may always use 1/8192 of this memory. An association whose path needs
-    /// more may use more, up to its `sndbuf` and `rcvbuf`, if enough memory is left for all.
-    pub memory: u64,
-    /// The settings of the SCTP engine: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
-    pub config: Config,
-    /// The DTLS settings; `None` for SCTP without DTLS. An association over DTLS (RFC 8261) has only one path.
-    #[cfg(feature = "dtls")]
-    pub dtls: Option<Dtls>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            addresses: Vec::new(),
-            carrier: Carrier::Udp { port: 0 },
-            listen: None,
-            backlog: 256,
-            max_receive: 16 << 20,
-            memory: 1 << 30,
-            // The engine's own default is the literal RFC 9260. Programs get the profile `modern` instead.
-            config: Config::profile("modern").unwrap_or_default(),
-            #[cfg(feature = "dtls")]
-            dtls: None,
-        }
-    }
-}
-
-impl Options {
-    /// Adds a local address.
-    #[must_use]
-    pub fn address(mut self, address: IpAddr) -> Self {
-        self.addresses.push(address);
-        self
-    }
-
-    /// Sets the local addresses, replacing earlier ones.
-    #[must_use]
-    pub fn addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
-        self.addresses = addresses.into_iter().collect();
-        self
-    }
-
-    /// Sends packets in UDP from this port (RFC 6951). With port 0, the system chooses the port.
-    #[must_use]
-    pub fn udp(mut self, port: u16) -> Self {
-        self.carrier = Carrier::Udp { port };
-        self
-    }
-
-    /// Sends packets directly on IP, as protocol 132. This requires the privilege to open raw sockets.
-    #[must_use]
-    pub fn ip(mut self) -> Self {
-        self.carrier = Carrier::Ip;
-        self
-    }
-
-    /// Accepts associations on this SCTP port.
-    #[must_use]
-    pub fn listen(mut self, port: u16) -> Self {
-        self.listen = Some(port);
-        self
-    }
-
-    /// Sets the maximum number of associations that wait until the program accepts or refuses them.
-    #[must_use]
-    pub fn backlog(mut self, associations: usize) -> Self {
-        self.backlog = associations;
-        self
-    }
-
-    /// Sets the maximum size of a received message in bytes.
-    #[must_use]
-    pub fn max_receive(mut self, bytes: usize) -> Self {
-        self.max_receive = bytes;
-        self
-    }
-
-    /// Sets the memory in bytes for the messages of all associations together.
-    #[must_use]
-    pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
-        self
-    }
-
-    /// Sets the settings of the SCTP engine.
-    #[must_use]
-    pub fn config(mut self, config: Config) -> Self {
-        self.config = config;
-        self
-    }
-
-    /// Uses DTLS below SCTP (RFC 8261), with these settings.
-    #[cfg(feature = "dtls")]
-    #[must_use]
-    pub fn dtls(mut self, dtls: Dtls) -> Self {
-        self.dtls = Some(dtls);
-        self
-    }
-}
 
 /// The options of a new association, except the peer's addresses.
 #[derive(Clone, Debug, Default)]

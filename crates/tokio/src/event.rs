@@ -3,17 +3,12 @@
 //!
 //! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate implements them.
 
-use crate::association::Handle;
 use anabranch_sctp::{AddressChange, Direction, Event as EngineEvent, KeyChange, Policy, ReconfigResult};
 use anabranch_transport::CloseReason;
 use bytes::Bytes;
-use futures_core::Stream;
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::net::IpAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// An event of an association.
@@ -249,7 +244,7 @@ impl EventQueue {
         self.listening = true;
     }
 
-    fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<Option<Event>> {
         if self.missed > 0 {
             return Poll::Ready(Some(Event::Missed(std::mem::take(&mut self.missed))));
         }
@@ -277,39 +272,3 @@ const MAX_EVENTS: usize = 256;
 
 /// The maximum number of waiting events before a program has asked for the events.
 const MAX_UNHEARD: usize = 16;
-
-/// A [`Stream`] of the events of an association from its start, in the order in which they occurred. An association has one
-/// queue of events, and each event goes to the first task that takes it.
-///
-/// At most 256 events wait in the queue, or 16 before [`Association::events`](crate::Association::events) is called. The
-/// undelivered messages in these events take at most the size of the send buffer. If there are more events, the oldest are
-/// lost, and [`Event::Missed`] reports how many.
-#[derive(Debug)]
-pub struct Events {
-    pub(crate) handle: Arc<Handle>,
-}
-
-impl Events {
-    /// Waits for the next event. Returns `None` after [`Event::Closed`].
-    ///
-    /// Cancel-safe: if the future is dropped before it is ready, no event has been taken.
-    pub async fn next(&mut self) -> Option<Event> {
-        poll_fn(|cx| self.poll_event(cx)).await
-    }
-
-    fn poll_event(&self, cx: &Context<'_>) -> Poll<Option<Event>> {
-        let mut state = self.handle.shared().lock();
-        match state.events(self.handle.id()) {
-            Some(events) => events.poll(cx),
-            None => Poll::Ready(None),
-        }
-    }
-}
-
-impl Stream for Events {
-    type Item = Event;
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Event>> {
-        Poll::Ready(ready!(self.poll_event(cx)))
-    }
-}

@@ -161,9 +161,15 @@ mod entry;
 #[cfg(target_os = "linux")]
 mod event;
 #[cfg(target_os = "linux")]
+mod events;
+#[cfg(target_os = "linux")]
+mod handle;
+#[cfg(target_os = "linux")]
 mod incoming;
 #[cfg(target_os = "linux")]
 mod message;
+#[cfg(target_os = "linux")]
+mod options;
 #[cfg(target_os = "linux")]
 mod partial;
 #[cfg(target_os = "linux")]
@@ -200,13 +206,17 @@ pub use builder::ConfigBuilder;
 #[cfg(all(target_os = "linux", feature = "dtls"))]
 pub use dtls::Dtls;
 #[cfg(target_os = "linux")]
-pub use endpoint::{ConnectError, ConnectOptions, Endpoint, Options};
+pub use endpoint::{ConnectError, ConnectOptions, Endpoint};
 #[cfg(target_os = "linux")]
-pub use event::{Event, Events, SendFailed};
+pub use event::{Event, SendFailed};
+#[cfg(target_os = "linux")]
+pub use events::Events;
 #[cfg(target_os = "linux")]
 pub use incoming::Incoming;
 #[cfg(target_os = "linux")]
 pub use message::{Received, RecvError, SendError, SendOptions};
+#[cfg(target_os = "linux")]
+pub use options::Options;
 #[cfg(target_os = "linux")]
 pub use stream::{RecvStream, SendStream};
 

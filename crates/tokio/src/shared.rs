@@ -3,11 +3,10 @@
 //! A call of the program takes the lock, calls the engine, and handles the resulting events. If the engine has packets to
 //! send, the call wakes the thread. The lock is never held across an await.
 
-use crate::state::State;
+use crate::state::{EndpointSignals, State};
 use anabranch_base::Instant;
 use anabranch_world::os::OsClock;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::Notify;
 
 /// The state of an endpoint that all its handles and its thread share.
 #[derive(Debug)]
@@ -15,15 +14,6 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     clock: OsClock,
     signals: Arc<EndpointSignals>,
-}
-
-/// The notifications for tasks that wait for the whole endpoint.
-#[derive(Debug, Default)]
-pub(crate) struct EndpointSignals {
-    /// An association waits to be accepted, or no more associations will be accepted.
-    pub(crate) incoming: Notify,
-    /// All associations have ended.
-    pub(crate) idle: Notify,
 }
 
 impl Shared {

@@ -5,7 +5,6 @@
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
-use crate::shared::EndpointSignals;
 use anabranch_base::{Budget, Engine, Instant};
 use anabranch_sctp::{
     AssociationId, CloseReason as EngineReason, Endpoint, Event as EngineEvent, Request, RequestId,
@@ -49,6 +48,15 @@ pub(crate) struct State {
     /// The maximum size in bytes of a received message.
     pub(crate) max_receive: usize,
     signals: Arc<EndpointSignals>,
+}
+
+/// The notifications for tasks that wait for the whole endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointSignals {
+    /// An association waits to be accepted, or no more associations will be accepted.
+    pub(crate) incoming: tokio::sync::Notify,
+    /// All associations have ended.
+    pub(crate) idle: tokio::sync::Notify,
 }
 
 /// The maximum number of bytes that one call reads from the engine.

@@ -1,7 +1,7 @@
 //! The two halves of a stream pair, which transfer messages, and bytes (`AsyncRead`, `AsyncWrite`).
 
-use crate::association::Handle;
 use crate::entry::{RECV, SEND};
+use crate::handle::Handle;
 use crate::message::{Received, RecvError, SendError, SendOptions};
 use anabranch_sctp::SchedulerError;
 use std::future::poll_fn;

@@ -4,12 +4,14 @@
 //! module. The engine adds only its commands and the meaning of its events.
 //!
 //! - `host`: the engine and the tasks that wait for it
+//! - `inner`: what all handles of a bound engine share
 //! - `bound`: an engine with its socket and drive loop, and its listeners and connectors
 //! - `reset`: stream resets
 //! - `session`: the handles of sessions and streams that an application has
 
 mod bound;
 mod host;
+mod inner;
 mod reset;
 mod session;
 

@@ -2,6 +2,8 @@
 //! nanoseconds.
 
 use crate::outputs::command_line;
+use anabranch_base::Histogram;
+use anabranch_base::time::nanos;
 use anabranch_emu::report::{DirectionReport, PathReport};
 use anabranch_emu::shell::{Ended, Request};
 use anabranch_link::Tally;
@@ -34,8 +36,8 @@ fn link(spec: &anabranch_link::LinkSpec, path: &PathReport) -> Value {
 
 fn direction(way: &DirectionReport, unseen: u64) -> Value {
     let meter = &way.meter;
-    let quantile =
-        |histogram: &anabranch_emu::histogram::Histogram, thousandths| histogram.quantile(thousandths);
+    let known = |times: &Histogram, span| (times.count() > 0).then(|| nanos(span));
+    let at = |times: &Histogram, share| known(times, times.percentile(share));
     let named = |(name, _, count): (&str, &str, Tally)| (name.to_owned(), tally(count));
     let mut account = serde_json::Map::new();
     account.insert("in".to_owned(), tally(meter.entered));
@@ -48,12 +50,12 @@ fn direction(way: &DirectionReport, unseen: u64) -> Value {
         "refused_packets": way.refused + way.not_taken,
         "queue_peak": { "packets": meter.queue_peak_packets, "bytes": meter.queue_peak_bytes },
         "delay_ns": {
-            "min": way.delay.least(),
-            "p50": quantile(&way.delay, 500),
-            "p99": quantile(&way.delay, 990),
-            "max": way.delay.greatest(),
+            "min": known(&way.delay, way.delay.min()),
+            "p50": at(&way.delay, 0.5),
+            "p99": at(&way.delay, 0.99),
+            "max": known(&way.delay, way.delay.max()),
         },
-        "late_ns": { "p50": quantile(&way.late, 500), "p99": quantile(&way.late, 990) },
+        "late_ns": { "p50": at(&way.late, 0.5), "p99": at(&way.late, 0.99) },
     });
     if let Value::Object(rest) = rest {
         account.extend(rest);

@@ -8,11 +8,12 @@
 //! [`MAX_UNPROVEN`] such hellos are kept, and beyond that the oldest is dropped. A peer may connect again from the same port
 //! (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
 
-use super::{Key, Peers, Unproven};
+use super::{Key, Peers};
 use crate::connection::Connection;
 use crate::cookie::order;
 use crate::hello::{Answer, Hello};
 use crate::outbox::Label;
+use crate::proof::Unproven;
 use crate::secrets::Cookie;
 use anabranch_base::Instant;
 use std::collections::BTreeMap;

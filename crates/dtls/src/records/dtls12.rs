@@ -11,7 +11,7 @@ use super::{
     CLIENT_HELLO, CLOSE_NOTIFY, Ended, FATAL, FINISHED, HELLO_REQUEST, MAX_FORGED, NO_RENEGOTIATION, WARNING,
     messages,
 };
-use crate::provider::Aead;
+use crate::aead::Aead;
 use crate::secrets::Seen;
 
 pub(crate) struct Records {

@@ -14,7 +14,7 @@ use super::{
     CLOSE_NOTIFY, Ended, FATAL, FINISHED, ILLEGAL_PARAMETER, KEY_UPDATE, MAX_FORGED, NEW_SESSION_TICKET,
     UNEXPECTED_MESSAGE, USER_CANCELED, messages,
 };
-use crate::provider::Aead;
+use crate::aead::Aead;
 use crate::secrets::{
     CLIENT_HANDSHAKE, CLIENT_TRAFFIC, SERVER_HANDSHAKE, SERVER_TRAFFIC, Seen, TrafficSecret,
 };

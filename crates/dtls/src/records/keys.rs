@@ -3,7 +3,7 @@
 //! This module handles keys and bytes. Its callers assign the record numbers.
 
 use super::window::Window;
-use crate::provider::Aead;
+use crate::aead::Aead;
 use crate::secrets::TrafficSecret;
 use ring::aead::quic::HeaderProtectionKey;
 use ring::aead::{self, LessSafeKey, NONCE_LEN, UnboundKey};

@@ -4,7 +4,8 @@
 //! scripts can parse them. An SCTP association is called a connection there. Values that httperf does not have follow after
 //! the six blocks: latency from the planned time, percentiles, and more causes of failure.
 
-use super::{Cause, Histogram, Pace, Plan, Second, Tally};
+use super::{Cause, Pace, Plan, Second, Tally};
+use anabranch_base::Histogram;
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
@@ -32,129 +33,195 @@ pub struct Framing {
     pub path_lines: String,
 }
 
+/// Appends a line to a [`Text`].
+macro_rules! line {
+    ($text:expr, $($rest:tt)*) => {
+        let _ = writeln!($text.out, $($rest)*);
+    };
+}
+
 /// Returns the report as text.
 #[must_use]
 pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
-    let mut out = format!("{}\n\n", framing.command);
-    let t = tally;
-    let seconds = t.duration().as_secs_f64();
-    let a_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-    let each_ms = |count: u64| if count > 0 { seconds * 1e3 / count as f64 } else { 0.0 };
-    let per = |sum: f64, count: u64| if count > 0 { sum / count as f64 } else { 0.0 };
-    let mut line = |text: String| {
-        out += &text;
-        out.push('\n');
-    };
-    line(format!(
-        "Total: connections {} requests {} replies {} test-duration {seconds:.3} s\n",
-        t.sessions, t.requests, t.replies
-    ));
-
-    line(format!(
-        "Connection rate: {:.1} conn/s ({:.1} ms/conn, <={} concurrent connections)",
-        a_second(t.sessions),
-        each_ms(t.sessions),
-        t.most_concurrent
-    ));
-    let life = &t.lifetime;
-    line(format!(
-        "Connection time [ms]: min {:.1} avg {:.1} max {:.1} median {:.1} stddev {:.1}",
-        ms(life.min()),
-        ms(life.mean()),
-        ms(life.max()),
-        ms(life.percentile(0.5)),
-        ms(life.deviation())
-    ));
-    line(format!("Connection time [ms]: connect {:.1}", ms(t.connect.mean())));
-    line(format!("Connection length [replies/conn]: {:.3}\n", per(t.replies as f64, t.fruitful)));
-
-    line(format!("Request rate: {:.1} req/s ({:.1} ms/req)", a_second(t.requests), each_ms(t.requests)));
-    line(format!("Request size [B]: {:.1}\n", per(t.request_bytes as f64, t.requests)));
-
-    let samples = samples(&t.seconds, t.width);
-    let rate = Spread::of(&samples).unwrap_or(Spread {
-        min: 0.0,
-        mean: a_second(t.replies),
-        max: 0.0,
-        deviation: 0.0,
-    });
-    line(format!(
-        "Reply rate [replies/s]: min {:.1} avg {:.1} max {:.1} stddev {:.1} ({} samples)",
-        rate.min,
-        rate.mean,
-        rate.max,
-        rate.deviation,
-        samples.len()
-    ));
-    line(format!(
-        "Reply time [ms]: response {:.1} transfer {:.1}",
-        per(ms(t.response), t.replies),
-        per(ms(t.transfer), t.replies)
-    ));
-    line(format!(
-        "Reply size [B]: header {:.1} content {:.1} footer 0.0 (total {:.1})",
-        per(t.head_bytes as f64, t.replies),
-        per(t.body_bytes as f64, t.replies),
-        per((t.head_bytes + t.body_bytes) as f64, t.replies)
-    ));
-    let [one, two, three, four, five] = t.status;
-    line(format!("Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}\n"));
-
-    let (user, system) = (framing.user.as_secs_f64(), framing.system.as_secs_f64());
-    let share = |time: f64| if seconds > 0.0 { 100.0 * time / seconds } else { 0.0 };
-    line(format!(
-        "CPU time [s]: user {user:.2} system {system:.2} (user {:.1}% system {:.1}% total {:.1}%)",
-        share(user),
-        share(system),
-        share(user + system)
-    ));
-    let bytes = a_second(t.request_bytes + t.head_bytes + t.body_bytes);
-    line(format!("Net I/O: {:.1} KB/s ({:.1}*10^6 bps)\n", bytes / 1024.0, bytes * 8.0 / 1e6));
-
-    let of = |causes: &[Cause]| causes.iter().map(|&cause| t.errors[cause as usize]).sum::<u64>();
-    line(format!(
-        "Errors: total {} client-timo {} socket-timo {} connrefused {} connreset {}",
-        t.error_count(),
-        of(&[Cause::ConnectTimeout, Cause::Timeout]),
-        of(&[Cause::TransportTimeout]),
-        of(&[Cause::Refused]),
-        of(&[Cause::Reset])
-    ));
-    line(format!(
-        "Errors: fd-unavail {} addrunavail {} ftab-full {} other {}\n",
-        of(&[Cause::Descriptors]),
-        of(&[Cause::Ports]),
-        of(&[Cause::Full]),
-        of(&[Cause::ClosedEarly, Cause::Malformed, Cause::Network, Cause::Protocol])
-    ));
-
-    line(format!("Latency [ms]: {}, {}", spans(&t.latency), counted_from(plan)));
-    if !matches!(plan.pace, Pace::Closed { .. }) {
-        line(format!("Late [ms]: {}, of these what this host itself was behind its plan", spans(&t.late)));
-        line(format!("Service [ms]: {}, from when the request was written", spans(&t.service)));
+    let out = format!("{}\n\n", framing.command);
+    let mut text = Text { out, tally, seconds: tally.duration().as_secs_f64() };
+    text.connections();
+    text.requests_and_replies();
+    text.machine(framing);
+    text.errors();
+    text.latency(plan);
+    text.failures();
+    if framing.interrupted {
+        line!(text, "Interrupted: what was in flight is not counted.");
     }
-    line(format!("Connect [ms]: {}", spans(&t.connect)));
-    for (version, spoken) in
-        [("HTTP/2", t.http2), ("HTTP/3", t.http3)].into_iter().filter(|(_, count)| *count > 0)
-    {
-        line(format!(
-            "{version}: {spoken} of {} established connections, at most {} requests at a time on each",
-            t.established, plan.streams
-        ));
+    text.out + &framing.path_lines
+}
+
+/// A report while it is written, block by block.
+struct Text<'a> {
+    out: String,
+    tally: &'a Tally,
+    /// The duration of the load.
+    seconds: f64,
+}
+
+impl Text<'_> {
+    fn a_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
-    if t.early > 0 {
-        line(format!("0-RTT: {} of {} established connections", t.early, t.established));
+
+    fn each_ms(&self, count: u64) -> f64 {
+        if count > 0 { self.seconds * 1e3 / count as f64 } else { 0.0 }
     }
-    for cause in Cause::ALL {
-        let count = t.errors[cause as usize];
-        if let (1.., Some(said)) = (count, &t.said[cause as usize]) {
-            line(format!("Failed: {count} by {}, the first: {said}", cause.name()));
+
+    fn connections(&mut self) {
+        let t = self.tally;
+        line!(
+            self,
+            "Total: connections {} requests {} replies {} test-duration {:.3} s\n",
+            t.sessions,
+            t.requests,
+            t.replies,
+            self.seconds
+        );
+        line!(
+            self,
+            "Connection rate: {:.1} conn/s ({:.1} ms/conn, <={} concurrent connections)",
+            self.a_second(t.sessions),
+            self.each_ms(t.sessions),
+            t.most_concurrent
+        );
+        let life = &t.lifetime;
+        line!(
+            self,
+            "Connection time [ms]: min {:.1} avg {:.1} max {:.1} median {:.1} stddev {:.1}",
+            ms(life.min()),
+            ms(life.mean()),
+            ms(life.max()),
+            ms(life.percentile(0.5)),
+            ms(life.deviation())
+        );
+        line!(self, "Connection time [ms]: connect {:.1}", ms(t.connect.mean()));
+        line!(self, "Connection length [replies/conn]: {:.3}\n", per(t.replies as f64, t.fruitful));
+    }
+
+    fn requests_and_replies(&mut self) {
+        let t = self.tally;
+        line!(
+            self,
+            "Request rate: {:.1} req/s ({:.1} ms/req)",
+            self.a_second(t.requests),
+            self.each_ms(t.requests)
+        );
+        line!(self, "Request size [B]: {:.1}\n", per(t.request_bytes as f64, t.requests));
+        let samples = samples(&t.seconds, t.width);
+        let rate = Spread::of(&samples).unwrap_or(Spread {
+            min: 0.0,
+            mean: self.a_second(t.replies),
+            max: 0.0,
+            deviation: 0.0,
+        });
+        line!(
+            self,
+            "Reply rate [replies/s]: min {:.1} avg {:.1} max {:.1} stddev {:.1} ({} samples)",
+            rate.min,
+            rate.mean,
+            rate.max,
+            rate.deviation,
+            samples.len()
+        );
+        line!(
+            self,
+            "Reply time [ms]: response {:.1} transfer {:.1}",
+            per(ms(t.response), t.replies),
+            per(ms(t.transfer), t.replies)
+        );
+        line!(
+            self,
+            "Reply size [B]: header {:.1} content {:.1} footer 0.0 (total {:.1})",
+            per(t.head_bytes as f64, t.replies),
+            per(t.body_bytes as f64, t.replies),
+            per((t.head_bytes + t.body_bytes) as f64, t.replies)
+        );
+        let [one, two, three, four, five] = t.status;
+        line!(self, "Reply status: 1xx={one} 2xx={two} 3xx={three} 4xx={four} 5xx={five}\n");
+    }
+
+    fn machine(&mut self, framing: &Framing) {
+        let (t, seconds) = (self.tally, self.seconds);
+        let (user, system) = (framing.user.as_secs_f64(), framing.system.as_secs_f64());
+        let share = |time: f64| if seconds > 0.0 { 100.0 * time / seconds } else { 0.0 };
+        line!(
+            self,
+            "CPU time [s]: user {user:.2} system {system:.2} (user {:.1}% system {:.1}% total {:.1}%)",
+            share(user),
+            share(system),
+            share(user + system)
+        );
+        let bytes = self.a_second(t.request_bytes + t.head_bytes + t.body_bytes);
+        line!(self, "Net I/O: {:.1} KB/s ({:.1}*10^6 bps)\n", bytes / 1024.0, bytes * 8.0 / 1e6);
+    }
+
+    fn errors(&mut self) {
+        let t = self.tally;
+        let of = |causes: &[Cause]| causes.iter().map(|&cause| t.errors[cause as usize]).sum::<u64>();
+        line!(
+            self,
+            "Errors: total {} client-timo {} socket-timo {} connrefused {} connreset {}",
+            t.error_count(),
+            of(&[Cause::ConnectTimeout, Cause::Timeout]),
+            of(&[Cause::TransportTimeout]),
+            of(&[Cause::Refused]),
+            of(&[Cause::Reset])
+        );
+        line!(
+            self,
+            "Errors: fd-unavail {} addrunavail {} ftab-full {} other {}\n",
+            of(&[Cause::Descriptors]),
+            of(&[Cause::Ports]),
+            of(&[Cause::Full]),
+            of(&[Cause::ClosedEarly, Cause::Malformed, Cause::Network, Cause::Protocol])
+        );
+    }
+
+    fn latency(&mut self, plan: &Plan) {
+        let t = self.tally;
+        line!(self, "Latency [ms]: {}, {}", spans(&t.latency), counted_from(plan));
+        if !matches!(plan.pace, Pace::Closed { .. }) {
+            let late = spans(&t.late);
+            line!(self, "Late [ms]: {late}, of these what this host itself was behind its plan");
+            let service = spans(&t.service);
+            line!(self, "Service [ms]: {service}, from when the request was written");
+        }
+        line!(self, "Connect [ms]: {}", spans(&t.connect));
+        for (version, spoken) in
+            [("HTTP/2", t.http2), ("HTTP/3", t.http3)].into_iter().filter(|(_, count)| *count > 0)
+        {
+            line!(
+                self,
+                "{version}: {spoken} of {} established connections, at most {} requests at a time on each",
+                t.established,
+                plan.streams
+            );
+        }
+        if t.early > 0 {
+            line!(self, "0-RTT: {} of {} established connections", t.early, t.established);
         }
     }
-    if framing.interrupted {
-        line("Interrupted: what was in flight is not counted.".to_owned());
+
+    fn failures(&mut self) {
+        for cause in Cause::ALL {
+            let count = self.tally.errors[cause as usize];
+            if let (1.., Some(said)) = (count, &self.tally.said[cause as usize]) {
+                line!(self, "Failed: {count} by {}, the first: {said}", cause.name());
+            }
+        }
     }
-    out + &framing.path_lines
+}
+
+/// Returns `sum` divided by `count`; zero if the count is zero.
+fn per(sum: f64, count: u64) -> f64 {
+    if count > 0 { sum / count as f64 } else { 0.0 }
 }
 
 /// Returns the text that says from which time latency is measured.

@@ -1,9 +1,8 @@
 //! The counters and measurements of a load, in bounded memory.
 
 use super::cause::Cause;
-use super::histogram::Histogram;
-use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_base::{Histogram, Instant};
 
 /// The counts and measurements of a load.
 #[derive(Clone, PartialEq, Debug, Default)]

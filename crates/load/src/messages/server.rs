@@ -1,11 +1,12 @@
 //! The sending side of a message test. It sends each message at its planned time, and the bulk transfer when there is room.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
+use crate::server::{read_request, serve_each};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
 use anabranch_http::observe::{Assigned, ExchangeId, Observer};
 use anabranch_transport::{CloseReason, Delivery, Listener, OpenError, Session, Stream};
-use anabranch_world::{Tasks, Timer, World};
+use anabranch_world::{Timer, World};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -15,27 +16,15 @@ use std::task::{Context, Poll};
 ///
 /// # Errors
 /// The reason why the listener failed.
-pub async fn serve<W, L, O>(
-    world: W,
-    mut listener: L,
-    delivery: Delivery,
-    observer: O,
-) -> Result<(), CloseReason>
+pub async fn serve<W, L, O>(world: W, listener: L, delivery: Delivery, observer: O) -> Result<(), CloseReason>
 where
     W: World,
     L: Listener,
     O: Observer + 'static,
 {
     let observer = Rc::new(observer);
-    let tasks = Tasks::new(world.clone());
-    loop {
-        let session = listener.accept().await?;
-        let (world, observer) = (world.clone(), observer.clone());
-        tasks.spawn("message session", async move {
-            // Ignore the error of one session, because its client is gone.
-            let _ = send(world, session, delivery, observer).await;
-        });
-    }
+    let serve = |session| send(world.clone(), session, delivery, observer.clone());
+    serve_each(&world, listener, "message session", serve).await
 }
 
 async fn send<W: World, N: Session, O: Observer>(
@@ -45,14 +34,7 @@ async fn send<W: World, N: Session, O: Observer>(
     observer: Rc<O>,
 ) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
-    let mut request = [0; Ask::BYTES];
-    let mut have = 0;
-    while have < Ask::BYTES {
-        match stream.read(&mut request[have..]).await? {
-            0 => return Ok(()),
-            read => have += read,
-        }
-    }
+    let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
     let Some(ask) = Ask::decode(&request) else {
         session.abort();
         return Ok(());

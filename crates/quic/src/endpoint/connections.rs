@@ -195,18 +195,7 @@ impl Endpoint {
         let Some(held) = self.connections.get_mut(&id) else { return };
         self.ready.insert(id);
         held.watch.settled();
-        if held.unsent.is_some() || held.account.is_some() {
-            let mut most = self.config.sndbuf;
-            if let Some(beyond) = held.unsent {
-                most = most.min(held.connection.congestion_state().window().saturating_add(beyond));
-            }
-            if let Some(account) = &mut held.account {
-                account.holds(CONNECTION + held.watch.unacknowledged());
-                // Whatever the account allows, the connection may always use its share of the floor.
-                most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
-            }
-            held.connection.set_send_window(most);
-        }
+        held.limit_send_window(self.config.sndbuf);
         let streams = self.config.streams;
         while let Some(event) = held.connection.poll() {
             match event {
@@ -288,21 +277,26 @@ impl Endpoint {
                 self.surroundings.within(|| connection.handle_event(answer));
             }
             if gone {
-                self.handles.remove(&held.handle);
                 held.end(&mut self.events, id, None);
-                self.timeouts += held.watch.timeouts();
-                self.ready.remove(&id);
-                self.entrance.remove(id);
-                if let Some(at) = held.deadline {
-                    self.due.remove(&(at, id));
-                }
-                self.connections.remove(&id);
+                self.forget(id);
                 return;
             }
         }
         let deadline = held.connection.poll_timeout();
         let deadline = deadline.map(|at| self.ours(at));
         self.set_deadline(id, deadline);
+    }
+
+    /// Removes a connection that quinn has drained.
+    fn forget(&mut self, id: Id) {
+        let Some(held) = self.connections.remove(&id) else { return };
+        self.handles.remove(&held.handle);
+        self.timeouts += held.watch.timeouts();
+        self.ready.remove(&id);
+        self.entrance.remove(id);
+        if let Some(at) = held.deadline {
+            self.due.remove(&(at, id));
+        }
     }
 
     pub(super) fn set_deadline(&mut self, id: Id, deadline: Option<Instant>) {
@@ -340,6 +334,23 @@ impl Endpoint {
 }
 
 impl Held {
+    /// Limits the bytes that the connection may have written and not acknowledged: by `sndbuf`, by what the application
+    /// allows beyond the congestion window, and by the shared memory.
+    fn limit_send_window(&mut self, sndbuf: u64) {
+        if self.unsent.is_some() || self.account.is_some() {
+            let mut most = sndbuf;
+            if let Some(beyond) = self.unsent {
+                most = most.min(self.connection.congestion_state().window().saturating_add(beyond));
+            }
+            if let Some(account) = &mut self.account {
+                account.holds(CONNECTION + self.watch.unacknowledged());
+                // Whatever the account allows, the connection may always use its share of the floor.
+                most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
+            }
+            self.connection.set_send_window(most);
+        }
+    }
+
     /// Reports a connection that a peer has begun to the application, once.
     fn announce(&mut self, events: &mut VecDeque<Event>, accepted: &mut u64, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {

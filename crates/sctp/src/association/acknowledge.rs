@@ -10,7 +10,7 @@ use super::{Association, Ctx, State};
 use crate::path::flight::NewlyAcked;
 use crate::send::Expired;
 use crate::send::outstanding::Earliest;
-use crate::send::sack_outcome::{SackError, Waiting};
+use crate::send::sack_outcome::{SackError, SackOutcome, Waiting};
 use anabranch_base::Instant;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_wire::sctp::{NrSackView, SackView, Tsn};
@@ -22,6 +22,39 @@ pub(super) enum Acknowledgement<'a> {
     NrSack(&'a NrSackView<'a>),
     /// The Cumulative TSN Ack of a SHUTDOWN.
     Shutdown(Tsn),
+}
+
+/// What all paths need to know of the acknowledgement that is being processed, and what they have found.
+struct Round {
+    /// Whether the association was in fast recovery before the acknowledgement.
+    was_in_recovery: bool,
+    /// Whether it is in fast recovery now.
+    in_recovery: bool,
+    /// The offset below which everything is cumulatively acknowledged.
+    base: u64,
+    /// The offset of the next new chunk.
+    end: u64,
+    /// The number of calls of `poll_transmit` so far.
+    polls: u64,
+    /// Whether data waits to be sent.
+    more: bool,
+    /// Whether chunks are lost on any path.
+    lost: bool,
+    /// The path that carried the acknowledged data. One SACK may acknowledge data sent on a path before it failed, and data
+    /// sent on another path since. The path used last is recorded.
+    advanced: Option<usize>,
+}
+
+impl Round {
+    /// Whether losses reduce the window. RFC 9260 §7.2.4: once per recovery; §6.2.1 D iv: the SACK that ends a recovery may
+    /// begin the next one.
+    ///
+    /// A loss during the recovery after a timeout still reduces the window. T3-rtx marked everything outstanding as lost, so
+    /// the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is a further
+    /// sign of congestion.
+    fn reduces(&self) -> bool {
+        !self.in_recovery
+    }
 }
 
 impl Association {
@@ -59,73 +92,23 @@ impl Association {
             return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
         self.send.renew_burst();
-        // RFC 9260 §7.2.4: reduce the window once per recovery; §6.2.1 D iv: the SACK that ends a recovery may begin the
-        // next one.
-        let in_recovery = self.send.is_recovering();
-        // A loss during the recovery after a timeout still reduces the window. T3-rtx marked everything outstanding as lost,
-        // so the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is a
-        // further sign of congestion.
-        let reduces = !in_recovery;
-        let (base, end) = (self.send.base(), self.send.end());
-        let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
-        let mut lost_on_any = false;
-        // One SACK may acknowledge data sent on a path before it failed, and data sent on another path since. The path used
-        // last is the one recorded as `advanced`.
-        let mut advanced = None;
+        let mut round = Round {
+            was_in_recovery,
+            in_recovery: self.send.is_recovering(),
+            base: self.send.base(),
+            end: self.send.end(),
+            polls: self.paths.polls(),
+            more: self.send.unsent_bytes() > 0,
+            lost: false,
+            advanced: None,
+        };
         for index in 0..outcome.paths.len() {
-            let ack = outcome.paths[index];
-            if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
-                continue;
-            }
-            let path = self.paths.at(index);
-            let flight_before = path.land(ack.landed, polls, more);
-            if ack.timed {
-                path.end_measurement(ack.sample);
-            }
-            if ack.acked > 0 {
-                let newly = NewlyAcked {
-                    bytes: ack.acked,
-                    flight_before,
-                    base,
-                    cumulative: outcome.cumulative,
-                    in_recovery: was_in_recovery,
-                    conservative: path.is_conservative(ctx.now, base, end, outcome.fresh.get(index)),
-                    polls,
-                };
-                let revived = path.on_newly_acked(ctx.now, newly);
-                // RFC 9260 §8.1: clear the error counter of the association, in addition to that of the path.
-                self.paths.clear_errors();
-                if advanced.is_none_or(|before| self.paths.is_last_sent_on(before)) {
-                    advanced = Some(index);
-                }
-                if revived {
-                    self.on_path_up(ctx, index, true);
-                }
-            }
-            if ack.reneged > 0 {
-                self.paths.at(index).on_reneged(ack.reneged);
-            }
-            let mut lost = ack.lost;
-            if self.config.rack {
-                lost += self.judge_by_time(ctx.now, index, &outcome.fresh[index]);
-            }
-            // RFC 9260 §7.2.4: reduce the window after it has grown by the acknowledged data.
-            if lost > 0 {
-                lost_on_any = true;
-                self.record_loss(ctx.now, index, lost, reduces);
-            }
-            if self.paths.get(index).wants_reports() {
-                let recovering = in_recovery || lost > 0 || self.send.repairs_timeout();
-                let fresh = outcome.fresh.get(index).copied().unwrap_or_default();
-                self.paths.at(index).report(ctx.now, ack.acked, &fresh, recovering);
-            }
-            self.paths.at(index).reduce_in_proportion(ack.acked, outcome.cumulative && lost == 0);
-            self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
+            self.apply_to_path(ctx, index, &outcome, &mut round);
         }
-        if let Some(interruption) = advanced.and_then(|path| self.paths.on_data_acked(ctx.now, path)) {
+        if let Some(interruption) = round.advanced.and_then(|path| self.paths.on_data_acked(ctx.now, path)) {
             self.record_interruption(ctx, interruption);
         }
-        if lost_on_any && reduces {
+        if round.lost && round.reduces() {
             self.enter_recovery();
         }
         if self.config.rack || self.config.prr {
@@ -149,6 +132,59 @@ impl Association {
             self.on_forward_answered(ctx, skipped);
         }
         self.after_acknowledgement(ctx);
+    }
+
+    /// Applies the effects of an acknowledgement on one path.
+    #[inline]
+    fn apply_to_path(&mut self, ctx: &mut Ctx<'_>, index: usize, outcome: &SackOutcome, round: &mut Round) {
+        let ack = outcome.paths[index];
+        if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
+            return;
+        }
+        let path = self.paths.at(index);
+        let flight_before = path.land(ack.landed, round.polls, round.more);
+        if ack.timed {
+            path.end_measurement(ack.sample);
+        }
+        if ack.acked > 0 {
+            let newly = NewlyAcked {
+                bytes: ack.acked,
+                flight_before,
+                base: round.base,
+                cumulative: outcome.cumulative,
+                in_recovery: round.was_in_recovery,
+                conservative: path.is_conservative(ctx.now, round.base, round.end, outcome.fresh.get(index)),
+                polls: round.polls,
+            };
+            let revived = path.on_newly_acked(ctx.now, newly);
+            // RFC 9260 §8.1: clear the error counter of the association, in addition to that of the path.
+            self.paths.clear_errors();
+            if round.advanced.is_none_or(|before| self.paths.is_last_sent_on(before)) {
+                round.advanced = Some(index);
+            }
+            if revived {
+                self.on_path_up(ctx, index, true);
+            }
+        }
+        if ack.reneged > 0 {
+            self.paths.at(index).on_reneged(ack.reneged);
+        }
+        let mut lost = ack.lost;
+        if self.config.rack {
+            lost += self.judge_by_time(ctx.now, index, &outcome.fresh[index]);
+        }
+        // RFC 9260 §7.2.4: reduce the window after it has grown by the acknowledged data.
+        if lost > 0 {
+            round.lost = true;
+            self.record_loss(ctx.now, index, lost, round.reduces());
+        }
+        if self.paths.get(index).wants_reports() {
+            let recovering = round.in_recovery || lost > 0 || self.send.repairs_timeout();
+            let fresh = outcome.fresh.get(index).copied().unwrap_or_default();
+            self.paths.at(index).report(ctx.now, ack.acked, &fresh, recovering);
+        }
+        self.paths.at(index).reduce_in_proportion(ack.acked, outcome.cumulative && lost == 0);
+        self.rearm_t3(ctx.now, index, ack.earliest, lost > 0 || ack.reneged > 0);
     }
 
     #[cold]

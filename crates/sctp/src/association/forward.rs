@@ -186,10 +186,10 @@ impl Association {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// Abandons expired messages, reports them, and releases memory and keys. Must be called after every change.
+    /// Abandons expired messages, reports them, and releases keys. Must be called after every change.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
-        self.send.free_deferred();
+        self.send.reset_sack_work();
         self.emit_low(ctx);
         self.free_keys(ctx);
         if self.send.has_limits() {

@@ -3,8 +3,9 @@
 use super::InitialWindow;
 use anabranch_base::Bytes;
 use anabranch_base::knobs::Form;
+pub(super) use anabranch_base::knobs::forms::{SpanOrZero, Text};
 use anabranch_base::time::Duration;
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::format_span;
 
 /// A value that is one of several names. If several names stand for the same value, the first is written.
 pub(super) struct Names<T: 'static>(pub(super) &'static [(&'static str, T)]);
@@ -91,32 +92,6 @@ impl Form<Duration> for Span {
     fn read(&self, text: &str) -> Result<Duration, String> {
         let span = SpanOrZero.read(text)?;
         if span.is_zero() { Err("must be more than 0".to_owned()) } else { Ok(span) }
-    }
-}
-
-/// A duration, including 0.
-pub(super) struct SpanOrZero;
-
-impl Form<Duration> for SpanOrZero {
-    fn show(&self, value: &Duration) -> String {
-        format_span(*value)
-    }
-
-    fn read(&self, text: &str) -> Result<Duration, String> {
-        parse_span(text).map_err(|error| error.to_string())
-    }
-}
-
-/// A form that consists of two functions: one parses a value, the other writes it.
-pub(super) struct Text<T>(pub(super) fn(&str) -> Result<T, String>, pub(super) fn(&T) -> String);
-
-impl<T> Form<T> for Text<T> {
-    fn show(&self, value: &T) -> String {
-        (self.1)(value)
-    }
-
-    fn read(&self, text: &str) -> Result<T, String> {
-        (self.0)(text)
     }
 }
 

@@ -58,7 +58,7 @@ pub use profiles::PROFILES;
 pub use requests::ReconfigRequests;
 pub use shared_keys::{SharedKeys, SharedKeysError};
 
-use anabranch_base::knobs::Table;
+use anabranch_base::knobs::{BY_USER, Table};
 use anabranch_base::spelling;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
@@ -78,9 +78,6 @@ pub enum Algorithm {
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr,
 }
-
-/// The source of a value that the user has set.
-const BY_USER: &str = "set by the user";
 
 /// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. No other
 /// mechanism may limit sending.
@@ -171,7 +168,7 @@ impl Config {
     /// ```
     #[must_use]
     pub fn profile(name: &str) -> Option<Self> {
-        profiles::ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
+        Self::named(profiles::ALL, name)
     }
 
     /// Sets one knob from its text form.
@@ -196,14 +193,8 @@ impl Config {
         self.set_row(at, value, BY_USER)
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
-            for (key, value) in WITH_BBR {
-                // A value that the user has set stays; `check` rejects it.
-                let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
-                if let Some(at) = Self::position(key).filter(|_| !asked) {
-                    self.set_row(at, value, "goes with cc=bbr")
-                        .map_err(|why| KnobError(format!("sctp:{key}: {why}")))?;
-                }
-            }
+            // A value that the user has set stays; `check` rejects it.
+            self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
         Ok(())
     }
@@ -229,13 +220,10 @@ impl Config {
         if self.asconf_primary && !self.asconf {
             return Err(KnobError("sctp:asconf_primary=yes needs asconf=yes".to_owned()));
         }
-        if self.cc == Algorithm::Bbr {
-            for (key, value) in WITH_BBR {
-                let found = self.list().into_iter().find(|knob| knob.key == key).map(|knob| knob.value);
-                if found.as_deref() != Some(value) {
-                    return Err(KnobError(format!("sctp:cc=bbr needs {key}={value}")));
-                }
-            }
+        if self.cc == Algorithm::Bbr
+            && let Some((key, value)) = self.unmet(&WITH_BBR)
+        {
+            return Err(KnobError(format!("sctp:cc=bbr needs {key}={value}")));
         }
         // RFC 6458 §8.1.1: RTO.Min and RTO.Max apply to all RTOs. RTO.Initial may be below RTO.Min, which bounds only
         // computed values (RFC 9260 §6.3.1 C6). No timeout is ever longer than RTO.Max.

@@ -180,10 +180,7 @@ impl Endpoint {
         message: Message,
         payload: &[u8],
     ) -> Result<(), SendError> {
-        let Some(slot) = self.find(id) else {
-            return Err(if self.is_past(id) { SendError::Closing } else { SendError::Unknown });
-        };
-        self.add(now, slot, |association| association.send(now, message, payload))
+        self.add(now, id, |association| association.send(now, message, payload))
     }
 
     /// Queues `payload` as messages of `piece` bytes; the last one holds the remainder. Queues as many as the send buffer
@@ -207,19 +204,19 @@ impl Endpoint {
         payload: &[u8],
         piece: usize,
     ) -> Result<usize, SendError> {
-        let Some(slot) = self.find(id) else {
-            return Err(if self.is_past(id) { SendError::Closing } else { SendError::Unknown });
-        };
-        self.add(now, slot, |association| association.send_pieces(now, message, payload, piece.max(1)))
+        self.add(now, id, |association| association.send_pieces(now, message, payload, piece.max(1)))
     }
 
     /// Runs `send` on an association, abandons expired messages, and updates the timers and queues.
     fn add<R>(
         &mut self,
         now: Instant,
-        slot: u32,
+        id: AssociationId,
         send: impl FnOnce(&mut Association) -> Result<R, SendError>,
     ) -> Result<R, SendError> {
+        let Some(slot) = self.find(id) else {
+            return Err(if self.is_past(id) { SendError::Closing } else { SendError::Unknown });
+        };
         let (mut ctx, slots) = self.context(now);
         let Some(association) = slots.get_mut(slot as usize).and_then(|slot| slot.association.as_deref_mut())
         else {
@@ -256,18 +253,30 @@ impl Endpoint {
         stream: u16,
         buffer: &mut [u8],
     ) -> Result<Option<Received>, RecvError> {
+        self.read(now, id, |association| association.recv(stream, buffer), Option::is_none)
+    }
+
+    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` says whether `read` has read nothing.
+    #[inline]
+    fn read<R>(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        read: impl FnOnce(&mut Association) -> R,
+        is_nothing: impl FnOnce(&R) -> bool,
+    ) -> Result<R, RecvError> {
         let Some(slot) = self.find(id) else {
             return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
         };
         let Some(association) = &mut self.slots[slot as usize].association else {
             return Err(RecvError::Unknown);
         };
-        let received = association.recv(stream, buffer);
+        let received = read(association);
         let closed = association.is_closed();
         if closed || association.receiving().sack_due() {
             self.settle(now, slot);
         }
-        if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
+        if closed && is_nothing(&received) { Err(RecvError::Closed) } else { Ok(received) }
     }
 
     /// Like [`recv`](Self::recv), but on any stream, and returns the stream. Continues with the message that is partly read.
@@ -297,18 +306,7 @@ impl Endpoint {
         id: AssociationId,
         buffer: &mut [u8],
     ) -> Result<Option<(u16, Received)>, RecvError> {
-        let Some(slot) = self.find(id) else {
-            return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
-        };
-        let Some(association) = &mut self.slots[slot as usize].association else {
-            return Err(RecvError::Unknown);
-        };
-        let received = association.recv_next(buffer);
-        let closed = association.is_closed();
-        if closed || association.receiving().sack_due() {
-            self.settle(now, slot);
-        }
-        if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
+        self.read(now, id, |association| association.recv_next(buffer), Option::is_none)
     }
 
     /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes.
@@ -358,18 +356,8 @@ impl Endpoint {
         buffer: &mut [u8],
         wanted: impl Fn(u32) -> bool,
     ) -> Result<(usize, bool), RecvError> {
-        let Some(slot) = self.find(id) else {
-            return Err(if self.is_past(id) { RecvError::Closed } else { RecvError::Unknown });
-        };
-        let Some(association) = &mut self.slots[slot as usize].association else {
-            return Err(RecvError::Unknown);
-        };
-        let (bytes, dry) = association.recv_bytes(stream, buffer, wanted);
-        let closed = association.is_closed();
-        if closed || association.receiving().sack_due() {
-            self.settle(now, slot);
-        }
-        if closed && bytes == 0 { Err(RecvError::Closed) } else { Ok((bytes, dry)) }
+        let read = |association: &mut Association| association.recv_bytes(stream, buffer, wanted);
+        self.read(now, id, read, |(bytes, _)| *bytes == 0)
     }
 
     /// Makes the path with this index the primary path (RFC 9260 §11.1.6).

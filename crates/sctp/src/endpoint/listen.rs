@@ -175,22 +175,9 @@ impl Endpoint {
             let room = most.saturating_sub(begun);
             // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
             let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
-            let mut room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
+            let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
             let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
-            let listed = length_of(|chunk| write_addresses(chunk, addresses.clone()));
-            if listed <= room {
-                room -= listed;
-                write_addresses(&mut chunk, addresses);
-            } else {
-                // RFC 9260 §5.1.2: the source address of the packet is implied and need not be listed.
-                for address in addresses.filter(|&address| address != packet.target.ip()) {
-                    let size = if address.is_ipv6() { 20 } else { 8 };
-                    if size <= room {
-                        room -= size;
-                        Param::from(address).emit(&mut chunk);
-                    }
-                }
-            }
+            let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
             // RFC 5061 §4.2.7: an INIT ACK lists the extensions, too. A peer that sent no list itself hardly needs one, so
             // for that peer the list is left out if it does not fit.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
@@ -308,6 +295,29 @@ struct Reply {
     tie_tags: (u32, u32),
     /// The random number of an existing association, if the association keeps its tag.
     random: Option<[u8; RANDOM]>,
+}
+
+/// Writes the addresses that fit into `room` bytes. Returns the room that is left.
+fn write_addresses_that_fit(
+    chunk: &mut ChunkWriter<'_>,
+    addresses: impl Iterator<Item = IpAddr> + Clone,
+    source: IpAddr,
+    mut room: usize,
+) -> usize {
+    let listed = length_of(|chunk| write_addresses(chunk, addresses.clone()));
+    if listed <= room {
+        write_addresses(chunk, addresses);
+        return room - listed;
+    }
+    // RFC 9260 §5.1.2: the source address of the packet is implied and need not be listed.
+    for address in addresses.filter(|&address| address != source) {
+        let size = if address.is_ipv6() { 20 } else { 8 };
+        if size <= room {
+            room -= size;
+            Param::from(address).emit(chunk);
+        }
+    }
+    room
 }
 
 /// Returns the length of the parameters that `write` appends, each padded, bytes.

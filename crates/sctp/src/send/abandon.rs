@@ -169,10 +169,8 @@ impl SendHalf {
             && !(limits.unsent.is_empty() && limits.sent.is_empty())
             && let Some(missing) = self.queue.missing(payload.len() as u64)
         {
-            self.give_all_back();
             self.make_room(missing, message.reliability, skips);
         }
-        self.free_before(1);
         let limit = match message.reliability {
             Reliability::Full => return self.queue.push(message, payload),
             Reliability::Lifetime(lifetime) => Limit::Until(now + lifetime),
@@ -354,7 +352,6 @@ impl SendHalf {
     /// RFC 3758 §3.5 A2, A3: abandons all chunks of a message at once.
     #[cold]
     pub(super) fn give_up(&mut self, message: u32) {
-        self.give_all_back();
         if !self.queue.is_limited(message) {
             return;
         }

@@ -6,7 +6,6 @@
 use super::SendHalf;
 use super::abandon::Limits;
 use super::outstanding::ChunkState;
-use std::collections::BTreeMap;
 
 impl SendHalf {
     /// Cancels the messages queued on `stream`, as far as possible. `skips` says whether the peer can be asked to
@@ -15,19 +14,11 @@ impl SendHalf {
         // Abandoning a partly sent message takes a spare TSN for the unsent rest. Without one, such messages are
         // completed.
         let skips = skips && self.outstanding.has_spare();
-        self.give_all_back();
         let messages = self.queue.cancellable(stream, skips);
         if messages.is_empty() {
             return;
         }
-        let mut firsts = BTreeMap::new();
-        for offset in self.outstanding.base()..self.outstanding.end() {
-            // A freed entry may belong to an earlier message with the same index, so it is ignored.
-            if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
-            {
-                firsts.entry(entry.message).or_insert(offset);
-            }
-        }
+        let firsts = self.outstanding.first_offsets();
         let base = self.outstanding.base();
         self.limits.get_or_insert_with(|| Box::new(Limits::beginning_at(base)));
         self.queue.take_off(&messages);

@@ -12,7 +12,6 @@ mod abandon;
 mod burst;
 mod bytes;
 mod cancel;
-mod deferred_free;
 mod forward;
 pub(crate) mod fragment;
 mod loss;
@@ -41,6 +40,7 @@ use outstanding::{ChunkState, Earliest, Outstanding};
 use probing::Probing;
 use queue::{Queue, Undelivered};
 use sack_outcome::SackOutcome;
+use sack_work_limit::SackWorkLimit;
 
 pub(crate) use probing::Expired;
 pub(crate) use write::Written;
@@ -65,10 +65,8 @@ pub(crate) struct SendHalf {
     /// The offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset is kept while a
     /// chunk below it is outstanding.
     resets: Vec<u64>,
-    /// Number of chunks that the SACKs of the current packet have cumulatively acknowledged.
-    at_once: u64,
     /// The work that the SACKs of the current packet have caused so far.
-    sack_work: sack_work_limit::SackWorkLimit,
+    sack_work: SackWorkLimit,
     /// Messages that may be abandoned; `None` until the first such message is queued.
     limits: Option<Box<abandon::Limits>>,
     /// Maximum number of user bytes in a chunk (AMDCS minus the chunk header).
@@ -95,8 +93,7 @@ impl SendHalf {
             by_time: config.rack,
             horizon: rack::Horizon::new(),
             resets: Vec::new(),
-            at_once: 0,
-            sack_work: sack_work_limit::SackWorkLimit::default(),
+            sack_work: SackWorkLimit::default(),
             limits: None,
             largest: 0,
             burst: BurstLimit::new(),
@@ -122,6 +119,12 @@ impl SendHalf {
         }
     }
 
+    /// Resets the work limits after a packet, for the SACKs of the next one.
+    #[inline]
+    pub(crate) fn reset_sack_work(&mut self) {
+        self.sack_work = SackWorkLimit::default();
+    }
+
     /// Whether no data is unsent or unacknowledged.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
@@ -143,7 +146,6 @@ impl SendHalf {
         payload: &[u8],
         piece: usize,
     ) -> Result<usize, SendError> {
-        self.free_before(payload.len().div_ceil(piece));
         self.queue.push_pieces(message, payload, piece)
     }
 

@@ -28,7 +28,6 @@ impl SendHalf {
         if nr.nr_gaps().len() == 0 {
             return Ok(());
         }
-        self.give_all_back();
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         let mut freed = self.outstanding.freed.take().unwrap_or_default();
         let known = freed.0.len();

@@ -7,7 +7,7 @@
 
 use super::outstanding::{ChunkState, Entry};
 use super::sack_outcome::{Newest, PathAck, SackError, SackOutcome, Waiting};
-use super::{SendHalf, deferred_free, loss, sack_work_limit};
+use super::{SendHalf, loss, sack_work_limit};
 use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
@@ -170,11 +170,6 @@ impl SendHalf {
         newest: &mut Newest,
     ) {
         let mut left = count as usize;
-        self.at_once += count;
-        if self.at_once > deferred_free::AT_ONCE || self.outstanding.has_retired() {
-            self.retire(now, count, waiting, outcome, newest);
-            left = 0;
-        }
         while left > 0 {
             let run = self.take_run(now, left, waiting, outcome, newest);
             if run > 0 {

@@ -3,7 +3,6 @@
 //! Home of RFC 9260 §11.2.2 (Send Failure) as far as it concerns messages.
 
 use super::SendHalf;
-use super::outstanding::ChunkState;
 use super::queue::Undelivered;
 
 impl SendHalf {
@@ -15,16 +14,8 @@ impl SendHalf {
         if self.queue.buffered_bytes() == 0 {
             return Vec::new();
         }
-        self.give_all_back();
         let mut messages = self.queue.undelivered();
-        let mut firsts = std::collections::BTreeMap::new();
-        for offset in self.outstanding.base()..self.outstanding.end() {
-            // A freed entry may belong to an earlier message with the same index, so it is ignored.
-            if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
-            {
-                firsts.entry(entry.message).or_insert(offset);
-            }
-        }
+        let firsts = self.outstanding.first_offsets();
         let place = |message: u32| {
             let stored = self.queue.message(message);
             (firsts.get(&message).copied().unwrap_or(u64::MAX), stored.stream, stored.begins)

@@ -55,76 +55,6 @@ impl Sockets {
                 member.used_at = now;
                 socket.inbox.add(id);
             }
-            Event::Writable { .. } | Event::BufferedAmountLow { .. } | Event::Accepted { .. } => {}
-            Event::Abandoned { stream, ppid, context, bytes, sent, .. }
-            | Event::SendFailed { stream, ppid, context, bytes, sent, .. } => {
-                socket.notify(Notification::SendFailed {
-                    association: id,
-                    sent,
-                    context,
-                    stream,
-                    ppid,
-                    bytes,
-                });
-            }
-            Event::PathUp { address, .. } => {
-                let change = AddressChange::Available;
-                socket.notify(Notification::PeerAddressChange { association: id, address, change });
-            }
-            Event::PathPotentiallyFailed { address, .. } => {
-                let change = AddressChange::PotentiallyFailed;
-                socket.notify(Notification::PeerAddressChange { association: id, address, change });
-            }
-            Event::PathDown { address, .. } => {
-                let change = AddressChange::Unreachable;
-                socket.notify(Notification::PeerAddressChange { association: id, address, change });
-            }
-            Event::PathAdded { address, .. } => {
-                let change = AddressChange::Added;
-                socket.notify(Notification::PeerAddressChange { association: id, address, change });
-            }
-            Event::PathRemoved { address, .. } => {
-                let change = AddressChange::Removed;
-                socket.notify(Notification::PeerAddressChange { association: id, address, change });
-            }
-            Event::PrimaryChanged { address, .. } => {
-                let change = AddressChange::MadePrimary;
-                socket.notify(Notification::PeerAddressChange { association: id, address, change });
-            }
-            // RFC 6458 has no notification for changes of local addresses or for interruptions.
-            Event::LocalAddress { .. } | Event::PathRestored { .. } | Event::Interrupted { .. } => {}
-            Event::StreamsReset { direction, ref streams, .. } => {
-                socket.notify(Notification::StreamReset {
-                    association: id,
-                    streams: streams.clone(),
-                    direction,
-                    failed: false,
-                });
-            }
-            Event::ResetFailed { direction: Some(direction), ref streams, .. } => {
-                socket.notify(Notification::StreamReset {
-                    association: id,
-                    streams: streams.clone(),
-                    direction,
-                    failed: true,
-                });
-            }
-            Event::ResetFailed { direction: None, .. } => socket.notify(Notification::AssociationReset {
-                association: id,
-                local_tsn: 0,
-                remote_tsn: 0,
-                failed: true,
-            }),
-            Event::AssociationReset { local_tsn, remote_tsn, .. } => {
-                socket.notify(Notification::AssociationReset {
-                    association: id,
-                    local_tsn,
-                    remote_tsn,
-                    failed: false,
-                });
-            }
-            // RFC 6458 has notifications only for completed requests, so the start of a request is not reported.
-            Event::ResetRequested { .. } => {}
             Event::StreamsAdded { outgoing, incoming, .. } => {
                 member.outbound_streams = member.outbound_streams.saturating_add(outgoing);
                 member.inbound_streams = member.inbound_streams.saturating_add(incoming);
@@ -136,39 +66,23 @@ impl Sockets {
                     failed: false,
                 });
             }
-            Event::AddFailed { outgoing, incoming, .. } => socket.notify(Notification::StreamChange {
-                association: id,
-                inbound_streams: incoming,
-                outbound_streams: outgoing,
-                failed: true,
-            }),
-            Event::Key { key, change, .. } => {
-                let change = match change {
-                    crate::KeyChange::PeerUses => KeyChange::New,
-                    crate::KeyChange::Free => KeyChange::Free,
-                    crate::KeyChange::Unknown => KeyChange::Unknown,
-                };
-                socket.notify(Notification::Authentication { association: id, key, change });
-            }
-            Event::PeerError { code, ref cause, .. } => {
-                socket.notify(Notification::RemoteError { association: id, code, data: cause.clone() });
-            }
-            Event::Adaptation { code, .. } => {
-                socket.notify(Notification::Adaptation { association: id, indication: code });
-            }
             Event::Restarted { .. } => socket.changed(id, AssociationChange::Restart),
             Event::PeerShutdown { .. } => {
                 member.peer_shutdown = true;
                 socket.notify(Notification::Shutdown { association: id });
             }
-            // No notification has a field for the reason, so the reason is dropped.
-            Event::AbortReason { .. } => {}
-            Event::Closed { reason, .. } => socket.ended(id, reason),
-        }
-        let gone = matches!(event, Event::Closed { .. }) && socket.style == Style::OneToMany;
-        if gone {
-            // The socket's inbox still finds messages of the association that were not read.
-            socket.associations.remove(&id);
+            Event::Closed { reason, .. } => {
+                socket.ended(id, reason);
+                if socket.style == Style::OneToMany {
+                    // The socket's inbox still finds messages of the association that were not read.
+                    socket.associations.remove(&id);
+                }
+            }
+            event => {
+                if let Some(notification) = notification(id, event) {
+                    socket.notify(notification);
+                }
+            }
         }
         self.wake(socket_id);
     }
@@ -271,6 +185,71 @@ impl Sockets {
             self.endpoint.shutdown(now, id);
         }
     }
+}
+
+/// Returns the notification for an event that changes nothing but the application's knowledge. `None` if RFC 6458 has
+/// none.
+fn notification(association: AssociationId, event: Event) -> Option<Notification> {
+    let peer_address = |address, change| Notification::PeerAddressChange { association, address, change };
+    Some(match event {
+        Event::Abandoned { stream, ppid, context, bytes, sent, .. }
+        | Event::SendFailed { stream, ppid, context, bytes, sent, .. } => {
+            Notification::SendFailed { association, sent, context, stream, ppid, bytes }
+        }
+        Event::PathUp { address, .. } => peer_address(address, AddressChange::Available),
+        Event::PathPotentiallyFailed { address, .. } => {
+            peer_address(address, AddressChange::PotentiallyFailed)
+        }
+        Event::PathDown { address, .. } => peer_address(address, AddressChange::Unreachable),
+        Event::PathAdded { address, .. } => peer_address(address, AddressChange::Added),
+        Event::PathRemoved { address, .. } => peer_address(address, AddressChange::Removed),
+        Event::PrimaryChanged { address, .. } => peer_address(address, AddressChange::MadePrimary),
+        Event::StreamsReset { direction, streams, .. } => {
+            Notification::StreamReset { association, streams, direction, failed: false }
+        }
+        Event::ResetFailed { direction: Some(direction), streams, .. } => {
+            Notification::StreamReset { association, streams, direction, failed: true }
+        }
+        Event::ResetFailed { direction: None, .. } => {
+            Notification::AssociationReset { association, local_tsn: 0, remote_tsn: 0, failed: true }
+        }
+        Event::AssociationReset { local_tsn, remote_tsn, .. } => {
+            Notification::AssociationReset { association, local_tsn, remote_tsn, failed: false }
+        }
+        Event::AddFailed { outgoing, incoming, .. } => Notification::StreamChange {
+            association,
+            inbound_streams: incoming,
+            outbound_streams: outgoing,
+            failed: true,
+        },
+        Event::Key { key, change, .. } => {
+            let change = match change {
+                crate::KeyChange::PeerUses => KeyChange::New,
+                crate::KeyChange::Free => KeyChange::Free,
+                crate::KeyChange::Unknown => KeyChange::Unknown,
+            };
+            Notification::Authentication { association, key, change }
+        }
+        Event::PeerError { code, cause, .. } => Notification::RemoteError { association, code, data: cause },
+        Event::Adaptation { code, .. } => Notification::Adaptation { association, indication: code },
+        // The socket handles these before.
+        Event::Accepted { .. }
+        | Event::Established { .. }
+        | Event::Readable { .. }
+        | Event::StreamsAdded { .. }
+        | Event::Restarted { .. }
+        | Event::PeerShutdown { .. }
+        | Event::Closed { .. }
+        // There is no notification of these: of room in a buffer, of local addresses, of interruptions, of requests that
+        // are not completed, and of the reason for an ABORT.
+        | Event::Writable { .. }
+        | Event::BufferedAmountLow { .. }
+        | Event::LocalAddress { .. }
+        | Event::PathRestored { .. }
+        | Event::Interrupted { .. }
+        | Event::ResetRequested { .. }
+        | Event::AbortReason { .. } => return None,
+    })
 }
 
 /// RFC 6458 §6.1.8: whether this side supports AUTH, and the peer does not.

@@ -5,28 +5,12 @@
 use super::{Cc, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
 use anabranch_base::Bytes;
 use anabranch_base::knobs::Form;
+pub(super) use anabranch_base::knobs::forms::{Names, Number, SWITCH, SpanOrZero, Text};
 use anabranch_base::time::Duration;
-use anabranch_base::units::{UnitError, format_span, parse_span};
+use anabranch_base::units::{UnitError, format_span};
 use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, SlowStartExit};
 
-/// A value written as one of a fixed list of names, such as `reno` or `cubic`.
-pub(super) struct Names<T: 'static>(&'static [(&'static str, T)]);
-
-impl<T: Copy + PartialEq> Form<T> for Names<T> {
-    fn show(&self, value: &T) -> String {
-        self.0.iter().find(|(_, known)| known == value).map_or("?", |(name, _)| name).to_owned()
-    }
-
-    fn read(&self, text: &str) -> Result<T, String> {
-        self.0.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-            let names: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
-            format!("'{text}' is not one of {}", names.join(", "))
-        })
-    }
-}
-
-pub(super) const SWITCH: Names<bool> = Names(&[("yes", true), ("no", false)]);
 pub(super) const CC: Names<Cc> = Names(&[("reno", Cc::Reno), ("cubic", Cc::Cubic), ("bbr", Cc::Bbr)]);
 pub(super) const RECOVERY: Names<RecoveryKind> =
     Names(&[("reno", RecoveryKind::Reno), ("newreno", RecoveryKind::NewReno), ("sack", RecoveryKind::Sack)]);
@@ -46,36 +30,6 @@ pub(super) const HYSTART: Names<Option<SlowStartExit>> =
     Names(&[("no", None), ("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux))]);
 pub(super) const SAMPLING: Names<RttSampling> =
     Names(&[("every", RttSampling::Every), ("once", RttSampling::Once)]);
-
-/// A whole number between two bounds, inclusive.
-pub(super) struct Number(pub(super) u32, pub(super) u32);
-
-impl Form<u32> for Number {
-    fn show(&self, value: &u32) -> String {
-        value.to_string()
-    }
-
-    fn read(&self, text: &str) -> Result<u32, String> {
-        let Self(min, max) = self;
-        match text.parse() {
-            Ok(number) if (*min..=*max).contains(&number) => Ok(number),
-            _ => Err(format!("'{text}' is not a number from {min} to {max}")),
-        }
-    }
-}
-
-/// A duration, which may be 0.
-pub(super) struct SpanOrZero;
-
-impl Form<Duration> for SpanOrZero {
-    fn show(&self, value: &Duration) -> String {
-        format_span(*value)
-    }
-
-    fn read(&self, text: &str) -> Result<Duration, String> {
-        parse_span(text).map_err(|error| error.to_string())
-    }
-}
 
 /// A duration greater than 0.
 pub(super) struct Span;
@@ -107,19 +61,6 @@ impl Form<u64> for Buffer {
     }
 }
 
-/// A form given by its parse function and its format function.
-pub(super) struct Text<T>(fn(&str) -> Result<T, String>, fn(&T) -> String);
-
-impl<T> Form<T> for Text<T> {
-    fn show(&self, value: &T) -> String {
-        (self.1)(value)
-    }
-
-    fn read(&self, text: &str) -> Result<T, String> {
-        (self.0)(text)
-    }
-}
-
 /// A number of segments, or the RFC that defines the formula.
 pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     |text| match text {
@@ -145,7 +86,7 @@ pub(super) const COUNTING: Text<Counting> = Text(
         "off" => Ok(Counting::Acks),
         _ => Number(1, 1000)
             .read(text)
-            .map(|limit| Counting::Bytes { limit: u64::from(limit) })
+            .map(|limit| Counting::Bytes { limit })
             .map_err(|_| format!("'{text}' is neither off nor a number of segments from 1 to 1000")),
     },
     |value| match value {

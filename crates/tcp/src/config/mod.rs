@@ -12,7 +12,7 @@ pub use anabranch_base::knobs::{Knob, KnobError};
 pub use knobs::Config;
 pub use profiles::PROFILES;
 
-use anabranch_base::knobs::Table;
+use anabranch_base::knobs::{BY_USER, Table};
 use anabranch_base::time::nanos;
 use anabranch_base::units::format_span;
 use anabranch_congestion::{InitialWindow, Kind, RttConfig, cubic, linux, reno};
@@ -107,9 +107,6 @@ pub enum Nagle {
     Minshall,
 }
 
-/// The source recorded for values that the user has set.
-const BY_USER: &str = "set by the user";
-
 /// The knob values that BBR requires. Losses must be detected by time (RACK), because BBR's rate samples are computed
 /// from sending times. No other mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 5] =
@@ -125,7 +122,7 @@ impl Config {
     /// Returns the profile `name`, one of [`PROFILES`].
     #[must_use]
     pub fn profile(name: &str) -> Option<Self> {
-        profiles::ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
+        Self::named(profiles::ALL, name)
     }
 
     /// Sets the knob `key` by parsing `value`.
@@ -138,14 +135,8 @@ impl Config {
         };
         self.set_row(at, value, BY_USER).map_err(|why| KnobError(format!("{key}: {why}")))?;
         if self.cc == Cc::Bbr && key == "cc" {
-            for (key, value) in WITH_BBR {
-                // Knobs that the user set keep their values; `check` rejects values that do not suit BBR.
-                let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
-                if let Some(at) = Self::position(key).filter(|_| !asked) {
-                    self.set_row(at, value, "goes with cc=bbr")
-                        .map_err(|why| KnobError(format!("{key}: {why}")))?;
-                }
-            }
+            // Knobs that the user set keep their values; `check` rejects values that do not suit BBR.
+            self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
         Ok(())
     }
@@ -162,13 +153,10 @@ impl Config {
                 return Err(KnobError(format!("tcp:{key}={rto} is more than rto_max={max}")));
             }
         }
-        if self.cc == Cc::Bbr {
-            for (key, value) in WITH_BBR {
-                let found = self.list().into_iter().find(|knob| knob.key == key).map(|knob| knob.value);
-                if found.as_deref() != Some(value) {
-                    return Err(KnobError(format!("tcp:cc=bbr needs {key}={value}")));
-                }
-            }
+        if self.cc == Cc::Bbr
+            && let Some((key, value)) = self.unmet(&WITH_BBR)
+        {
+            return Err(KnobError(format!("tcp:cc=bbr needs {key}={value}")));
         }
         Ok(())
     }

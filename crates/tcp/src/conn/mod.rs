@@ -7,10 +7,9 @@ mod close;
 mod handshake;
 mod input;
 pub(crate) mod output;
-mod state;
 pub(crate) mod timers;
 
-pub use state::State;
+use crate::state::State;
 
 pub(crate) use handshake::Birth;
 pub(crate) use output::Reply;

@@ -7,7 +7,8 @@
 use super::Endpoint;
 use super::demux::Ends;
 use crate::config::SynCookies;
-use crate::conn::{Connection, Reply, State};
+use crate::conn::{Connection, Reply};
+use crate::state::State;
 use anabranch_base::{Instant, Packet, RecvBatch};
 use anabranch_wire::tcp::{Flags, Segment, is_intact};
 use std::net::SocketAddr;

@@ -12,7 +12,8 @@ mod listen;
 mod open;
 mod syncookie;
 
-use crate::conn::{Connection, Outbox, State};
+use crate::conn::{Connection, Outbox};
+use crate::state::State;
 use crate::{Config, Event, Info, ListenError, RecvError, SendError, Stats};
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Icmp, Instant, Packet, PacketBytes, RecvBatch, Rng, SendBatch};

@@ -1,6 +1,7 @@
 //! Decides whether a segment qualifies for the fast path, and whether a connection has anything to send.
 
-use crate::conn::{Connection, Outbox, State};
+use crate::conn::{Connection, Outbox};
+use crate::state::State;
 use anabranch_base::Instant;
 use anabranch_base::trace::Limit;
 use anabranch_wire::tcp::Plain;

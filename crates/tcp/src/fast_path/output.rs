@@ -3,8 +3,9 @@
 
 use crate::conn::output::begin_batch;
 use crate::conn::timers::Timer;
-use crate::conn::{Connection, Outbox, State};
+use crate::conn::{Connection, Outbox};
 use crate::send::Choice;
+use crate::state::State;
 use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_wire::tcp::Flags;
 

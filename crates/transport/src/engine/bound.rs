@@ -3,6 +3,7 @@
 
 use super::SessionEngine;
 use super::host::EngineHost;
+use super::inner::Inner;
 use super::session::EngineSession;
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
 use crate::drive::drive;
@@ -24,15 +25,6 @@ use std::task::{Context, Poll};
 /// transport. The transport runs until the last handle of it and of its sessions is dropped.
 pub struct BoundHost<W: World, E: SessionEngine> {
     pub(crate) inner: Rc<Inner<W, E>>,
-}
-
-pub(crate) struct Inner<W: World, E: SessionEngine> {
-    pub(crate) world: W,
-    pub(crate) shared: Rc<RefCell<EngineHost<E>>>,
-    /// The task that runs the drive loop; dropping this handle ends the task.
-    _driver: W::Task<()>,
-    /// The task that notifies the engine of changed addresses and routes.
-    _follower: Option<W::Task<()>>,
 }
 
 impl<W: World, E: SessionEngine> fmt::Debug for BoundHost<W, E> {

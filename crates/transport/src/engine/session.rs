@@ -1,7 +1,7 @@
 //! The handles that an application has: a session and its streams.
 
-use super::bound::Inner;
 use super::host::{EngineHost, SessionState, StreamState};
+use super::inner::Inner;
 use super::{Refusal, SessionEngine, Write};
 use crate::network::Figures;
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};

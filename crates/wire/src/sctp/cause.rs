@@ -90,15 +90,15 @@ impl<'a> Cause<'a> {
     /// The cause's value does not have the form that its code requires.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
-            1 => Self::InvalidStream((word(raw)? >> 16) as u16),
+            1 => Self::InvalidStream((raw.word()? >> 16) as u16),
             2 => Self::MissingParams(MissingParams::parse(raw)?),
-            3 => Self::StaleCookie(word(raw)?),
+            3 => Self::StaleCookie(raw.word()?),
             4 => Self::OutOfResource,
             5 => Self::UnresolvableAddress(raw.value),
             6 => Self::UnrecognizedChunk(raw.value),
             7 => Self::InvalidMandatoryParam,
             8 => Self::UnrecognizedParams(raw.value),
-            9 => Self::NoUserData(Tsn(word(raw)?)),
+            9 => Self::NoUserData(Tsn(raw.word()?)),
             10 => Self::CookieWhileShuttingDown,
             11 => Self::RestartWithNewAddresses(raw.value),
             12 => Self::UserAbort(raw.value),
@@ -175,10 +175,6 @@ impl<'a> Cause<'a> {
     }
 }
 
-fn word(raw: RawTlv<'_>) -> Result<u32, Malformed> {
-    <[u8; 4]>::try_from(raw.value).map(u32::from_be_bytes).map_err(|_| raw.malformed())
-}
-
 impl fmt::Display for Cause<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -217,7 +213,7 @@ impl fmt::Display for Cause<'_> {
             Self::NoAuthorization(_) => f.write_str("no-authorization"),
             Self::UnsupportedHmac(hmac) => {
                 f.write_str("unsupported-hmac(")?;
-                super::chunk::hmac_name(f, *hmac)?;
+                hmac_name(f, *hmac)?;
                 f.write_str(")")
             }
             Self::Unknown(raw) => write!(f, "cause({})", raw.kind),
@@ -228,6 +224,15 @@ impl fmt::Display for Cause<'_> {
 fn text(f: &mut fmt::Formatter<'_>, name: &str, bytes: &[u8]) -> fmt::Result {
     f.write_str(name)?;
     if bytes.is_empty() { Ok(()) } else { write!(f, "({})", bytes.escape_ascii()) }
+}
+
+/// Writes the name that an HMAC identifier stands for, or the number if it is unknown.
+pub(crate) fn hmac_name(f: &mut impl fmt::Write, hmac: u16) -> fmt::Result {
+    match hmac {
+        1 => f.write_str("sha1"),
+        3 => f.write_str("sha256"),
+        other => write!(f, "{other}"),
+    }
 }
 
 /// Iterates over error causes. A framing error ends the iteration; an error inside one cause does not.

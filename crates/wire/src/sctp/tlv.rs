@@ -132,6 +132,11 @@ pub struct RawTlv<'a> {
 }
 
 impl RawTlv<'_> {
+    /// Returns the value, which has to be a single 32-bit number.
+    pub(super) fn word(&self) -> Result<u32, Malformed> {
+        <[u8; 4]>::try_from(self.value).map(u32::from_be_bytes).map_err(|_| self.malformed())
+    }
+
     /// Returns the error for a parameter or cause whose value does not have the form that its type requires.
     #[must_use]
     pub const fn malformed(&self) -> Malformed {

@@ -19,15 +19,11 @@
 //! Home of RFC 9293 §3.1 and RFC 3168 §6.1 (the CWR and ECE bits).
 
 use super::PROTOCOL;
+pub use super::Seq;
 use super::options::Options;
 use crate::checksum::Checksum;
 use std::fmt;
 use std::net::IpAddr;
-
-anabranch_base::serial!(
-    /// A TCP sequence number (RFC 9293 §3.4).
-    Seq: u32
-);
 
 /// The control bits of a TCP header.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]

@@ -8,11 +8,14 @@ pub mod header;
 pub mod options;
 pub mod plain;
 
-pub use header::{
-    Flags, Header, ParseError, Segment, Seq, is_intact, is_left_to_card, peek_ports_and_seq, seal,
-};
+pub use header::{Flags, Header, ParseError, Segment, is_intact, is_left_to_card, peek_ports_and_seq, seal};
 pub use options::{Options, SackBlocks, Timestamps};
 pub use plain::{Plain, Template};
 
 /// The protocol number of TCP in the IP header.
 pub const PROTOCOL: u8 = 6;
+
+anabranch_base::serial!(
+    /// A TCP sequence number (RFC 9293 §3.4).
+    Seq: u32
+);

@@ -7,7 +7,7 @@
 //! Home of RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of other kinds are skipped, as
 //! RFC 9293 §3.1 requires.
 
-use super::header::Seq;
+use super::Seq;
 use std::fmt;
 
 /// The options of a segment, as far as they are supported.

@@ -1,9 +1,12 @@
-//! Binds UDP sockets: one for each given address, or one for each IP version if no address is given.
+//! Binds UDP sockets: one for each given address, or one for each IP version if no address is given. Sets the options
+//! that UDP and raw sockets share.
 
 use nix::sys::socket::{setsockopt, sockopt};
+use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsFd;
 
 /// Binds a UDP socket to `port` at each of `addresses` or, if there are none, one socket for each IP version. Returns
 /// the port and the sockets.
@@ -55,6 +58,20 @@ pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.bind(&at.into())?;
     Ok(socket)
+}
+
+/// Sets whether the next packet of a UDP or raw socket may be fragmented. If the host refuses the setting, packets are
+/// still sent with Don't Fragment set.
+#[cold]
+pub(super) fn allow_fragments(socket: impl AsFd, v4: bool, allow: bool) {
+    if v4 {
+        let how = if allow { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
+        let _ = rustix::net::sockopt::set_ip_mtu_discover(socket, how);
+    } else {
+        let how = if allow { Ipv6PathMtuDiscovery::DONT } else { Ipv6PathMtuDiscovery::PROBE };
+        let _ = rustix::net::sockopt::set_ipv6_mtu_discover(&socket, how);
+        let _ = setsockopt(&socket, sockopt::Ipv6DontFrag, &!allow);
+    }
 }
 
 fn lacks_family(error: &io::Error) -> bool {

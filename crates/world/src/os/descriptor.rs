@@ -6,6 +6,7 @@
 use crate::kernel::Counters;
 use anabranch_base::time::Duration;
 use rustix::ioctl::{Getter, Updater};
+use std::ffi::c_int;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -44,14 +45,14 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
 pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
     // SAFETY: TIOCOUTQ, another name of SIOCOUTQ, writes one `int`.
     #[expect(unsafe_code, reason = "an ioctl of sockets, which no crate of ours wraps")]
-    let count = unsafe { rustix::ioctl::ioctl(connection, Getter::<{ SIOCOUTQ }, std::ffi::c_int>::new()) }?;
+    let count = unsafe { rustix::ioctl::ioctl(connection, Getter::<{ SIOCOUTQ }, c_int>::new()) }?;
     Ok(u64::try_from(count).unwrap_or(0))
 }
 
 /// Disables Nagle's algorithm on a kernel SCTP socket, so that small messages do not wait for outstanding
 /// acknowledgements (RFC 6458 §8.1.5).
 pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
-    let on: std::ffi::c_int = 1;
+    let on: c_int = 1;
     let (level, option) = (nix::libc::IPPROTO_SCTP, nix::libc::SCTP_NODELAY);
     let descriptor = socket.as_fd().as_raw_fd();
     // SAFETY: the option value is read from `on`, an `int` of the size passed, which outlives the call.
@@ -59,6 +60,20 @@ pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
     let done = unsafe {
         let (value, size) = (std::ptr::from_ref(&on).cast(), size_of_val(&on) as nix::libc::socklen_t);
         nix::libc::setsockopt(descriptor, level, option, value, size)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Reads a socket option into `value`. Bytes that an older kernel does not know stay as they are.
+fn option(socket: impl AsFd, level: c_int, name: c_int, value: &mut [u8]) -> io::Result<()> {
+    let mut size = value.len() as nix::libc::socklen_t;
+    let descriptor = socket.as_fd().as_raw_fd();
+    // SAFETY: `value` has room for `size` bytes. The call writes at most `size` bytes to `value`, and then stores in `size`
+    // how many bytes it has written. Both outlive the call.
+    #[expect(unsafe_code, reason = "options of TCP's and MPTCP's, which no crate of ours wraps")]
+    let done = unsafe {
+        let (value, size) = (value.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));
+        nix::libc::getsockopt(descriptor, level, name, value, size)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -71,18 +86,7 @@ pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
 pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
     // The part of `struct mptcp_info` that is used here: six one-byte numbers, two bytes of padding, then the flags.
     let mut info = [0_u8; 12];
-    let mut size = size_of_val(&info) as nix::libc::socklen_t;
-    let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: `info` has room for `size` bytes. The call writes at most `size` bytes to `info`, and then stores in `size`
-    // how many bytes it has written. Both variables outlive the call.
-    #[expect(unsafe_code, reason = "an option of MPTCP's, which no crate of ours wraps")]
-    let done = unsafe {
-        let (value, size) = (info.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));
-        nix::libc::getsockopt(descriptor, SOL_MPTCP, MPTCP_INFO, value, size)
-    };
-    if done != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    option(socket, SOL_MPTCP, MPTCP_INFO, &mut info)?;
     let [.., a, b, c, d] = info;
     Ok(u32::from_ne_bytes([a, b, c, d]) & MPTCP_INFO_FLAG_FALLBACK != 0)
 }
@@ -91,18 +95,7 @@ pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
 pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
     // The fields of `struct tcp_info` that an older kernel does not know stay zero.
     let mut info = [0_u8; size_of::<nix::libc::tcp_info>()];
-    let mut size = size_of_val(&info) as nix::libc::socklen_t;
-    let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: `info` has room for `size` bytes. The call writes at most `size` bytes to `info`, and then stores in `size`
-    // how many bytes it has written. Both variables outlive the call.
-    #[expect(unsafe_code, reason = "an option of TCP's, which no crate of ours wraps")]
-    let done = unsafe {
-        let (value, size) = (info.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));
-        nix::libc::getsockopt(descriptor, nix::libc::IPPROTO_TCP, nix::libc::TCP_INFO, value, size)
-    };
-    if done != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    option(socket, nix::libc::IPPROTO_TCP, nix::libc::TCP_INFO, &mut info)?;
     let number = |at: usize| {
         let bytes = info.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
         bytes.map_or(0, u32::from_ne_bytes)
@@ -140,10 +133,10 @@ struct InterfaceRequest {
 /// there only in its busiest moments. Keeping more free would look like a leak in RSS.
 #[cfg(target_env = "gnu")]
 const MEMORY_KEPT: usize = 128 << 10;
-const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<std::ffi::c_int>(b'T', 202);
+const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<c_int>(b'T', 202);
 const SIOCOUTQ: rustix::ioctl::Opcode = nix::libc::TIOCOUTQ as rustix::ioctl::Opcode;
-const SOL_MPTCP: std::ffi::c_int = 284;
-const MPTCP_INFO: std::ffi::c_int = 1;
+const SOL_MPTCP: c_int = 284;
+const MPTCP_INFO: c_int = 1;
 const MPTCP_INFO_FLAG_FALLBACK: u32 = 1;
 const IFF_TUN: u16 = 0x0001;
 const IFF_NO_PI: u16 = 0x1000;

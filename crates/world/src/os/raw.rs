@@ -9,18 +9,18 @@ use super::LARGEST_PACKET;
 use super::addresses::Addresses;
 use super::ports::Kept;
 use super::reports::{self, Report};
-use super::steer;
+use super::{bind, outbox, steer};
 use crate::Ports;
 use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
 use nix::libc;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
-use nix::sys::socket::{recvmmsg, sendmmsg, setsockopt, sockopt};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, MultiHeaders, SockaddrStorage};
+use nix::sys::socket::{recvmmsg, setsockopt, sockopt};
 use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -331,11 +331,11 @@ impl Version {
                 Poll::Ready(ready) => ready?,
             };
             if batch.may_fragment {
-                self.allow_fragments(true);
+                bind::allow_fragments(self.socket.get_ref(), self.v4, true);
             }
             let sent = ready.try_io(|socket| self.send_now(socket.get_ref(), batch, packets));
             if batch.may_fragment {
-                self.allow_fragments(false);
+                bind::allow_fragments(self.socket.get_ref(), self.v4, false);
             }
             if let Ok(sent) = sent {
                 return Poll::Ready(sent);
@@ -344,48 +344,10 @@ impl Version {
     }
 
     fn send_now(&self, socket: &OwnedFd, batch: &SendBatch, packets: &[&[u8]]) -> io::Result<usize> {
-        let packets = &packets[..packets.len().min(MAX_SEGMENTS)];
-        let parts: Vec<_> = packets.iter().map(|packet| [IoSlice::new(packet)]).collect();
         // The port in the target address of a raw IPv6 socket must be 0.
-        let to = SockaddrStorage::from(SocketAddr::new(batch.target.ip(), 0));
-        let to = vec![Some(to); packets.len()];
-        let (mark, class) = (batch.ecn as u8, i32::from(batch.ecn as u8));
-        let send = |controls: &[ControlMessage<'_>], room: Vec<u8>| {
-            let mut headers = MultiHeaders::preallocate(packets.len(), Some(room));
-            let flags = MsgFlags::MSG_DONTWAIT;
-            sendmmsg(socket.as_raw_fd(), &mut headers, &parts, &to, controls, flags).map(Iterator::count)
-        };
-        let sent = match batch.source.ip() {
-            IpAddr::V4(source) => {
-                let info = libc::in_pktinfo {
-                    ipi_ifindex: 0,
-                    ipi_spec_dst: libc::in_addr { s_addr: u32::from_ne_bytes(source.octets()) },
-                    ipi_addr: libc::in_addr { s_addr: 0 },
-                };
-                let controls = [ControlMessage::Ipv4PacketInfo(&info), ControlMessage::Ipv4Tos(&mark)];
-                send(&controls, nix::cmsg_space!(libc::in_pktinfo, u8))?
-            }
-            IpAddr::V6(source) => {
-                let address = libc::in6_addr { s6_addr: source.octets() };
-                let info = libc::in6_pktinfo { ipi6_addr: address, ipi6_ifindex: 0 };
-                let controls = [ControlMessage::Ipv6PacketInfo(&info), ControlMessage::Ipv6TClass(&class)];
-                send(&controls, nix::cmsg_space!(libc::in6_pktinfo, i32))?
-            }
-        };
-        Ok(sent)
-    }
-
-    #[cold]
-    fn allow_fragments(&self, allow: bool) {
-        let socket = self.socket.get_ref();
-        if self.v4 {
-            let how = if allow { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
-            let _ = rustix::net::sockopt::set_ip_mtu_discover(socket, how);
-        } else {
-            let how = if allow { Ipv6PathMtuDiscovery::DONT } else { Ipv6PathMtuDiscovery::PROBE };
-            let _ = rustix::net::sockopt::set_ipv6_mtu_discover(socket, how);
-            let _ = setsockopt(socket, sockopt::Ipv6DontFrag, &!allow);
-        }
+        let target = SocketAddr::new(batch.target.ip(), 0);
+        let packets: Vec<_> = packets.iter().take(MAX_SEGMENTS).map(|packet| (*packet, target)).collect();
+        outbox::send_many(socket.as_fd(), Some(batch.source.ip()), batch.ecn, &packets)
     }
 
     /// Returns whether the error queue may contain a report. If it does not, the next report wakes the task.

@@ -1,9 +1,8 @@
 //! One UDP socket of the kernel: its offloads, sending, its error queue, and the meaning of its errors.
 
-use super::outbox;
+use super::{bind, outbox};
 use anabranch_base::Ecn;
 use quinn_udp::{Transmit, UdpSocketState};
-use rustix::net::sockopt::{Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use socket2::Socket;
 use std::cell::RefCell;
 use std::future::Future;
@@ -94,34 +93,19 @@ impl UdpSocket {
                 Poll::Ready(ready) => ready?,
             }
             if may_fragment {
-                self.allow_fragments(true);
+                bind::allow_fragments(&*self.socket, self.ip.is_ipv4(), true);
             }
             let state = self.state.borrow();
             let sent =
                 self.socket.try_io(Interest::WRITABLE, || state.try_send((&*self.socket).into(), transmit));
             drop(state);
             if may_fragment {
-                self.allow_fragments(false);
+                bind::allow_fragments(&*self.socket, self.ip.is_ipv4(), false);
             }
             match sent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 sent => return Poll::Ready(sent),
             }
-        }
-    }
-
-    /// Sets whether the next packet may be fragmented. If the host refuses the setting, packets are still sent with
-    /// Don't Fragment set.
-    #[cold]
-    fn allow_fragments(&self, allow: bool) {
-        let socket = &*self.socket;
-        if self.ip.is_ipv4() {
-            let how = if allow { Ipv4PathMtuDiscovery::DONT } else { Ipv4PathMtuDiscovery::PROBE };
-            let _ = rustix::net::sockopt::set_ip_mtu_discover(socket, how);
-        } else {
-            let how = if allow { Ipv6PathMtuDiscovery::DONT } else { Ipv6PathMtuDiscovery::PROBE };
-            let _ = rustix::net::sockopt::set_ipv6_mtu_discover(socket, how);
-            let _ = nix::sys::socket::setsockopt(socket, nix::sys::socket::sockopt::Ipv6DontFrag, &!allow);
         }
     }
 }

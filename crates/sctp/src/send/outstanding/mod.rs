@@ -4,14 +4,10 @@
 //! The bytes of the chunks stay in the send queue. Chunks acknowledged by gap blocks are also kept as runs, so that a
 //! SACK is compared run by run, not chunk by chunk.
 
-mod chunk_summary;
-
 use super::sack_work_limit;
 use anabranch_base::Instant;
 use anabranch_base::trace::SendCause;
-pub(super) use chunk_summary::ChunkSummary;
-use chunk_summary::SummaryRing;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 /// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs, and stream sequence numbers
@@ -83,9 +79,6 @@ pub(crate) struct Outstanding {
     /// Offset of the lowest outstanding chunk: one past the cumulatively acknowledged chunks.
     base: u64,
     entries: VecDeque<Entry>,
-    /// Number of acknowledged entries below `base` whose memory is not freed yet.
-    retired: usize,
-    summaries: SummaryRing,
     /// Chunks acknowledged by gap blocks, as ascending ranges of offsets beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
     /// Chunks acknowledged by NR gap blocks, as ascending ranges of offsets beyond `base`. `None` until the first
@@ -124,8 +117,6 @@ impl Outstanding {
             base: 0,
             // Many associations send one chunk at a time, so there is room for one entry at first.
             entries: VecDeque::with_capacity(1),
-            retired: 0,
-            summaries: SummaryRing::default(),
             runs: Vec::new(),
             freed: None,
             miss_floor: 0,
@@ -139,12 +130,12 @@ impl Outstanding {
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.entries.len() == self.retired
+        self.entries.is_empty()
     }
 
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
-        self.entries.len() - self.retired >= MAX_OUTSTANDING
+        self.entries.len() >= MAX_OUTSTANDING
     }
 
     /// Returns the offset of the lowest outstanding chunk.
@@ -156,7 +147,7 @@ impl Outstanding {
     /// Returns the offset that the next new chunk will have.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
-        self.base + (self.entries.len() - self.retired) as u64
+        self.base + self.entries.len() as u64
     }
 
     #[inline]
@@ -172,12 +163,12 @@ impl Outstanding {
 
     #[inline]
     pub(crate) fn at(&mut self, offset: u64) -> Option<&mut Entry> {
-        self.entries.get_mut(offset.checked_sub(self.base)? as usize + self.retired)
+        self.entries.get_mut(offset.checked_sub(self.base)? as usize)
     }
 
     #[inline]
     pub(crate) fn get(&self, offset: u64) -> Option<&Entry> {
-        self.entries.get(offset.checked_sub(self.base)? as usize + self.retired)
+        self.entries.get(offset.checked_sub(self.base)? as usize)
     }
 
     /// RFC 6525 §5.2.7 H5: sets the TSN of the next chunk. Nothing may be outstanding.
@@ -197,27 +188,17 @@ impl Outstanding {
     pub(crate) fn push(&mut self, entry: Entry) {
         assert!(!self.is_full(), "more chunks outstanding than can be told apart");
         self.in_flight += u64::from(entry.length);
-        self.append(entry);
-    }
-
-    #[inline]
-    fn append(&mut self, entry: Entry) {
-        let count = self.entries.len() - self.retired;
-        if !self.summaries.has_room(count) {
-            self.summaries.grow(self.base, self.entries.iter().skip(self.retired));
-        }
-        self.summaries.put(self.base + count as u64, &entry);
         self.entries.push_back(entry);
     }
 
     /// Whether one more TSN can be used for the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
-        self.entries.len() - self.retired < MAX_OUTSTANDING + 1024
+        self.entries.len() < MAX_OUTSTANDING + 1024
     }
 
     /// Adds a TSN that is never sent and stands for the unsent rest of an abandoned message.
     pub(super) fn push_abandoned(&mut self, message: u32) {
-        self.append(Entry {
+        self.entries.push_back(Entry {
             sent_at: Instant::ZERO,
             message,
             offset: 0,
@@ -237,7 +218,6 @@ impl Outstanding {
     /// Removes and returns the lowest entry, whose chunk is cumulatively acknowledged.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Entry> {
-        assert!(self.retired == 0, "an entry is taken off behind others that are still there");
         let entry = self.entries.pop_front()?;
         self.base += 1;
         match entry.state {
@@ -252,7 +232,6 @@ impl Outstanding {
     /// only if there are no entries.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
-        assert!(self.retired == 0, "entries that are acknowledged stand in front");
         let (front, back) = self.entries.as_slices();
         let piece = if front.is_empty() { back } else { front };
         &piece[..piece.len().min(most)]
@@ -266,36 +245,9 @@ impl Outstanding {
         self.entries.drain(..count);
     }
 
-    /// Returns the summaries of the chunks in `from..to`, as far as they are contiguous in memory.
-    pub(super) fn summaries(&self, from: u64, to: u64) -> &[ChunkSummary] {
-        self.summaries.piece(from, to)
-    }
-
-    /// Marks the lowest `count` chunks as cumulatively acknowledged. Their entries are removed later. `in_flight` is
-    /// the number of their user bytes in flight, and `lost` is the number of these chunks that are marked as lost.
-    pub(super) fn retire(&mut self, count: usize, in_flight: u64, lost: usize) {
-        self.base += count as u64;
-        self.retired += count;
-        self.in_flight -= in_flight;
-        self.lost -= lost;
-    }
-
-    /// Whether entries of cumulatively acknowledged chunks are still to be removed.
-    #[inline]
-    pub(super) fn has_retired(&self) -> bool {
-        self.retired > 0
-    }
-
-    /// Removes and returns at most `most` entries of cumulatively acknowledged chunks.
-    pub(super) fn take_retired(&mut self, most: usize) -> impl Iterator<Item = Entry> {
-        let count = self.retired.min(most);
-        self.retired -= count;
-        self.entries.drain(..count)
-    }
-
     /// Sets the state of an entry and updates the counters.
     pub(crate) fn set(&mut self, offset: u64, state: ChunkState) {
-        let Some(entry) = self.entries.get_mut((offset - self.base) as usize + self.retired) else {
+        let Some(entry) = self.entries.get_mut((offset - self.base) as usize) else {
             return;
         };
         match entry.state {
@@ -315,7 +267,6 @@ impl Outstanding {
             ChunkState::Acked | ChunkState::Freed | ChunkState::Abandoned => {}
         }
         entry.state = state;
-        self.summaries.put(offset, entry);
     }
 
     /// Records that a chunk marked as lost was retransmitted at `now` to `path`.
@@ -342,11 +293,10 @@ impl Outstanding {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// Whether there are no gaps, nothing is lost and nothing awaits release. All outstanding chunks are then in
-    /// flight or abandoned.
+    /// Whether there are no gaps and nothing is lost. All outstanding chunks are then in flight or abandoned.
     #[inline]
     pub(crate) fn is_smooth(&self) -> bool {
-        self.runs.is_empty() && self.lost == 0 && self.retired == 0
+        self.runs.is_empty() && self.lost == 0
     }
 
     /// Whether a chunk is marked for retransmission.
@@ -372,7 +322,7 @@ impl Outstanding {
     /// Returns the first chunk in flight on `path` whose offset is `from` or higher.
     pub(crate) fn earliest_on(&self, path: u8, from: u64) -> Option<u64> {
         let from = from.max(self.base);
-        let skip = (from - self.base) as usize + self.retired;
+        let skip = (from - self.base) as usize;
         let found = self
             .entries
             .iter()
@@ -417,6 +367,18 @@ impl Outstanding {
             }
         }
         Earliest::NotBelow(offset)
+    }
+
+    /// Returns the offset of the first outstanding chunk of each message.
+    pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
+        let mut firsts = BTreeMap::new();
+        // A freed entry may belong to an earlier message with the same index, so it is ignored.
+        for (entry, offset) in self.entries.iter().zip(self.base..) {
+            if entry.state != ChunkState::Freed {
+                firsts.entry(entry.message).or_insert(offset);
+            }
+        }
+        firsts
     }
 
     /// Records that the chunk at `offset` was retransmitted.

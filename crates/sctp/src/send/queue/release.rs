@@ -23,17 +23,6 @@ impl Queue {
         if !matches!(self.messages[message as usize].promise, Promise::Abandoned(_)) {
             self.buffered -= u64::from(length);
         }
-        self.release_owed(message, offset, length);
-    }
-
-    /// Stops counting `bytes` as buffered although their memory is not freed yet.
-    pub(in crate::send) fn owe(&mut self, bytes: u64) {
-        self.buffered -= bytes;
-    }
-
-    /// Like [`release_later`](Self::release_later), for bytes that no longer count as buffered.
-    #[inline]
-    pub(in crate::send) fn release_owed(&mut self, message: u32, offset: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
         if stored.promise != Promise::Full {
             return self.release_limited(message, length);

@@ -11,6 +11,7 @@
 //!
 //! Home of RFC 4895 §5.1.
 
+use crate::sctp::cause::hmac_name;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
@@ -49,15 +50,6 @@ impl<'a> Auth<'a> {
         chunk.bytes(&self.hmac.to_be_bytes());
         chunk.bytes(self.mac);
         chunk.close();
-    }
-}
-
-/// Writes the name that an HMAC identifier stands for, or the number if it is unknown.
-pub(crate) fn hmac_name(f: &mut impl fmt::Write, hmac: u16) -> fmt::Result {
-    match hmac {
-        1 => f.write_str("sha1"),
-        3 => f.write_str("sha256"),
-        other => write!(f, "{other}"),
     }
 }
 

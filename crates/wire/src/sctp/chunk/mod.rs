@@ -27,7 +27,6 @@ mod unknown;
 pub use abort::Abort;
 pub use asconf::{Asconf, AsconfAck};
 pub use auth::Auth;
-pub(crate) use auth::hmac_name;
 pub use cookie_ack::CookieAck;
 pub use cookie_echo::CookieEcho;
 pub use cwr::Cwr;
@@ -50,35 +49,89 @@ pub use unknown::UnknownChunk;
 use super::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// A chunk of any type.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "each variant is documented at its type")]
-pub enum Chunk<'a> {
-    Data(Data<'a>),
-    IData(IData<'a>),
-    Init(Init<'a>),
-    InitAck(InitAck<'a>),
-    Sack(SackView<'a>),
-    NrSack(NrSackView<'a>),
-    Heartbeat(Heartbeat<'a>),
-    HeartbeatAck(HeartbeatAck<'a>),
-    Abort(Abort<'a>),
-    Shutdown(Shutdown),
-    ShutdownAck(ShutdownAck),
-    Error(Error<'a>),
-    CookieEcho(CookieEcho<'a>),
-    CookieAck(CookieAck),
-    Ecne(Ecne),
-    Cwr(Cwr),
-    ShutdownComplete(ShutdownComplete),
-    Pad(Pad<'a>),
-    ForwardTsn(ForwardTsn<'a>),
-    IForwardTsn(IForwardTsn<'a>),
-    Auth(Auth<'a>),
-    Asconf(Asconf<'a>),
-    AsconfAck(AsconfAck<'a>),
-    ReConfig(ReConfig<'a>),
-    Unknown(UnknownChunk<'a>),
+/// Declares [`Chunk`] from one row for each type: its variant and content, the type that has the number and the writer,
+/// its name as the RFC spells it, and its parser.
+macro_rules! chunks {
+    ($( $variant:ident($content:ty): $kind:ident, $name:literal, $parse:expr; )*) => {
+        /// A chunk of any type.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[expect(missing_docs, reason = "each variant is documented at its type")]
+        pub enum Chunk<'a> {
+            $( $variant($content), )*
+            Unknown(UnknownChunk<'a>),
+        }
+
+        impl<'a> Chunk<'a> {
+            fn parse_rare(raw: RawChunk<'a>) -> Result<Self, Malformed> {
+                Ok(match raw.kind {
+                    $( $kind::KIND => Self::$variant($parse(raw)?), )*
+                    _ => Self::Unknown(UnknownChunk { raw }),
+                })
+            }
+
+            /// Returns the chunk type as a number.
+            #[must_use]
+            pub const fn kind(&self) -> u8 {
+                match self {
+                    $( Self::$variant(_) => $kind::KIND, )*
+                    Self::Unknown(unknown) => unknown.raw.kind,
+                }
+            }
+
+            /// Returns the chunk's name as the RFC spells it.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$variant(_) => $name, )*
+                    Self::Unknown(_) => "CHUNK",
+                }
+            }
+
+            /// Appends the chunk with its padding.
+            pub fn emit(&self, buffer: &mut Vec<u8>) {
+                match self {
+                    $( Self::$variant(chunk) => chunk.emit(buffer), )*
+                    Self::Unknown(chunk) => chunk.emit(buffer),
+                }
+            }
+        }
+
+        impl fmt::Display for Chunk<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $( Self::$variant(chunk) => chunk.fmt(f), )*
+                    Self::Unknown(chunk) => chunk.fmt(f),
+                }
+            }
+        }
+    };
+}
+
+chunks! {
+    Data(Data<'a>): Data, "DATA", Data::parse;
+    IData(IData<'a>): IData, "I-DATA", IData::parse;
+    Init(Init<'a>): Init, "INIT", Init::parse;
+    InitAck(InitAck<'a>): InitAck, "INIT ACK", InitAck::parse;
+    Sack(SackView<'a>): Sack, "SACK", SackView::parse;
+    NrSack(NrSackView<'a>): NrSack, "NR-SACK", NrSackView::parse;
+    Heartbeat(Heartbeat<'a>): Heartbeat, "HEARTBEAT", Heartbeat::parse;
+    HeartbeatAck(HeartbeatAck<'a>): HeartbeatAck, "HEARTBEAT ACK", HeartbeatAck::parse;
+    Abort(Abort<'a>): Abort, "ABORT", infallible(Abort::parse);
+    Shutdown(Shutdown): Shutdown, "SHUTDOWN", Shutdown::parse;
+    ShutdownAck(ShutdownAck): ShutdownAck, "SHUTDOWN ACK", ShutdownAck::parse;
+    Error(Error<'a>): Error, "ERROR", infallible(Error::parse);
+    CookieEcho(CookieEcho<'a>): CookieEcho, "COOKIE ECHO", infallible(CookieEcho::parse);
+    CookieAck(CookieAck): CookieAck, "COOKIE ACK", CookieAck::parse;
+    Ecne(Ecne): Ecne, "ECNE", Ecne::parse;
+    Cwr(Cwr): Cwr, "CWR", Cwr::parse;
+    ShutdownComplete(ShutdownComplete): ShutdownComplete, "SHUTDOWN COMPLETE", ShutdownComplete::parse;
+    Pad(Pad<'a>): Pad, "PAD", infallible(Pad::parse);
+    ForwardTsn(ForwardTsn<'a>): ForwardTsn, "FORWARD TSN", ForwardTsn::parse;
+    IForwardTsn(IForwardTsn<'a>): IForwardTsn, "I-FORWARD-TSN", IForwardTsn::parse;
+    Auth(Auth<'a>): Auth, "AUTH", Auth::parse;
+    Asconf(Asconf<'a>): Asconf, "ASCONF", Asconf::parse;
+    AsconfAck(AsconfAck<'a>): AsconfAck, "ASCONF ACK", AsconfAck::parse;
+    ReConfig(ReConfig<'a>): ReConfig, "RE-CONFIG", ReConfig::parse;
 }
 
 impl<'a> Chunk<'a> {
@@ -94,161 +147,11 @@ impl<'a> Chunk<'a> {
             _ => return Self::parse_rare(raw),
         })
     }
-
-    fn parse_rare(raw: RawChunk<'a>) -> Result<Self, Malformed> {
-        Ok(match raw.kind {
-            IData::KIND => Self::IData(IData::parse(raw)?),
-            NrSack::KIND => Self::NrSack(NrSackView::parse(raw)?),
-            Init::KIND => Self::Init(Init::parse(raw)?),
-            InitAck::KIND => Self::InitAck(InitAck::parse(raw)?),
-            Heartbeat::KIND => Self::Heartbeat(Heartbeat::parse(raw)?),
-            HeartbeatAck::KIND => Self::HeartbeatAck(HeartbeatAck::parse(raw)?),
-            Abort::KIND => Self::Abort(Abort::parse(raw)),
-            Shutdown::KIND => Self::Shutdown(Shutdown::parse(raw)?),
-            ShutdownAck::KIND => Self::ShutdownAck(ShutdownAck::parse(raw)?),
-            Error::KIND => Self::Error(Error::parse(raw)),
-            CookieEcho::KIND => Self::CookieEcho(CookieEcho::parse(raw)),
-            CookieAck::KIND => Self::CookieAck(CookieAck::parse(raw)?),
-            Ecne::KIND => Self::Ecne(Ecne::parse(raw)?),
-            Cwr::KIND => Self::Cwr(Cwr::parse(raw)?),
-            ShutdownComplete::KIND => Self::ShutdownComplete(ShutdownComplete::parse(raw)?),
-            Pad::KIND => Self::Pad(Pad::parse(raw)),
-            ForwardTsn::KIND => Self::ForwardTsn(ForwardTsn::parse(raw)?),
-            IForwardTsn::KIND => Self::IForwardTsn(IForwardTsn::parse(raw)?),
-            Auth::KIND => Self::Auth(Auth::parse(raw)?),
-            Asconf::KIND => Self::Asconf(Asconf::parse(raw)?),
-            AsconfAck::KIND => Self::AsconfAck(AsconfAck::parse(raw)?),
-            ReConfig::KIND => Self::ReConfig(ReConfig::parse(raw)?),
-            _ => Self::Unknown(UnknownChunk { raw }),
-        })
-    }
-
-    /// Returns the chunk type as a number.
-    #[must_use]
-    pub const fn kind(&self) -> u8 {
-        match self {
-            Self::Data(_) => Data::KIND,
-            Self::IData(_) => IData::KIND,
-            Self::Init(_) => Init::KIND,
-            Self::InitAck(_) => InitAck::KIND,
-            Self::Sack(_) => Sack::KIND,
-            Self::NrSack(_) => NrSack::KIND,
-            Self::Heartbeat(_) => Heartbeat::KIND,
-            Self::HeartbeatAck(_) => HeartbeatAck::KIND,
-            Self::Abort(_) => Abort::KIND,
-            Self::Shutdown(_) => Shutdown::KIND,
-            Self::ShutdownAck(_) => ShutdownAck::KIND,
-            Self::Error(_) => Error::KIND,
-            Self::CookieEcho(_) => CookieEcho::KIND,
-            Self::CookieAck(_) => CookieAck::KIND,
-            Self::Ecne(_) => Ecne::KIND,
-            Self::Cwr(_) => Cwr::KIND,
-            Self::ShutdownComplete(_) => ShutdownComplete::KIND,
-            Self::Pad(_) => Pad::KIND,
-            Self::ForwardTsn(_) => ForwardTsn::KIND,
-            Self::IForwardTsn(_) => IForwardTsn::KIND,
-            Self::Auth(_) => Auth::KIND,
-            Self::Asconf(_) => Asconf::KIND,
-            Self::AsconfAck(_) => AsconfAck::KIND,
-            Self::ReConfig(_) => ReConfig::KIND,
-            Self::Unknown(unknown) => unknown.raw.kind,
-        }
-    }
-
-    /// Returns the chunk's name as the RFC spells it.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Data(_) => "DATA",
-            Self::IData(_) => "I-DATA",
-            Self::Init(_) => "INIT",
-            Self::InitAck(_) => "INIT ACK",
-            Self::Sack(_) => "SACK",
-            Self::NrSack(_) => "NR-SACK",
-            Self::Heartbeat(_) => "HEARTBEAT",
-            Self::HeartbeatAck(_) => "HEARTBEAT ACK",
-            Self::Abort(_) => "ABORT",
-            Self::Shutdown(_) => "SHUTDOWN",
-            Self::ShutdownAck(_) => "SHUTDOWN ACK",
-            Self::Error(_) => "ERROR",
-            Self::CookieEcho(_) => "COOKIE ECHO",
-            Self::CookieAck(_) => "COOKIE ACK",
-            Self::Ecne(_) => "ECNE",
-            Self::Cwr(_) => "CWR",
-            Self::ShutdownComplete(_) => "SHUTDOWN COMPLETE",
-            Self::Pad(_) => "PAD",
-            Self::ForwardTsn(_) => "FORWARD TSN",
-            Self::IForwardTsn(_) => "I-FORWARD-TSN",
-            Self::Auth(_) => "AUTH",
-            Self::Asconf(_) => "ASCONF",
-            Self::AsconfAck(_) => "ASCONF ACK",
-            Self::ReConfig(_) => "RE-CONFIG",
-            Self::Unknown(_) => "CHUNK",
-        }
-    }
-
-    /// Appends the chunk with its padding.
-    pub fn emit(&self, buffer: &mut Vec<u8>) {
-        match self {
-            Self::Data(chunk) => chunk.emit(buffer),
-            Self::IData(chunk) => chunk.emit(buffer),
-            Self::Init(chunk) => chunk.emit(buffer),
-            Self::InitAck(chunk) => chunk.emit(buffer),
-            Self::Sack(chunk) => chunk.emit(buffer),
-            Self::NrSack(chunk) => chunk.emit(buffer),
-            Self::Heartbeat(chunk) => chunk.emit(buffer),
-            Self::HeartbeatAck(chunk) => chunk.emit(buffer),
-            Self::Abort(chunk) => chunk.emit(buffer),
-            Self::Shutdown(chunk) => chunk.emit(buffer),
-            Self::ShutdownAck(chunk) => chunk.emit(buffer),
-            Self::Error(chunk) => chunk.emit(buffer),
-            Self::CookieEcho(chunk) => chunk.emit(buffer),
-            Self::CookieAck(chunk) => chunk.emit(buffer),
-            Self::Ecne(chunk) => chunk.emit(buffer),
-            Self::Cwr(chunk) => chunk.emit(buffer),
-            Self::ShutdownComplete(chunk) => chunk.emit(buffer),
-            Self::Pad(chunk) => chunk.emit(buffer),
-            Self::ForwardTsn(chunk) => chunk.emit(buffer),
-            Self::IForwardTsn(chunk) => chunk.emit(buffer),
-            Self::Auth(chunk) => chunk.emit(buffer),
-            Self::Asconf(chunk) => chunk.emit(buffer),
-            Self::AsconfAck(chunk) => chunk.emit(buffer),
-            Self::ReConfig(chunk) => chunk.emit(buffer),
-            Self::Unknown(chunk) => chunk.emit(buffer),
-        }
-    }
 }
 
-impl fmt::Display for Chunk<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Data(chunk) => chunk.fmt(f),
-            Self::IData(chunk) => chunk.fmt(f),
-            Self::Init(chunk) => chunk.fmt(f),
-            Self::InitAck(chunk) => chunk.fmt(f),
-            Self::Sack(chunk) => chunk.fmt(f),
-            Self::NrSack(chunk) => chunk.fmt(f),
-            Self::Heartbeat(chunk) => chunk.fmt(f),
-            Self::HeartbeatAck(chunk) => chunk.fmt(f),
-            Self::Abort(chunk) => chunk.fmt(f),
-            Self::Shutdown(chunk) => chunk.fmt(f),
-            Self::ShutdownAck(chunk) => chunk.fmt(f),
-            Self::Error(chunk) => chunk.fmt(f),
-            Self::CookieEcho(chunk) => chunk.fmt(f),
-            Self::CookieAck(chunk) => chunk.fmt(f),
-            Self::Ecne(chunk) => chunk.fmt(f),
-            Self::Cwr(chunk) => chunk.fmt(f),
-            Self::ShutdownComplete(chunk) => chunk.fmt(f),
-            Self::Pad(chunk) => chunk.fmt(f),
-            Self::ForwardTsn(chunk) => chunk.fmt(f),
-            Self::IForwardTsn(chunk) => chunk.fmt(f),
-            Self::Auth(chunk) => chunk.fmt(f),
-            Self::Asconf(chunk) => chunk.fmt(f),
-            Self::AsconfAck(chunk) => chunk.fmt(f),
-            Self::ReConfig(chunk) => chunk.fmt(f),
-            Self::Unknown(chunk) => chunk.fmt(f),
-        }
-    }
+/// Makes a parser out of one that accepts every value.
+fn infallible<'a, T>(parse: impl Fn(RawChunk<'a>) -> T) -> impl Fn(RawChunk<'a>) -> Result<T, Malformed> {
+    move |raw| Ok(parse(raw))
 }
 
 /// Returns the value of a chunk that consists of a single 32-bit number.

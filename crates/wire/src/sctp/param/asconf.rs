@@ -43,11 +43,6 @@ pub(super) fn with_address(raw: RawTlv<'_>) -> Result<(u32, IpAddr), Malformed> 
     Ok((id, address))
 }
 
-/// Reads a value that consists of one 32-bit number.
-pub(super) fn word(raw: RawTlv<'_>) -> Result<u32, Malformed> {
-    <[u8; 4]>::try_from(raw.value).map(u32::from_be_bytes).map_err(|_| raw.malformed())
-}
-
 pub(super) fn emit_address(chunk: &mut ChunkWriter<'_>, kind: u16, id: u32, address: IpAddr) -> bool {
     let id = id.to_be_bytes();
     match address {

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 4895 §3.1 to §3.3.
 
-use crate::sctp::chunk::hmac_name;
+use crate::sctp::cause::hmac_name;
 use std::fmt;
 
 pub(super) const RANDOM: u16 = 0x8002;

@@ -109,13 +109,13 @@ impl<'a> Param<'a> {
             address::IPV6 => Self::Ipv6(address::v6(raw)?),
             state_cookie::KIND => Self::StateCookie(raw.value),
             unrecognized::KIND => Self::Unrecognized(raw.value),
-            cookie_preservative::KIND => Self::CookiePreservative(cookie_preservative::parse(raw)?),
+            cookie_preservative::KIND => Self::CookiePreservative(raw.word()?),
             host_name::KIND => Self::HostName(raw.value),
             supported_addresses::KIND => Self::SupportedAddresses(AddressTypes::parse(raw)?),
             ecn_capable::KIND => Self::EcnCapable,
             supported_extensions::KIND => Self::SupportedExtensions(raw.value),
             forward_tsn::KIND => Self::ForwardTsnSupported,
-            zero_checksum::KIND => Self::ZeroChecksum(zero_checksum::parse(raw)?),
+            zero_checksum::KIND => Self::ZeroChecksum(raw.word()?),
             auth::RANDOM => Self::Random(raw.value),
             auth::CHUNKS => Self::ChunkList(raw.value),
             auth::HMAC_ALGO => Self::HmacAlgos(raw.value),
@@ -135,8 +135,8 @@ impl<'a> Param<'a> {
                 let (id, causes) = asconf::correlated(raw)?;
                 Self::RequestFailed { id, causes }
             }
-            asconf::SUCCESS => Self::RequestDone(asconf::word(raw)?),
-            asconf::ADAPTATION => Self::Adaptation(asconf::word(raw)?),
+            asconf::SUCCESS => Self::RequestDone(raw.word()?),
+            asconf::ADAPTATION => Self::Adaptation(raw.word()?),
             _ => Self::Unknown(raw),
         })
     }

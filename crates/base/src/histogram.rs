@@ -3,7 +3,7 @@
 //! The width of the buckets grows with the duration: each power of two is divided into 128 buckets. Therefore a percentile
 //! is at most 0.8 % too high, and never too low. The minimum, the maximum, the sum and the sum of squares are exact.
 
-use anabranch_base::time::{Duration, nanos};
+use crate::time::{Duration, nanos};
 
 /// The number of recorded durations of each size.
 #[derive(Clone, PartialEq, Debug)]
@@ -125,7 +125,7 @@ const PRECISION: u32 = 7;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_base::Rng;
+    use crate::Rng;
 
     #[test]
     fn every_value_lies_in_its_bucket_and_buckets_are_narrow() {

@@ -1,0 +1,110 @@
+//! The state of a network, and how it changes.
+
+use crate::audit::Audit;
+use crate::events::{Events, Slot};
+use crate::executor::Executor;
+use crate::faults::{Change, Changes};
+use crate::host::{Socket, Table, TimerState};
+use crate::ids::{InterfaceId, LinkId};
+use crate::parcel::Pool;
+use crate::tap::Passage;
+use crate::topology::{LinkDirection, Node, find_routes};
+use anabranch_base::{Instant, Rng};
+use anabranch_link::spec::{Direction, LossSpec};
+use anabranch_link::{Chain, LinkSpec};
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+/// The state that the `World` handles, sockets, timers and tasks of a network share.
+pub(crate) struct Shared {
+    pub(crate) now: Cell<Instant>,
+    pub(crate) executor: Rc<Executor>,
+    pub(crate) state: RefCell<State>,
+    pub(crate) rng: Rng,
+}
+
+/// The state of a network without its tasks.
+pub(crate) struct State {
+    pub(crate) now: Instant,
+    pub(crate) seed: u64,
+    pub(crate) rng: Rng,
+    pub(crate) events: Events,
+    pub(crate) pool: Pool,
+    pub(crate) nodes: Vec<Node>,
+    /// The two directions of each link, the direction "up" first.
+    pub(crate) directions: Vec<LinkDirection>,
+    pub(crate) sockets: Table<Socket>,
+    pub(crate) timers: Table<TimerState>,
+    pub(crate) changes: Changes,
+    pub(crate) changes_slot: Slot,
+    /// The number of times that a link got another description.
+    pub(crate) respecs: u64,
+    pub(crate) audit: Option<Audit>,
+    pub(crate) passages: Option<Vec<Passage>>,
+    /// Whether each event of a packet on a link has to be recorded.
+    pub(crate) watched: bool,
+    pub(crate) routes_known: bool,
+}
+
+impl State {
+    /// Applies `change` now.
+    pub(crate) fn apply(&mut self, change: Change) {
+        match change {
+            Change::Down(link) => self.switch(&[Direction::Up, Direction::Down], link, false),
+            Change::Up(link) => self.switch(&[Direction::Up, Direction::Down], link, true),
+            Change::DirectionDown(link, direction) => self.switch(&[direction], link, false),
+            Change::DirectionUp(link, direction) => self.switch(&[direction], link, true),
+            Change::Respec(link, spec) => self.respec(link, &spec),
+            Change::AddAddress(interface, address) => {
+                self.change_addresses(interface, |addresses| {
+                    if !addresses.contains(&address) {
+                        addresses.push(address);
+                    }
+                });
+            }
+            Change::RemoveAddress(interface, address) => {
+                self.change_addresses(interface, |addresses| addresses.retain(|other| *other != address));
+            }
+            Change::Prefer(interface) => {
+                let node = &mut self.nodes[interface.node.0 as usize];
+                node.preferred = interface.index;
+                node.addresses_changed();
+            }
+        }
+    }
+
+    fn switch(&mut self, directions: &[Direction], link: LinkId, up: bool) {
+        for direction in directions {
+            self.directions[link.direction(*direction)].up = up;
+        }
+    }
+
+    fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
+        self.respecs += 1;
+        let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.respecs));
+        // Scheduling the change has already checked the description, so an error cannot occur.
+        let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
+        let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
+        for (direction, chain, mtu) in halves {
+            let entry = &mut self.directions[link.direction(direction)];
+            entry.mtu = mtu;
+            entry.entangled = is_entangled(spec);
+            let old: Chain<_> = mem::replace(&mut entry.chain, chain);
+            entry.retired.push(old);
+        }
+    }
+
+    fn change_addresses(&mut self, interface: InterfaceId, change: impl FnOnce(&mut Vec<IpAddr>)) {
+        let node = &mut self.nodes[interface.node.0 as usize];
+        change(&mut node.interfaces[interface.index as usize].addresses);
+        node.addresses_changed();
+        find_routes(&mut self.nodes, &self.directions);
+    }
+}
+
+/// Returns whether packets in one direction of the link can affect the other direction.
+pub(crate) fn is_entangled(spec: &LinkSpec) -> bool {
+    matches!(spec.up.loss, LossSpec::Nth { shared: true, .. })
+}

@@ -1,0 +1,16 @@
+//! What all handles of a bound engine share: its world, its state and its tasks.
+
+use super::SessionEngine;
+use super::host::EngineHost;
+use anabranch_world::World;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+pub(crate) struct Inner<W: World, E: SessionEngine> {
+    pub(crate) world: W,
+    pub(crate) shared: Rc<RefCell<EngineHost<E>>>,
+    /// The task that runs the drive loop; dropping this handle ends the task.
+    pub(super) _driver: W::Task<()>,
+    /// The task that notifies the engine of changed addresses and routes.
+    pub(super) _follower: Option<W::Task<()>>,
+}

@@ -329,7 +329,11 @@ fn the_laboratory_has_at_most_six_public_modules_and_hands_nothing_on() {
     for file in rust_files(&root().join("crates/lab/src")) {
         let text = fs::read_to_string(&file).expect("a source file");
         for room in ["results", "capture", "report", "features"] {
-            assert!(!text.contains(&format!("pub use anabranch_{room}")), "{} hands on {room}", file.display());
+            assert!(
+                !text.contains(&format!("pub use anabranch_{room}")),
+                "{} hands on {room}",
+                file.display()
+            );
         }
     }
 }

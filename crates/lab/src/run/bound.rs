@@ -1,5 +1,4 @@
-//! Computes the lower bound for the page time of a scenario. Converts its network and page for
-//! [`limit`](mod@crate::limit).
+//! Computes the lower bound for the page time of a scenario. Converts its network and page for `limit.rs`.
 
 use crate::limit::{self, Capacity, Item};
 use crate::plan::{Network, Workload};

@@ -19,7 +19,6 @@ use anabranch_tls::{Pair, Surroundings};
 use anabranch_transport::capabilities::Feature;
 use anabranch_transport::{Delivery, Settings};
 use anabranch_transports::{Transport, Transports};
-use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
 /// A congestion control that our engine does not implement. A kernel may have it; this is found out when the kernel is

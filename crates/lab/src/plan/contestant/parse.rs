@@ -19,7 +19,6 @@ use anabranch_transport::capabilities::{Feature, Streams};
 use anabranch_transport::kernel::KernelSettings;
 use anabranch_transport::{Delivery, Protocol, Reliability};
 use anabranch_transports::{Transport, Transports};
-use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
 impl Contestant {

@@ -127,7 +127,7 @@ pub fn run(
         late_ns: driven
             .iter()
             .flat_map(|path| [&path.report.up, &path.report.down])
-            .filter_map(|way| way.late.greatest())
+            .filter_map(|way| (way.late.count() > 0).then(|| nanos(way.late.max())))
             .max(),
         events: Events {
             timeouts: both

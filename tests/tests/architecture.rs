@@ -23,6 +23,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tls", &["base", "world", "transport"]),
     ("quic", &["base", "congestion", "world", "transport", "tls"]),
     ("dtls", &["base", "world", "transport", "tls"]),
+    ("transports", &["sim", "tls", "quic", "transport", "world"]),
     ("http", &["base", "world", "transport"]),
     ("gateway", &["base", "world", "transport", "tls", "http"]),
     ("load", &["base", "world", "transport", "http"]),
@@ -43,8 +44,8 @@ const EDGES: &[(&str, &[&str])] = &[
             "world",
             "transport",
             "tls",
-            "quic",
             "dtls",
+            "transports",
             "http",
             "load",
             "emu",
@@ -64,6 +65,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "tls",
             "quic",
             "dtls",
+            "transports",
             "http",
             "gateway",
             "load",
@@ -78,7 +80,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("papers", &["base", "link", "results", "report", "features", "lab"]),
     // The Python package: the laboratory, and the whole command line as a module's program.
-    ("py", &["cli", "lab", "results", "report"]),
+    ("py", &["cli", "lab", "results", "report", "transports"]),
 ];
 
 /// Crates that must not use clocks, sockets, threads or tasks.
@@ -98,6 +100,7 @@ const PORTABLE: &[&str] = &[
     "tls",
     "quic",
     "dtls",
+    "transports",
     "http",
     "gateway",
     "load",
@@ -273,7 +276,7 @@ fn only_outbound_builds_packets_of_sctp() {
 
 /// Files above `transport` that may name a transport, with the reason. All others ask for its capabilities.
 const NAMED: &[(&str, &str)] = &[
-    ("lab/src/transports.rs", "the list of transports, and who races unless told"),
+    ("lab/src/plan/bare.rs", "the contestants of a plan that names none"),
     ("features/src/", "the feature table probes each engine below sessions, with mechanisms of its own"),
     ("capture/src/", "a decoder for each protocol that captures may have, and its words"),
     ("lab/src/run/live/kernel.rs", "the sysctls of each of the kernel's protocols"),

@@ -2,7 +2,7 @@
 //!
 //! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
 
-use anabranch_lab::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::table;
 use anabranch_results::{Outcome, PathEvent, PathState, Run, Side, json};
 use anabranch_tests::{check, plan, race, race_on, runs};

@@ -1,8 +1,8 @@
 //! Every profile of each of our transports carries every kind of workload.
 
-use anabranch_lab::transports::Transports;
 use anabranch_results::Outcome;
 use anabranch_tests::{check, race, runs};
+use anabranch_transports::Transports;
 
 #[test]
 fn every_profile_finishes_pages_transfers_and_arrivals() {

@@ -24,7 +24,7 @@ fn main() {
     let (sets, seeds) = (number(0, 1000), number(1, 100));
     let mut flags: Vec<(&str, &str)> = vec![("loss", given.get(2).map_or("1%", String::as_str)), ("runs", "1")];
     let named: Vec<&str> = given.iter().skip(3).map(String::as_str).collect();
-    let bare = &anabranch_lab::transports::CLEARTEXT_RACE[..3];
+    let bare = &anabranch_lab::plan::CLEARTEXT_RACE[..3];
     flags.extend((if named.is_empty() { bare } else { &named }).iter().map(|text| ("transport", *text)));
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"));
     let names: Vec<&str> = plan.contestants.iter().map(|contestant| label::shown(&contestant.text)).collect();

@@ -3,8 +3,8 @@
 use anabranch_http::page::shipped;
 use anabranch_lab::plan::contestant;
 use anabranch_lab::plan::workload::readable;
-use anabranch_lab::transports::Transports;
 use anabranch_link::preset::PRESETS;
+use anabranch_transports::Transports;
 use std::fmt::Write;
 
 /// Returns the list `what` as text.

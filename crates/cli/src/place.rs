@@ -3,8 +3,8 @@
 //! - A server listens at `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://` and `h3://` with addresses.
 //! - A client requests `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://` and `h3://` with a host.
 
-use anabranch_lab::transports::Transports;
 use anabranch_transport::{Scheme, Streams};
+use anabranch_transports::Transports;
 use anabranch_world::kernel::KernelProtocol;
 use std::cmp::Ordering;
 use std::fmt;

@@ -11,7 +11,7 @@ use anabranch_lab::run::batch::{self, Options, RaceError};
 use anabranch_lab::run::live;
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::sweep::Shard;
-use anabranch_lab::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::compare;
 use anabranch_report::table::{self, Style};
 use anabranch_results::{Host, Outcome, Point, Race, World, csv, json};

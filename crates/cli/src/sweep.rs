@@ -17,7 +17,7 @@ use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::sweep::manifest::Program;
 use anabranch_lab::sweep::{Manifest, Record, Shard, estimate};
-use anabranch_lab::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::people;
 use anabranch_report::table::{Style, Table};
 use anabranch_results::{Expectation, Race, Series};

@@ -1,6 +1,6 @@
 //! Draws a report again from its results: `cargo run -p anabranch-lab --example redraw -- results.json > report.html`.
 
-use anabranch_lab::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::{Framing, table};
 use anabranch_results::Race;
 use std::error::Error;

@@ -39,4 +39,3 @@ pub mod plan;
 pub mod population;
 pub mod run;
 pub mod sweep;
-pub mod transports;

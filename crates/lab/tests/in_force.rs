@@ -2,10 +2,10 @@
 
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::run::batch::{self, Options};
-use anabranch_lab::transports::Transports;
 use anabranch_report::table;
 use anabranch_results::{Outcome, Race, Run};
 use anabranch_transport::Settings;
+use anabranch_transports::Transports;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 

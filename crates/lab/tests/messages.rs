@@ -4,7 +4,7 @@ use anabranch_capture::Settings;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::table;
 use anabranch_results::{Bound, Outcome, Race, Run, verdict};
 use std::sync::atomic::AtomicBool;

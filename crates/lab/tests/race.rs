@@ -3,7 +3,7 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_lab::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::{compare, table};
 use anabranch_results::{Outcome, Race, Run, csv, json};
 use std::sync::atomic::AtomicBool;

@@ -3,7 +3,7 @@
 use crate::tables::{self, Table};
 use anabranch_lab::plan::{self, Outline, Plan};
 use anabranch_lab::run::batch::{self, Options, RaceError};
-use anabranch_lab::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::Framing;
 use anabranch_report::table::{self, Style};
 use anabranch_results::{Host, Race as Results, json, verdict};

@@ -240,7 +240,7 @@ pub fn translated(key: &str, value: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::plan::contestant::CONTESTANT_KEYS;
-    use crate::transports::Transports;
+    use anabranch_transports::Transports;
     use std::collections::BTreeSet;
 
     #[test]

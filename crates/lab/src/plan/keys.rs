@@ -5,7 +5,7 @@
 //! The command line declares its flags from this table, and the plan file its fields. The values of flags and fields go
 //! to the same parsers as text. So a value has the same meaning and the same error messages in both.
 
-use crate::transports::BACKGROUND_FORM;
+use super::bare::BACKGROUND_FORM;
 use anabranch_link::ROWS;
 use std::sync::LazyLock;
 

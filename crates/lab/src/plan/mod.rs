@@ -5,6 +5,7 @@
 //! [`expect`] interpret the values. Every error is one line that names the flag or the field of the file, and says what
 //! to write instead.
 
+mod bare;
 pub mod bounds;
 pub mod concrete;
 pub mod contestant;
@@ -25,6 +26,7 @@ pub mod security;
 pub mod sources;
 pub mod workload;
 
+pub use bare::CLEARTEXT_RACE;
 pub use contestant::{Contestant, Cross};
 pub use draft::Draft;
 pub use error::PlanError;
@@ -37,7 +39,8 @@ pub use workload::Workload;
 
 use crate::causes::Causes;
 use crate::causes::check::Claim;
-use crate::transports::{Bare, Transports};
+use anabranch_transports::Transports;
+use bare::Bare;
 use anabranch_base::Bytes;
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
@@ -351,7 +354,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         }
     }
     if draft.transports.is_empty() {
-        let bare = transports.bare(bare(&draft)).into_iter();
+        let bare = bare(&draft).contestants(transports).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
     // Removes these keys if they have their default values.

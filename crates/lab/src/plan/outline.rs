@@ -15,7 +15,7 @@ use super::{
 use crate::causes::Causes;
 use crate::causes::check::Claim;
 use crate::population::{CHECKED, People};
-use crate::transports::Transports;
+use anabranch_transports::Transports;
 use anabranch_report::people::tally::PERSON;
 use anabranch_results::World;
 use std::cell::RefCell;

@@ -2,11 +2,11 @@
 //! `chain=3kB`. A transport with TLS built in has no `tls`, but accepts `resume`, `chain` and also `resume=0rtt`.
 //! `dtls=yes|1.2|1.3` enables DTLS below the transport, with the key `chain=3kB`.
 
-use crate::transports::Transport;
 use anabranch_base::units::Bytes;
 use anabranch_dtls::Version;
 use anabranch_tls::{Pair, Surroundings, Visits};
 use anabranch_transport::{Capabilities, Settings};
+use anabranch_transports::Transport;
 
 /// The TLS settings of a contestant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,8 @@
 
 use super::parse::pairs;
 use crate::plan::error::{PlanError, unknown};
-use crate::transports::{Transport, Transports};
 use anabranch_transport::Settings;
+use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
 /// The background traffic of a run.

@@ -1,8 +1,8 @@
 //! The keys of a contestant, except for the knobs of its engine. Also the texts that list all keys and knobs.
 
-use crate::transports::Transports;
 use anabranch_transport::capabilities::Streams;
 use anabranch_transport::{Capabilities, Protocol};
+use anabranch_transports::Transports;
 
 /// A key of a contestant that is not a knob of its engine.
 #[derive(Clone, Copy, Debug)]

@@ -12,13 +12,13 @@ use super::error::PlanError;
 use super::http2::{self, Http2};
 use super::http3;
 use super::security::{Dtls, Security};
-use crate::transports::{Transport, Transports};
 use anabranch_http::mapping::{Choices, Policy, Version, WhenFull};
 use anabranch_results::label;
 use anabranch_sim::Cost;
 use anabranch_tls::{Pair, Surroundings};
 use anabranch_transport::capabilities::Feature;
 use anabranch_transport::{Delivery, Settings};
+use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
 /// A congestion control that our engine does not implement. A kernel may have it; this is found out when the kernel is

@@ -9,7 +9,6 @@ use crate::plan::error::{PlanError, unknown};
 use crate::plan::http2::Http2;
 use crate::plan::http3;
 use crate::plan::security::{Dtls, Security};
-use crate::transports::{Transport, Transports};
 use anabranch_base::spelling::nearest;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
@@ -19,6 +18,7 @@ use anabranch_sim::Cost;
 use anabranch_transport::capabilities::{Feature, Streams};
 use anabranch_transport::kernel::KernelSettings;
 use anabranch_transport::{Delivery, Protocol, Reliability};
+use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
 impl Contestant {

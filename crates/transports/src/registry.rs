@@ -1,11 +1,9 @@
-//! The list of transports that can race, and whether each runs in the virtual world, the emulated world, or both.
+//! The list of transports, and whether each runs in the virtual world, the emulated world, or both.
 //!
 //! The virtual world is the simulation. The emulated world sends real packets through the kernel of this machine.
-//! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. All other code looks
-//! transports up in the list and asks them for their capabilities.
 
+#[cfg(feature = "quic")]
 use anabranch_quic::Quic;
-use anabranch_results::label;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Client, Server};
 use anabranch_transport::kernel::Kernel;
@@ -100,46 +98,7 @@ impl Deref for Transport {
     }
 }
 
-/// The default contestants of a race: the transports that carry web pages today, each configured as browsers and servers do.
-/// All are encrypted, and all send objects in the order of urgency.
-pub const BARE_RACE: [&str; 4] = [
-    "http1=tcp:connections=6,tls=yes,priority=yes",
-    "http2=tcp:http=2,tls=yes",
-    "http3=quic",
-    "sctp-dtls=sctp:dtls=yes,priority=yes",
-];
-
-/// The default contestants if the workload is messages, which are not requests. QUIC is not among them, because messages use
-/// streams that the server opens.
-const BARE_MESSAGES: [&str; 3] =
-    ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
-
-/// The default contestants of a race without encryption:
-///
-/// - six TCP connections, as browsers open them;
-/// - one TCP connection;
-/// - one SCTP association;
-/// - six SCTP associations, which claim as much bandwidth as six connections.
-pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
-
-/// The properties of a race that determine its default contestants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Bare {
-    /// Whether the plan asks for a race without encryption.
-    pub cleartext: bool,
-    /// Whether there are several networks. An association under DTLS has only one path (RFC 8261 §6.1), so all contestants
-    /// race without encryption.
-    pub several_paths: bool,
-    /// Whether the workload is messages.
-    pub messages: bool,
-    /// Whether the race runs in the emulated world.
-    pub emulated: bool,
-}
-
-/// The form in which background traffic is typed, for help texts.
-pub const BACKGROUND_FORM: &str = "tcp:flows=N";
-
-/// The transports that can race, in the order in which they are listed.
+/// The transports, in the order in which they are listed.
 #[derive(Clone, Debug, Default)]
 pub struct Transports {
     all: Vec<Arc<Transport>>,
@@ -149,11 +108,13 @@ impl Transports {
     /// Returns the built-in transports.
     #[must_use]
     pub fn standard() -> Self {
-        Self::default()
+        let all = Self::default()
             .with(Transport::simulated(Tcp).and_emulated(Arc::new(Kernel(KernelProtocol::Tcp))))
-            .with(Transport::simulated(Sctp).and_emulated(Arc::new(Sctp)))
-            .with(Transport::simulated(Quic).and_emulated(Arc::new(Quic)).with_visits(anabranch_quic::visit))
-            .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
+            .with(Transport::simulated(Sctp).and_emulated(Arc::new(Sctp)));
+        #[cfg(feature = "quic")]
+        let all = all
+            .with(Transport::simulated(Quic).and_emulated(Arc::new(Quic)).with_visits(anabranch_quic::visit));
+        all.with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Mptcp))))
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }
 
@@ -166,22 +127,6 @@ impl Transports {
             None => self.all.push(new),
         }
         self
-    }
-
-    /// Returns the default contestants of a race with these properties.
-    #[must_use]
-    pub fn bare(&self, bare: Bare) -> Vec<&'static str> {
-        let all: &[&str] = match bare {
-            Bare { cleartext: true, .. } | Bare { several_paths: true, .. } => &CLEARTEXT_RACE,
-            Bare { messages: true, .. } => &BARE_MESSAGES,
-            _ => &BARE_RACE,
-        };
-        let there = |text: &str| {
-            let spec = label::split(text).1;
-            self.find(spec.split(':').next().unwrap_or(spec))
-                .is_some_and(|one| !bare.emulated || one.in_emulation().is_some())
-        };
-        all.iter().copied().filter(|text| there(text)).collect()
     }
 
     /// Returns the transport of this name.

@@ -1,0 +1,62 @@
+//! The contestants of a race whose plan names none.
+
+use anabranch_results::label;
+use anabranch_transports::Transports;
+
+/// The default contestants of a race: the transports that carry web pages today, each configured as browsers and servers do.
+/// All are encrypted, and all send objects in the order of urgency.
+pub const BARE_RACE: [&str; 4] = [
+    "http1=tcp:connections=6,tls=yes,priority=yes",
+    "http2=tcp:http=2,tls=yes",
+    "http3=quic",
+    "sctp-dtls=sctp:dtls=yes,priority=yes",
+];
+
+/// The default contestants if the workload is messages, which are not requests. QUIC is not among them, because messages use
+/// streams that the server opens.
+const BARE_MESSAGES: [&str; 3] =
+    ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
+
+/// The default contestants of a race without encryption:
+///
+/// - six TCP connections, as browsers open them;
+/// - one TCP connection;
+/// - one SCTP association;
+/// - six SCTP associations, which claim as much bandwidth as six connections.
+pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
+
+/// The properties of a race that determine its default contestants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Bare {
+    /// Whether the plan asks for a race without encryption.
+    pub cleartext: bool,
+    /// Whether there are several networks. An association under DTLS has only one path (RFC 8261 §6.1), so all contestants
+    /// race without encryption.
+    pub several_paths: bool,
+    /// Whether the workload is messages.
+    pub messages: bool,
+    /// Whether the race runs in the emulated world.
+    pub emulated: bool,
+}
+
+/// The form in which background traffic is typed, for help texts.
+pub const BACKGROUND_FORM: &str = "tcp:flows=N";
+
+impl Bare {
+    /// Returns the default contestants of a race with these properties, as far as `transports` has them.
+    #[must_use]
+    pub fn contestants(self, transports: &Transports) -> Vec<&'static str> {
+        let all: &[&str] = match self {
+            Self { cleartext: true, .. } | Self { several_paths: true, .. } => &CLEARTEXT_RACE,
+            Self { messages: true, .. } => &BARE_MESSAGES,
+            _ => &BARE_RACE,
+        };
+        let there = |text: &str| {
+            let spec = label::split(text).1;
+            transports
+                .find(spec.split(':').next().unwrap_or(spec))
+                .is_some_and(|one| !self.emulated || one.in_emulation().is_some())
+        };
+        all.iter().copied().filter(|text| there(text)).collect()
+    }
+}

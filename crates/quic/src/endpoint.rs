@@ -25,7 +25,7 @@ pub(crate) use packets::long_destination;
 
 use crate::config::Config;
 use crate::identifiers::{Clock, Identifiers, reset_key, token_key};
-use crate::qlog::{Kept, Logs};
+use crate::qlog::Kept;
 use crate::shards::Shard;
 use crate::trace::Trace;
 use crate::watch::Watch;
@@ -33,6 +33,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_base::{Account, Ecn, Rng};
 use anabranch_congestion::Pacer;
 use anabranch_tls::{Distrust, Ends, Surroundings};
+use anabranch_transport::network::Logs;
 use anabranch_transport::protocol::ConnectionLog;
 use entrance::Entrance;
 use proof::Unproven;

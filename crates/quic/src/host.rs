@@ -2,10 +2,10 @@
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Start};
-use crate::qlog::Logs;
 use crate::shards::Shard;
 use anabranch_tls::Ends;
 use anabranch_transport::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
+use anabranch_transport::network::Logs;
 use anabranch_world::{Datagrams, Local, World};
 use std::fmt;
 use std::io;

@@ -57,13 +57,13 @@ mod visits;
 mod watch;
 mod window;
 
+pub use anabranch_transport::network::Logs;
 pub use config::{Cc, Config, PROFILES, Retry, Scheduler};
 pub use endpoint::{Endpoint, Event, Figures, Id, Start};
 pub use host::{
     Options, QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, Source, start, start_over,
 };
 pub use protocol::Quic;
-pub use qlog::Logs;
 pub use sessions::to_close_reason;
 pub use shards::{Shard, Steered};
 pub use visits::visit;

@@ -1,14 +1,17 @@
 //! QUIC as an entry in lists of transports: its description, and how it starts.
 
 use crate::config::{Config, PROFILES};
-use crate::host::{Options, start};
+use crate::host::{Options, Source, start, start_over};
+use crate::shards::{Shard, Steered};
 use anabranch_tls::Ends;
 use anabranch_transport::capabilities::{Capabilities, Carrier, Carriers, Streams};
-use anabranch_transport::protocol::{Protocol, Runs, Scheme, Start, Starting};
+use anabranch_transport::network::{Member, Opening, Sharing};
+use anabranch_transport::protocol::{Http, Protocol, Runs, Scheme, Start, Starting};
 use anabranch_transport::{Host, Settings};
 use anabranch_world::World;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The UDP port of HTTP/3 (RFC 9114 §3.1.1). Packet decoders expect QUIC on this port.
 const PORT: u16 = 443;
@@ -35,7 +38,8 @@ impl Protocol for Quic {
     fn schemes(&self) -> &'static [Scheme] {
         // The scheme of HTTP/3, named after its ALPN protocol ID. No URL scheme is registered for HTTP/3, because RFC 9114
         // §3.1 uses `https`.
-        const HTTP3: Scheme = Scheme { name: "h3", url: Some("h3"), port: PORT, in_udp: true };
+        const HTTP3: Scheme =
+            Scheme { name: "h3", url: Some("h3"), port: PORT, in_udp: true, http: Some(Http::Http3) };
         &[HTTP3]
     }
 
@@ -49,6 +53,20 @@ impl Protocol for Quic {
 
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>> {
         Config::profile(name).map(|config| Box::new(config) as Box<dyn Settings>)
+    }
+
+    fn share(&self, threads: u32) -> Option<Sharing> {
+        let steering = Arc::new(Steered::new(threads)?);
+        let members = (0..threads).map(|index| Some(Member(Arc::new(Shard::new(index, threads)?))));
+        Some(Sharing { steering, members: members.collect::<Option<_>>()? })
+    }
+
+    fn has_logs(&self) -> bool {
+        true
+    }
+
+    fn is_routed(&self) -> bool {
+        true
     }
 
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
@@ -68,14 +86,34 @@ impl Protocol for Quic {
 impl<W: World> Runs<W> for Quic {
     fn start(&self, world: W, begin: Start) -> Starting {
         Box::pin(async move {
-            let config = begin.settings.own::<Config>()?;
-            let ends = begin.ends.as_ref().and_then(|ends| ends.downcast_ref::<Ends>()).cloned();
-            let ends = ends.ok_or_else(|| io::Error::other("QUIC begins with certificates only"))?;
-            let port = match begin.carrier {
-                Carrier::Udp { port } => port,
-                Carrier::Ip => 0,
-            };
+            let (config, ends, port) = parts(&begin)?;
             Ok(Rc::new(start(world, port, config, ends, Options::default()).await?) as Rc<dyn Host>)
         })
     }
+
+    fn open(&self, world: W, opening: Opening<W>) -> Starting {
+        Box::pin(async move {
+            let Opening { start: begin, socket, member, logs, .. } = opening;
+            let (config, ends, port) = parts(&begin)?;
+            let shard = member.and_then(|member| member.content());
+            let options = Options { source: Source::Routed, shard, logs };
+            let host = match socket {
+                None => start(world, port, config, ends, options).await?,
+                Some(socket) => start_over(world, socket, config, ends, options)?,
+            };
+            Ok(Rc::new(host) as Rc<dyn Host>)
+        })
+    }
+}
+
+/// Returns the settings, the certificates and the UDP port with which an endpoint starts.
+fn parts(begin: &Start) -> io::Result<(Config, Ends, u16)> {
+    let config = begin.settings.own::<Config>()?;
+    let ends = begin.ends.as_ref().and_then(|ends| ends.downcast_ref::<Ends>()).cloned();
+    let ends = ends.ok_or_else(|| io::Error::other("QUIC begins with certificates only"))?;
+    let port = match begin.carrier {
+        Carrier::Udp { port } => port,
+        Carrier::Ip => 0,
+    };
+    Ok((config, ends, port))
 }

@@ -9,18 +9,12 @@
 use crate::frames::{Frame, Frames};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
+use anabranch_transport::network::Logs;
 use anabranch_transport::protocol::ConnectionLog;
 use quinn_proto::Side;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Supplies the outputs for the logs of connections.
-pub trait Logs: Send + Sync {
-    /// Opens the output for the log of a connection. `name` is the file name. Returns `None` if no log is wanted or the
-    /// output cannot be created.
-    fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>>;
-}
 
 /// Logs that are kept in memory, in the order in which the connections began.
 #[derive(Default)]

@@ -4,13 +4,15 @@
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Id};
 use crate::keys::{alert, is_of_certificates};
+use anabranch_base::Budget;
 use anabranch_base::knobs::Table;
 use anabranch_base::time::Instant;
 use anabranch_transport::engine::{EngineHost, Refusal, SessionEngine, Write};
+use anabranch_transport::network::{Figures, Needs, StreamNeed};
 use anabranch_transport::protocol::{ConnectionLog, Totals};
 use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Server, Settings, StreamId};
 use quinn_proto::{ConnectionError, TransportErrorCode};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 
 impl SessionEngine for Endpoint {
     type Id = Id;
@@ -150,6 +152,26 @@ impl SessionEngine for Endpoint {
         Self::take_logs(self)
     }
 
+    fn addresses(&self) -> Vec<SocketAddr> {
+        vec![SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), self.port())]
+    }
+
+    fn accepted_count(&self) -> u64 {
+        self.accepted()
+    }
+
+    /// QUIC counts lost packets. Their data is retransmitted in other packets, so this is also the number of
+    /// retransmissions.
+    fn session_figures(&self, id: Id) -> Option<Figures> {
+        let figures = self.figures(id)?;
+        Some(Figures {
+            retransmitted: figures.lost,
+            cwnd: figures.cwnd,
+            srtt: figures.srtt,
+            paths: Vec::new(),
+        })
+    }
+
     fn totals(&self) -> Totals {
         Totals { timeouts: self.timeouts(), ..Totals::default() }
     }
@@ -177,6 +199,22 @@ impl Settings for Config {
 
     fn streams(&self) -> u64 {
         self.streams
+    }
+
+    fn suit(&mut self, needs: &Needs, is_set: &dyn Fn(&str) -> bool) {
+        if let Some(StreamNeed::Grant(streams)) = needs.streams
+            && !is_set("streams")
+        {
+            self.streams = streams.into();
+        }
+    }
+
+    fn share_memory(&mut self, memory: Budget) {
+        self.memory = Some(memory);
+    }
+
+    fn uses_shared_keys(&self) -> Result<(), String> {
+        Err("QUIC has certificates; leave it out".to_owned())
     }
 }
 

@@ -398,8 +398,9 @@ impl Watch {
 mod tests {
     use super::seen::UNITS;
     use super::*;
-    use crate::qlog::{Kept, Logs};
+    use crate::qlog::Kept;
     use anabranch_base::trace::SendCause;
+    use anabranch_transport::network::Logs;
     use quinn_proto::{Dir, Side};
     use std::ops::Range;
 

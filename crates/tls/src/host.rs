@@ -3,11 +3,12 @@
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;
 use anabranch_transport::connector::ListenError;
-use anabranch_transport::protocol::Totals;
+use anabranch_transport::protocol::{PathEvent, Totals};
 use anabranch_transport::{AnyConnector, AnyListener, Host, Piece, Placement, Settings};
 use anabranch_world::World;
 use rustls::pki_types::ServerName;
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -90,6 +91,18 @@ impl<W: World> Host for TlsHost<W> {
 
     fn totals(&self) -> Totals {
         self.below.totals()
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.below.addresses()
+    }
+
+    fn accepted(&self) -> u64 {
+        self.below.accepted()
+    }
+
+    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
+        self.below.on_path_event(told);
     }
 
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {

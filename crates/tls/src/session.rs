@@ -10,6 +10,7 @@
 use crate::fault;
 use crate::host::Notes;
 use crate::simulation::Surroundings;
+use anabranch_transport::network::Figures;
 use anabranch_transport::{CloseReason, OpenError, Piece, Session, Stream, StreamId};
 use rustls::Connection;
 use std::cell::RefCell;
@@ -531,6 +532,18 @@ impl<S: Session> Session for TlsSession<S> {
 
     fn peer(&self) -> Option<SocketAddr> {
         self.with(|inner| inner.below.peer())
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        self.with(|inner| inner.below.figures())
+    }
+
+    fn congestion(&self) -> Option<String> {
+        self.with(|inner| inner.below.congestion())
+    }
+
+    fn is_multipath(&self) -> Option<bool> {
+        self.with(|inner| inner.below.is_multipath())
     }
 
     fn protocol(&self) -> Option<Vec<u8>> {

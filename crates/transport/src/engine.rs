@@ -19,7 +19,8 @@ pub use reset::ResetDirections;
 pub use session::{EngineSession, EngineStream};
 
 use crate::connector::{ConnectError, ListenError};
-use crate::protocol::{ConnectionLog, Server, Totals};
+use crate::network::Figures;
+use crate::protocol::{ConnectionLog, PathEvent, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::Settings;
 use anabranch_base::Engine;
@@ -272,6 +273,27 @@ pub trait SessionEngine: Engine + Sized + 'static {
 
     /// Returns the engine's counters.
     fn totals(&self) -> Totals;
+
+    /// Returns the local addresses; see [`Host::addresses`](crate::Host::addresses).
+    fn addresses(&self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
+    /// Returns the number of sessions that peers have opened so far.
+    fn accepted_count(&self) -> u64 {
+        0
+    }
+
+    /// From now on, calls `told` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).
+    fn on_path_event(&mut self, told: Box<dyn Fn(PathEvent)>) {
+        drop(told);
+    }
+
+    /// Returns the state of a session's loss recovery and congestion control; `None` if it is not known.
+    fn session_figures(&self, id: Self::Id) -> Option<Figures> {
+        let _ = id;
+        None
+    }
 }
 
 /// One write of an application.

@@ -5,7 +5,9 @@
 //! costs one allocation. Programs whose speed is measured use the concrete types instead.
 
 use crate::connector::{ConnectError, Connector, Listener};
+use crate::network::Figures;
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
+use std::any::Any;
 use std::fmt;
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -135,6 +137,9 @@ trait SessionObject {
     fn abort(&self);
     fn close_with(&self, code: u64, reason: &str);
     fn limit_unsent(&self, bytes: u64);
+    fn figures(&self) -> Option<Figures>;
+    fn congestion(&self) -> Option<String>;
+    fn is_multipath(&self) -> Option<bool>;
 }
 
 impl<S: Session> SessionObject for S {
@@ -212,6 +217,18 @@ impl<S: Session> SessionObject for S {
 
     fn limit_unsent(&self, bytes: u64) {
         Session::limit_unsent(self, bytes);
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        Session::figures(self)
+    }
+
+    fn congestion(&self) -> Option<String> {
+        Session::congestion(self)
+    }
+
+    fn is_multipath(&self) -> Option<bool> {
+        Session::is_multipath(self)
     }
 }
 
@@ -310,10 +327,22 @@ impl Session for AnySession {
     fn limit_unsent(&self, bytes: u64) {
         self.0.limit_unsent(bytes);
     }
+
+    fn figures(&self) -> Option<Figures> {
+        self.0.figures()
+    }
+
+    fn congestion(&self) -> Option<String> {
+        self.0.congestion()
+    }
+
+    fn is_multipath(&self) -> Option<bool> {
+        self.0.is_multipath()
+    }
 }
 
 /// The object-safe methods of a connector that [`AnyConnector`] needs.
-trait ConnectorObject {
+trait ConnectorObject: Any {
     fn connect(&self, server: usize) -> Result<AnySession, ConnectError>;
     fn streams(&self) -> u64;
     fn fresh_streams(&self) -> bool;
@@ -342,6 +371,12 @@ impl AnyConnector {
     pub fn new(connector: impl Connector) -> Self {
         Self(Rc::new(connector))
     }
+
+    /// Returns the connector in its concrete type, if that is `C`.
+    #[must_use]
+    pub fn concrete<C: Connector>(&self) -> Option<C> {
+        (&*self.0 as &dyn Any).downcast_ref::<C>().cloned()
+    }
 }
 
 impl fmt::Debug for AnyConnector {
@@ -367,7 +402,7 @@ impl Connector for AnyConnector {
 }
 
 /// The object-safe methods of a listener that [`AnyListener`] needs.
-trait ListenerObject {
+trait ListenerObject: Any {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<AnySession, CloseReason>>;
     fn port(&self) -> u16;
 }
@@ -389,6 +424,18 @@ impl AnyListener {
     /// Wraps a listener of a concrete type.
     pub fn new(listener: impl Listener) -> Self {
         Self(Box::new(listener))
+    }
+
+    /// Returns the listener in its concrete type, if that is `L`.
+    ///
+    /// # Errors
+    /// The listener itself, if it has another type.
+    pub fn concrete<L: Listener>(self) -> Result<L, Self> {
+        if !(&*self.0 as &dyn Any).is::<L>() {
+            return Err(self);
+        }
+        let any: Box<dyn Any> = self.0;
+        any.downcast::<L>().map(|listener| *listener).map_err(|_| unreachable!("its type was checked"))
     }
 }
 

@@ -9,9 +9,10 @@
 
 mod protocol;
 
-pub use protocol::{Kernel, KernelSettings};
+pub use protocol::{Kernel, KernelSettings, SocketSettings};
 
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
+use crate::network::Figures;
 use crate::session::{CloseReason, OpenError, Session, Stream, StreamId};
 use crate::waiters::Waiters;
 use anabranch_base::time::Duration;
@@ -301,6 +302,19 @@ impl<W: KernelTcp> Session for KernelSession<W> {
 
     fn peer(&self) -> Option<SocketAddr> {
         Some(self.held.connection.remote())
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        let Counters { retransmitted, cwnd, srtt } = self.counters()?;
+        Some(Figures { retransmitted, cwnd, srtt, paths: Vec::new() })
+    }
+
+    fn congestion(&self) -> Option<String> {
+        self.held.connection.congestion()
+    }
+
+    fn is_multipath(&self) -> Option<bool> {
+        self.held.connection.is_multipath()
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {

@@ -6,6 +6,7 @@
 //! - [`drive`]: the loop that moves packets, time and events between an engine and a `World`
 //! - [`engine`]: the code that sessions on all engines share
 //! - [`tcp`], [`sctp`]: the bindings of the two engines; a host has at most one engine of each kind
+//! - [`network`]: what a transport offers to programs on real networks
 //! - [`kernel`]: the protocols of the host's kernel, on hosts that have one
 //! - [`placement`]: maps byte positions of a layer above an engine to the positions that the engine counts
 //!
@@ -29,6 +30,7 @@ pub mod drive;
 pub mod engine;
 pub mod erased;
 pub mod kernel;
+pub mod network;
 pub mod placement;
 pub mod protocol;
 pub mod sctp;
@@ -43,6 +45,6 @@ pub use capabilities::{Capabilities, Carrier, Streams};
 pub use connector::{ConnectError, Connector, ListenError, Listener};
 pub use erased::{AnyConnector, AnyListener, AnySession, AnyStream};
 pub use placement::{Piece, Placement};
-pub use protocol::{Host, Layer, Protocol, Runs, Scheme, Server};
+pub use protocol::{Host, Http, Layer, Protocol, Runs, Scheme, Server};
 pub use session::{CloseReason, Delivery, ONE_WAY, OpenError, Session, Stream, StreamId};
 pub use settings::{Knob, Settings};

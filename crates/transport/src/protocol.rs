@@ -7,6 +7,7 @@
 use crate::capabilities::{Capabilities, Carrier};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
+use crate::network::{Opening, Sharing};
 use crate::placement::Placement;
 use crate::session::CloseReason;
 use crate::settings::Settings;
@@ -45,6 +46,29 @@ pub trait Protocol: Debug + Send + Sync {
     /// Returns the settings of a profile; `None` if there is no profile with this name.
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>>;
 
+    /// Returns the settings that a program on a real network starts with, before its own flags.
+    fn deployed(&self) -> Option<Box<dyn Settings>> {
+        self.profile(self.default_profile())
+    }
+
+    /// Divides the packets of one port or IP protocol among `threads` threads by their content. `None` if the transport
+    /// cannot; the kernel then divides them by the peer's address and port.
+    fn share(&self, threads: u32) -> Option<Sharing> {
+        let _ = threads;
+        None
+    }
+
+    /// Returns whether the transport writes connection logs in a format that tools read (qlog).
+    fn has_logs(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the host's routes choose the local address of a client's packets. Otherwise the transport chooses
+    /// it from the addresses of its `World`.
+    fn is_routed(&self) -> bool {
+        false
+    }
+
     /// Returns the options to set on kernel sockets, if this is a kernel transport. The settings may be those of the
     /// engine that the kernel transport replaces.
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
@@ -79,6 +103,19 @@ pub struct Scheme {
     pub port: u16,
     /// Whether packets are carried in UDP. This is a choice only for transports that can also run directly on IP.
     pub in_udp: bool,
+    /// How HTTP is carried; `None` if the scheme does not carry HTTP.
+    pub http: Option<Http>,
+}
+
+/// How HTTP is carried on the sessions of a scheme.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Http {
+    /// On the single stream of a session: HTTP/1.1 (RFC 9112), or HTTP/2 (RFC 9113) if client and server agree on it.
+    OneStream,
+    /// HTTP/1.1 with each exchange on a stream pair of its own.
+    StreamPairs,
+    /// HTTP/3 (RFC 9114), with each exchange on a fresh stream.
+    Http3,
 }
 
 /// The parameters with which a transport is started on a host.
@@ -117,6 +154,17 @@ pub type Starting = Pin<Box<dyn Future<Output = io::Result<Rc<dyn Host>>>>>;
 pub trait Runs<W: World>: Protocol {
     /// Starts the transport on a host.
     fn start(&self, world: W, start: Start) -> Starting;
+
+    /// Starts the transport on a real network. A transport that cannot take over a socket starts only without one.
+    fn open(&self, world: W, opening: Opening<W>) -> Starting {
+        if opening.socket.is_some() {
+            return Box::pin(std::future::ready(Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the transport cannot share a port between threads",
+            ))));
+        }
+        self.start(world, opening.start)
+    }
 }
 
 /// The addresses and the port at which a transport reaches a server.
@@ -182,6 +230,23 @@ pub trait Host {
 
     /// Returns the transport's counters.
     fn totals(&self) -> Totals;
+
+    /// Returns the local addresses that the transport uses, with the UDP port, or with port 0 on IP. An unspecified
+    /// address stands for every address of the host. Empty if the host does not know them.
+    fn addresses(&self) -> Vec<SocketAddr> {
+        Vec::new()
+    }
+
+    /// Returns the number of sessions that peers have opened so far.
+    fn accepted(&self) -> u64 {
+        0
+    }
+
+    /// From now on, calls `told` with each path event of sessions with several paths. The host is borrowed during the
+    /// call, so `told` must not call the host. Does nothing if the transport reports no such events.
+    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
+        drop(told);
+    }
 
     /// Ready when all sessions have ended.
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()>;

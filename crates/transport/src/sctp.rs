@@ -27,7 +27,8 @@ pub use shards::{Directory, Member};
 use crate::capabilities::{Capabilities, Carriers, Feature, Streams, Words};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{BoundHost, EngineConnector, EngineListener, EngineSession, EngineStream};
-use crate::protocol::{Layer, PathEvent, Protocol, Runs, Scheme, Start, Starting};
+use crate::network::{self, Opening, Sharing};
+use crate::protocol::{Http, Layer, PathEvent, Protocol, Runs, Scheme, Start, Starting};
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_sctp::{AssociationInfo, AssociationStats, Endpoint, Received, Shard};
@@ -85,9 +86,15 @@ impl Protocol for Sctp {
     }
 
     fn schemes(&self) -> &'static [Scheme] {
-        const UDP: Scheme =
-            Scheme { name: "sctp", url: Some("http+sctp"), port: ENCAPSULATION_PORT, in_udp: true };
-        const IP: Scheme = Scheme { name: "sctp-ip", url: Some("http+sctp-ip"), port: 80, in_udp: false };
+        const UDP: Scheme = Scheme {
+            name: "sctp",
+            url: Some("http+sctp"),
+            port: ENCAPSULATION_PORT,
+            in_udp: true,
+            http: Some(Http::StreamPairs),
+        };
+        const IP: Scheme =
+            Scheme { name: "sctp-ip", url: Some("http+sctp-ip"), port: 80, in_udp: false, ..UDP };
         &[UDP, IP]
     }
 
@@ -103,12 +110,43 @@ impl Protocol for Sctp {
         Config::profile(name).map(|config| Box::new(config) as Box<dyn Settings>)
     }
 
+    fn deployed(&self) -> Option<Box<dyn Settings>> {
+        let mut config = Config::profile(self.default_profile())?;
+        // Real networks lose ICMP messages (RFC 8899 §1.1). Without black-hole detection, a path whose MTU is smaller
+        // than that of its interface would carry the handshake and nothing else.
+        config.prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages").ok()?;
+        Some(Box::new(config))
+    }
+
+    fn share(&self, threads: u32) -> Option<Sharing> {
+        let directory = Directory::new(threads)?;
+        let members = (0..threads).map(|index| Some(network::Member(Arc::new(directory.member(index)?))));
+        Some(Sharing { steering: directory.clone(), members: members.collect::<Option<_>>()? })
+    }
+
     fn remark(&self) -> Option<&'static str> {
         Some("sctp is ours, in the emulated world, too; a kernel's own, where it has one, is sctp-kernel")
     }
 }
 
 impl<W: World> Runs<W> for Sctp {
+    fn open(&self, world: W, opening: Opening<W>) -> Starting {
+        let Opening { start, socket: Some(socket), member, .. } = opening else {
+            return self.start(world, opening.start);
+        };
+        Box::pin(async move {
+            let config = start.settings.own::<Config>()?;
+            let host = match start.layer {
+                None => {
+                    let member = member.and_then(|member| member.content());
+                    SctpHost::on(world, config, socket, start.paths, member)
+                }
+                Some(layer) => SctpHost::layered_on(world, config, socket, layer),
+            };
+            Ok(Rc::new(host) as _)
+        })
+    }
+
     fn start(&self, world: W, start: Start) -> Starting {
         Box::pin(async move {
             let config = start.settings.own::<Config>()?;

@@ -8,6 +8,7 @@
 //! All waits are polls. A poll that is pending has registered a waker and changed nothing else, so the future of an
 //! async method may be dropped at any await.
 
+use crate::network::Figures;
 use anabranch_sctp::Reliability;
 use std::fmt;
 use std::future::poll_fn;
@@ -205,6 +206,21 @@ pub trait Session: Clone + 'static {
     /// written later then waits only for that amount. Does nothing if the transport has no such limit.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
+    }
+
+    /// Returns the state of loss recovery and congestion control; `None` if it is not known.
+    fn figures(&self) -> Option<Figures> {
+        None
+    }
+
+    /// Returns the name of the congestion control that a kernel has chosen for the session; `None` if no kernel did.
+    fn congestion(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns whether the session uses Multipath TCP; `None` if Multipath TCP was not requested.
+    fn is_multipath(&self) -> Option<bool> {
+        None
     }
 
     /// Waits until the handshake is done.

@@ -2,6 +2,8 @@
 
 pub use anabranch_base::knobs::Knob;
 
+use crate::network::Needs;
+use anabranch_base::Budget;
 use std::any::Any;
 use std::fmt::Debug;
 use std::io;
@@ -39,6 +41,49 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Returns the size in bytes of the largest write that the transport takes as a whole. `None` if it takes writes of
     /// any size in parts.
     fn largest_message(&self) -> Option<u64> {
+        None
+    }
+
+    /// Adapts the settings to the needs of a program. A knob for which `is_set` is true was set by the user, and keeps
+    /// its value.
+    fn suit(&mut self, needs: &Needs, is_set: &dyn Fn(&str) -> bool) {
+        let _ = (needs, is_set);
+    }
+
+    /// Adapts the settings to a layer below that detects every damaged packet.
+    fn rely_on_layer(&mut self) {}
+
+    /// Lets all sessions share this account of memory.
+    fn share_memory(&mut self, memory: Budget) {
+        drop(memory);
+    }
+
+    /// Sets the identifier of the application's protocol in messages (in SCTP, the PPID). Returns false if messages have
+    /// no such identifier.
+    fn set_message_protocol(&mut self, ppid: u32) -> bool {
+        let _ = ppid;
+        false
+    }
+
+    /// Returns whether the settings use keys that both ends share.
+    ///
+    /// # Errors
+    /// They do not. The text says why not, or what to set.
+    fn uses_shared_keys(&self) -> Result<(), String> {
+        Err("the transport has no keys".to_owned())
+    }
+
+    /// Sets the keys that both ends share. `text` has lines of an identifier and a key.
+    ///
+    /// # Errors
+    /// A one-line text about the first line that is wrong.
+    fn set_shared_keys(&mut self, text: &str) -> Result<(), String> {
+        let _ = text;
+        self.uses_shared_keys()
+    }
+
+    /// Returns a warning about a weakness of these settings on a real network.
+    fn weakness(&self) -> Option<String> {
         None
     }
 }

@@ -1,13 +1,25 @@
-//! The registry of transports: which there are, and whether each runs in the virtual world, on real networks, or both.
+//! The registry of transports, and how each is opened: in the virtual world and on real networks.
 //!
 //! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. A program makes
 //! the list once, and passes it to the code that needs it. It is not a global. All other code looks transports up in the
 //! list and asks them for their capabilities.
 //!
 //! - `registry`: the list
+//! - `scheme`: the schemes of URLs and addresses, with their transport and their encryption
+//! - `layers`: TLS above a transport, DTLS below it, for races and for real networks
+//! - [`security`]: the certificates of clients and servers on real networks
+//! - [`os`]: listeners, connectors and shared sockets on real networks
 //!
 //! The feature `quic`, which is on by default, adds QUIC to the list.
 
+mod layers;
+#[cfg(target_os = "linux")]
+pub mod os;
 mod registry;
+mod scheme;
+#[cfg(target_os = "linux")]
+pub mod security;
 
+pub use layers::Security;
 pub use registry::{Emulated, Transport, Transports, Visit};
+pub use scheme::{Encryption, UrlScheme};

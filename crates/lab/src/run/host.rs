@@ -2,13 +2,12 @@
 
 use crate::plan::Contestant;
 use crate::plan::contestant::Pairs;
-use anabranch_dtls::DtlsLayer;
 use anabranch_sim::SimWorld;
-use anabranch_tls::{Pair, Simulation, Surroundings, TlsHost};
-use anabranch_transport::protocol::{Layer, Server, Start};
+use anabranch_tls::{Pair, Simulation, Surroundings};
+use anabranch_transport::protocol::{Server, Start};
 use anabranch_transport::{Carrier, Host, Settings};
+use anabranch_transports::Security;
 use anabranch_world::World;
-use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
@@ -24,11 +23,9 @@ pub async fn start(
     server: bool,
 ) -> Result<Rc<dyn Host>, String> {
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
-    let layer = layer(&world, pairs, server, || surroundings(&world))?;
-    let (begin, over) = beginning(contestant, pairs.tls.as_ref(), server, &surroundings(&world));
-    let host =
-        protocol.start(world.clone(), Start { layer, ..begin }).await.map_err(|error| error.to_string())?;
-    let host = secured(&world, host, over, || surroundings(&world))?;
+    let (begin, above) = beginning(&world, contestant, pairs, server, || surroundings(&world))?;
+    let host = protocol.start(world.clone(), begin).await.map_err(|error| error.to_string())?;
+    let host = above.map_or(Ok(host.clone()), |above| above.over(&world, host))?;
     host.set_tracing(true);
     Ok(host)
 }
@@ -39,59 +36,43 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Creates the DTLS layer below the host's transport, if `pairs` has DTLS configurations.
+/// Returns the parameters with which a contestant's host starts, and the security that stands above its transport. The
+/// security is that of `pairs`: DTLS below the transport, the transport's own, or TLS above it.
 ///
 /// # Errors
-/// One line that says why the layer cannot be created.
-pub fn layer<W: World>(
+/// One line that says why the security cannot be created.
+pub fn beginning<W: World>(
     world: &W,
+    contestant: &Contestant,
     pairs: &Pairs,
     server: bool,
     surroundings: impl Fn() -> Surroundings,
-) -> Result<Option<Rc<dyn Layer>>, String> {
-    let Some(pair) = &pairs.dtls else { return Ok(None) };
-    let end = pair.end(server, surroundings()).map_err(|error| error.to_string())?;
-    Ok(Some(Rc::new(DtlsLayer::new(world.clone(), end, Some(anabranch_dtls::Pair::NAME)))))
-}
-
-/// Adds TLS above the host's transport, if `pair` has the configurations.
-///
-/// # Errors
-/// One line that says why TLS cannot be added.
-pub fn secured<W: World>(
-    world: &W,
-    host: Rc<dyn Host>,
-    pair: Option<&Pair>,
-    surroundings: impl Fn() -> Surroundings,
-) -> Result<Rc<dyn Host>, String> {
-    let Some(pair) = pair else { return Ok(host) };
-    let ends = (pair.client(surroundings()), pair.server(surroundings()));
-    Ok(Rc::new(TlsHost::new(world.clone(), host, ends.0, ends.1, Pair::NAME)?))
-}
-
-/// Returns the parameters with which a contestant's host starts, and the configurations for a TLS layer above it. A
-/// transport with TLS built in gets the configurations as a parameter instead.
-pub fn beginning<'a>(
-    contestant: &Contestant,
-    pair: Option<&'a Pair>,
-    server: bool,
-    surroundings: &Surroundings,
-) -> (Start, Option<&'a Pair>) {
-    let within = contestant.transport.capabilities().secure;
-    let ends = pair.filter(|_| within).map(|pair| Rc::new(pair.ends(surroundings)) as Rc<dyn Any>);
+) -> Result<(Start, Option<Security>), String> {
+    let can = contestant.transport.capabilities();
     let start = Start {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
         carrier: match contestant.dtls {
             // A server listens on the UDP port on which protocol analysers expect DTLS, and not SCTP.
             Some(_) => Carrier::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
-            None => contestant.transport.capabilities().carriers.choose(contestant.encapsulated, server),
+            None => can.carriers.choose(contestant.encapsulated, server),
         },
         paths: contestant.paths,
-        ends,
+        ends: None,
         congestion: contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.clone()),
         layer: None,
     };
-    (start, pair.filter(|_| !within))
+    let security = match (&pairs.dtls, &pairs.tls) {
+        (Some(pair), _) => {
+            let end = pair.end(server, surroundings()).map_err(|error| error.to_string())?;
+            Security::Below(end, Some(anabranch_dtls::Pair::NAME.to_owned()))
+        }
+        (None, Some(pair)) if can.secure => Security::Within(pair.ends(&surroundings())),
+        (None, Some(pair)) => {
+            Security::Above(pair.client(surroundings()), pair.server(surroundings()), Pair::NAME)
+        }
+        (None, None) => return Ok((start, None)),
+    };
+    Ok(security.begin(world, start))
 }
 
 /// Returns the addresses and ports of a contestant's server.

@@ -7,7 +7,7 @@ use super::session::EngineSession;
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
 use crate::drive::drive;
 use crate::erased::{AnyConnector, AnyListener};
-use crate::protocol::{ConnectionLog, Host, Server, Totals};
+use crate::protocol::{ConnectionLog, Host, PathEvent, Server, Totals};
 use crate::session::CloseReason;
 use crate::settings::Settings;
 use anabranch_base::trace::TraceRecord;
@@ -15,6 +15,7 @@ use anabranch_world::{Datagrams, Work, World};
 use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -145,6 +146,18 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
 
     fn totals(&self) -> Totals {
         self.inner.shared.borrow().engine.totals()
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.inner.shared.borrow().engine.addresses()
+    }
+
+    fn accepted(&self) -> u64 {
+        self.inner.shared.borrow().engine.accepted_count()
+    }
+
+    fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {
+        self.inner.shared.borrow_mut().engine.on_path_event(told);
     }
 
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()> {

@@ -3,6 +3,7 @@
 use super::bound::Inner;
 use super::host::{EngineHost, SessionState, StreamState};
 use super::{Refusal, SessionEngine, Write};
+use crate::network::Figures;
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
 use anabranch_world::World;
 use std::fmt;
@@ -101,6 +102,10 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
 
     fn peer(&self) -> Option<SocketAddr> {
         self.with_engine(|engine, id| engine.peer(id))
+    }
+
+    fn figures(&self) -> Option<Figures> {
+        self.with_engine(|engine, id| engine.session_figures(id))
     }
 
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>> {

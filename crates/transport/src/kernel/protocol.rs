@@ -4,11 +4,13 @@ use super::{KernelConnector, KernelListener};
 use crate::capabilities::{Capabilities, Carriers};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
-use crate::protocol::{Host, Protocol, Runs, Scheme, Server, Start, Starting, Totals};
+use crate::network::{Needs, Opening};
+use crate::protocol::{Host, Http, Protocol, Runs, Scheme, Server, Start, Starting, Totals};
 use crate::settings::{Knob, Settings};
+use anabranch_base::Bytes;
 use anabranch_base::trace::TraceRecord;
 use anabranch_world::kernel::{KernelOptions, KernelProtocol, KernelTcp};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -31,6 +33,57 @@ impl KernelSettings {
         !name.is_empty() && name.len() < LONGEST_NAME && name.bytes().all(plain)
     }
 }
+
+/// The settings of a kernel protocol on a real network: options of its sockets. Only those that were set are knobs.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SocketSettings(pub KernelOptions);
+
+impl Settings for SocketSettings {
+    fn knobs(&self) -> Vec<Knob> {
+        let size = |bytes: usize| format!("{bytes}B");
+        let congestion = self.0.congestion.clone();
+        let knob =
+            |key, value: Option<String>, help, source| value.map(|value| Knob { key, value, help, source });
+        let knobs = [
+            knob("cc", congestion, "congestion control, by the kernel's name", "tcp(7): TCP_CONGESTION"),
+            knob("sndbuf", self.0.sndbuf.map(size), "send buffer, such as 4MiB", "socket(7): SO_SNDBUF"),
+            knob("rcvbuf", self.0.rcvbuf.map(size), "receive buffer, such as 4MiB", "socket(7): SO_RCVBUF"),
+        ];
+        knobs.into_iter().flatten().collect()
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let has_names = self.0.protocol.has_congestion_names();
+        let bytes = || {
+            let size = value.parse::<Bytes>().map_err(|why| format!("{key}={value}: {why}"))?;
+            Ok::<_, String>(Some(usize::try_from(size.0).unwrap_or(usize::MAX).min(LARGEST_BUFFER)))
+        };
+        match key {
+            "sndbuf" => self.0.sndbuf = bytes()?,
+            "rcvbuf" => self.0.rcvbuf = bytes()?,
+            "cc" if has_names => self.0.congestion = Some(value.to_owned()),
+            _ if has_names => {
+                return Err(format!("{key}={value}: the kernel's protocols have cc, sndbuf and rcvbuf"));
+            }
+            _ => {
+                let protocol = self.0.protocol;
+                return Err(format!("{key}={value}: the kernel's {protocol} has sndbuf and rcvbuf"));
+            }
+        }
+        Ok(())
+    }
+
+    fn suit(&mut self, needs: &Needs, _: &dyn Fn(&str) -> bool) {
+        self.0.unsent = needs.unsent.or(self.0.unsent);
+    }
+
+    fn uses_shared_keys(&self) -> Result<(), String> {
+        Err("the kernel's protocols have no keys".to_owned())
+    }
+}
+
+/// The maximum size in bytes of a socket buffer that the kernel is asked for.
+const LARGEST_BUFFER: usize = 1 << 30;
 
 /// The kernel's limit for the name of a congestion control, in bytes including the final NUL.
 const LONGEST_NAME: usize = 16;
@@ -84,9 +137,10 @@ impl Protocol for Kernel {
     }
 
     fn schemes(&self) -> &'static [Scheme] {
-        const TCP: Scheme = Scheme { name: "tcp", url: Some("http"), port: 80, in_udp: false };
-        const MPTCP: Scheme = Scheme { name: "mptcp", url: None, ..TCP };
-        const SCTP: Scheme = Scheme { name: "sctp-kernel", url: None, ..TCP };
+        const TCP: Scheme =
+            Scheme { name: "tcp", url: Some("http"), port: 80, in_udp: false, http: Some(Http::OneStream) };
+        const MPTCP: Scheme = Scheme { name: "mptcp", url: None, http: None, ..TCP };
+        const SCTP: Scheme = Scheme { name: "sctp-kernel", url: None, http: None, ..TCP };
         match self.0 {
             KernelProtocol::Tcp => &[TCP],
             KernelProtocol::Mptcp => &[MPTCP],
@@ -107,7 +161,15 @@ impl Protocol for Kernel {
         (name == "kernel").then(|| Box::new(KernelSettings { congestion }) as Box<dyn Settings>)
     }
 
+    fn deployed(&self) -> Option<Box<dyn Settings>> {
+        let options = KernelOptions { protocol: self.0, ..KernelOptions::default() };
+        Some(Box::new(SocketSettings(options)))
+    }
+
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
+        if let Ok(SocketSettings(options)) = settings.own::<SocketSettings>() {
+            return Some(options);
+        }
         // The kernel has the congestion controls of this project's engine under the same names, and others. So the
         // engine's setting is also valid for the kernel.
         let own = || settings.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
@@ -119,13 +181,23 @@ impl Protocol for Kernel {
 impl<W: KernelTcp> Runs<W> for Kernel {
     fn start(&self, world: W, start: Start) -> Starting {
         let options = self.kernel(&*start.settings, start.congestion.as_deref()).unwrap_or_default();
-        Box::pin(async move { Ok(Rc::new(KernelHost { world: world.with_kernel(options) }) as _) })
+        Box::pin(
+            async move { Ok(Rc::new(KernelHost { world: world.with_kernel(options), local: None }) as _) },
+        )
+    }
+
+    fn open(&self, world: W, opening: Opening<W>) -> Starting {
+        let Opening { start, local, .. } = opening;
+        let options = self.kernel(&*start.settings, start.congestion.as_deref()).unwrap_or_default();
+        Box::pin(async move { Ok(Rc::new(KernelHost { world: world.with_kernel(options), local }) as _) })
     }
 }
 
 /// A kernel protocol that runs on a host. It records no traces and has no counters.
 struct KernelHost<W> {
     world: W,
+    /// The local address at which the host listens; `None` for every IPv4 address.
+    local: Option<IpAddr>,
 }
 
 impl<W: KernelTcp> Host for KernelHost<W> {
@@ -135,9 +207,10 @@ impl<W: KernelTcp> Host for KernelHost<W> {
         AnyConnector::new(KernelConnector::new(self.world.clone(), first))
     }
 
-    /// Listens on every address, because peers of a multipath protocol connect to all of them.
+    /// Listens on every address unless there is a local one, because peers of a multipath protocol connect to all of
+    /// them.
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
-        let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
+        let at = SocketAddr::new(self.local.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), port);
         KernelListener::new(self.world.clone(), at, backlog).map(AnyListener::new)
     }
 

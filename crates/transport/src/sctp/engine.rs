@@ -5,15 +5,16 @@
 
 use super::ports::PortClaims;
 use super::shards::Member;
-use super::{CAPABILITIES, PPID_HTTP};
+use super::{CAPABILITIES, PPID_HTTP, PathInfo, SharedKeys};
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{EngineHost, Refusal, ResetDirections, SessionEngine, Write};
+use crate::network::{Figures, Needs, PathFigures, StreamNeed};
 use crate::protocol::{Interruption, Layer, PathChange, PathEvent, PathState, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::{Knob, Settings};
-use anabranch_base::time::Instant;
+use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::TraceRecord;
-use anabranch_base::{Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch};
+use anabranch_base::{Budget, Engine, Icmp, Packet, PeerState, RecvBatch, SendBatch};
 use anabranch_sctp::{
     Associate, AssociateError, AssociationId, CloseReason as EngineReason, Config, Direction, Endpoint,
     Event, Message, Received, SchedulerKind, SendError, position_after_reset,
@@ -401,6 +402,42 @@ impl SessionEngine for SctpEngine {
         Box::new(config)
     }
 
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.endpoint.addresses().to_vec()
+    }
+
+    fn accepted_count(&self) -> u64 {
+        self.endpoint.totals().associations
+    }
+
+    fn on_path_event(&mut self, told: Box<dyn Fn(PathEvent)>) {
+        self.on_path_event = Some(PathListener(told));
+    }
+
+    fn session_figures(&self, id: AssociationId) -> Option<Figures> {
+        let (stats, info) = (self.endpoint.stats(id)?, self.endpoint.info(id)?);
+        let current = info.paths.iter().find(|path| path.current).or(info.paths.first());
+        let path = |path: &PathInfo| PathFigures {
+            address: path.address,
+            state: match path.state {
+                anabranch_sctp::PathState::Active => "active",
+                anabranch_sctp::PathState::PotentiallyFailed => "potentially-failed",
+                anabranch_sctp::PathState::Inactive => "failed",
+                anabranch_sctp::PathState::Unconfirmed => "unconfirmed",
+            },
+            current: path.current,
+            cwnd: path.cwnd,
+            acknowledged: path.stats.bytes_acked,
+        };
+        let paths: Vec<PathFigures> = info.paths.iter().filter(|path| !path.removed).map(path).collect();
+        Some(Figures {
+            retransmitted: stats.retransmitted_fast + stats.retransmitted_timeout,
+            cwnd: current.map_or(0, |path| path.cwnd),
+            srtt: current.and_then(|path| path.srtt).unwrap_or_default(),
+            paths: if paths.len() > 1 { paths } else { Vec::new() },
+        })
+    }
+
     fn totals(&self) -> Totals {
         let totals = self.endpoint.totals();
         let change = |change: &anabranch_sctp::PathChange| PathChange {
@@ -443,7 +480,71 @@ impl Settings for Config {
     fn largest_message(&self) -> Option<u64> {
         Some(self.sndbuf)
     }
+
+    fn suit(&mut self, needs: &Needs, is_set: &dyn Fn(&str) -> bool) {
+        match needs.streams {
+            None => {}
+            Some(StreamNeed::AtLeast(streams)) => self.streams = self.streams.max(streams),
+            Some(StreamNeed::Grant(streams)) => {
+                self.streams = streams;
+                // RFC 6525 §5.2.5: the limit holds even if the peer requests more streams.
+                if !is_set("max_streams") {
+                    self.max_streams = streams;
+                }
+            }
+        }
+        // RFC 6525: the stream of a cancelled exchange is reset. Otherwise the association would have to be closed.
+        self.reconfig |= needs.cancels && !is_set("reconfig");
+        // RFC 9260 §16 advises a heartbeat every 30 s. An end that only receives data sends nothing else by which it
+        // could notice that the peer is dead.
+        if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
+            self.hb_interval = Some(Duration::from_secs(5));
+        }
+        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's data.
+        if needs.fair && !is_set("scheduler") {
+            self.scheduler = SchedulerKind::RoundRobin;
+        }
+    }
+
+    /// RFC 9653 §3: a layer that detects every error makes the checksum superfluous.
+    fn rely_on_layer(&mut self) {
+        self.zero_checksum = true;
+    }
+
+    fn share_memory(&mut self, memory: Budget) {
+        self.memory = Some(memory);
+    }
+
+    fn set_message_protocol(&mut self, ppid: u32) -> bool {
+        self.ppid = ppid;
+        true
+    }
+
+    fn uses_shared_keys(&self) -> Result<(), String> {
+        if self.auth { Ok(()) } else { Err("the keys are not used without --set auth=yes".to_owned()) }
+    }
+
+    fn set_shared_keys(&mut self, text: &str) -> Result<(), String> {
+        self.uses_shared_keys()?;
+        self.shared_keys = SharedKeys::parse(text).map_err(|why| why.to_string())?;
+        Ok(())
+    }
+
+    /// RFC 5061 §8: address changes must be authenticated. Without shared keys that were configured at both ends,
+    /// authentication protects only against attackers who have not seen the handshake.
+    fn weakness(&self) -> Option<String> {
+        if self.asconf && self.shared_keys.is_null() {
+            let what = "asconf=yes without --key-file: anyone who sees a handshake can move its association to other \
+                        addresses";
+            return Some(what.to_owned());
+        }
+        let short = self.shared_keys.shorter_than(MIN_SECRET).filter(|_| !self.shared_keys.is_null());
+        short.map(|id| format!("--key-file: key {id} has less than {MIN_SECRET} bytes"))
+    }
 }
+
+/// The minimum length in bytes of a shared key that is hard to guess.
+const MIN_SECRET: usize = 16;
 
 /// Handles all events except those about data.
 #[cold]

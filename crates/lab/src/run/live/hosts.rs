@@ -5,7 +5,7 @@ use super::counters::{self, Counters};
 use crate::plan::contestant::Pairs;
 use crate::plan::{Contestant, PointPlan};
 use crate::run::contest::{self, BACKLOG, Job, PORT};
-use crate::run::host::{beginning, layer, secured, server};
+use crate::run::host::{beginning, server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
@@ -16,7 +16,7 @@ use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
 use anabranch_tls::Surroundings;
-use anabranch_transport::protocol::{Start, Totals};
+use anabranch_transport::protocol::Totals;
 use anabranch_transport::{Carrier, Host};
 use anabranch_world::World;
 use anabranch_world::kernel::KernelOptions;
@@ -154,11 +154,10 @@ impl Task {
     async fn host(&self, world: &OsWorld, server: bool) -> Result<Rc<dyn Host>, String> {
         let transport = &self.contestant.transport;
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
-        let layer = layer(world, &self.pairs, server, || Surroundings::Real)?;
-        let (begin, over) = beginning(&self.contestant, self.pairs.tls.as_ref(), server, &Surroundings::Real);
-        let host = protocol.start(world.clone(), Start { layer, ..begin }).await;
+        let (begin, above) = beginning(world, &self.contestant, &self.pairs, server, || Surroundings::Real)?;
+        let host = protocol.start(world.clone(), begin).await;
         let host = host.map_err(|error| format!("{}: {error}", transport.name().to_uppercase()))?;
-        let host = secured(world, host, over, || Surroundings::Real)?;
+        let host = above.map_or(Ok(host.clone()), |above| above.over(world, host))?;
         host.set_tracing(true);
         Ok(host)
     }

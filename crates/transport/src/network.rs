@@ -1,0 +1,119 @@
+//! Transports on real networks: how a program's use shapes their settings, how threads share a port, and where logs go.
+
+use crate::protocol::Start;
+use anabranch_base::time::Duration;
+use anabranch_world::World;
+use anabranch_world::steering::Steering;
+use std::any::Any;
+use std::fmt;
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The needs of a program, to which a transport adapts its settings
+/// ([`Settings::suit`](crate::Settings::suit)). The default has no needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// The number of streams that a session should have; `None` if it does not matter.
+    pub streams: Option<StreamNeed>,
+    /// Whether exchanges are cancelled one by one while their session continues.
+    pub cancels: bool,
+    /// Whether a side that only receives data has to notice that its peer is dead.
+    pub detects_dead_peers: bool,
+    /// Whether the data of several users has to take turns.
+    pub fair: bool,
+    /// The number of unsent bytes that a kernel may buffer for a session; `None` for the kernel's default.
+    pub unsent: Option<u32>,
+}
+
+/// The number of streams that a program needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamNeed {
+    /// A server grants this number to each session, and no more.
+    Grant(u16),
+    /// A client uses this number at the same time.
+    AtLeast(u16),
+}
+
+/// How several threads share a port or an IP protocol: which thread a packet is for, and what each thread knows of the
+/// others.
+#[derive(Debug)]
+pub struct Sharing {
+    /// Assigns packets to threads.
+    pub steering: Arc<dyn Steering>,
+    /// One entry for each thread, in order.
+    pub members: Vec<Member>,
+}
+
+/// The identity of a thread among those that share a port. Only the transport knows its content.
+#[derive(Clone)]
+pub struct Member(pub Arc<dyn Any + Send + Sync>);
+
+impl Member {
+    /// Returns the content, if it has type `T`.
+    #[must_use]
+    pub fn content<T: Clone + 'static>(&self) -> Option<T> {
+        self.0.downcast_ref::<T>().cloned()
+    }
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Member").finish_non_exhaustive()
+    }
+}
+
+/// The parameters with which a transport is started on a real network.
+pub struct Opening<W: World> {
+    /// The parameters that every start has.
+    pub start: Start,
+    /// The address at which a kernel transport listens; `None` for every address.
+    pub local: Option<IpAddr>,
+    /// The socket of this thread, if it shares a port with other threads.
+    pub socket: Option<W::Socket>,
+    /// The identity of this thread, if the transport has assigned one ([`Sharing::members`]).
+    pub member: Option<Member>,
+    /// The destination of connection logs; `None` if connections are not logged.
+    pub logs: Option<Arc<dyn Logs>>,
+}
+
+impl<W: World> From<Start> for Opening<W> {
+    fn from(start: Start) -> Self {
+        Self { start, local: None, socket: None, member: None, logs: None }
+    }
+}
+
+/// Supplies the outputs for the logs of connections.
+pub trait Logs: Send + Sync {
+    /// Opens the output for the log of a connection. `name` is the file name. Returns `None` if no log is wanted or the
+    /// output cannot be created.
+    fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>>;
+}
+
+/// The state of a session's loss recovery and congestion control.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Figures {
+    /// The number of segments, chunks or packets that were retransmitted so far.
+    pub retransmitted: u64,
+    /// The congestion window in bytes, on the path in use.
+    pub cwnd: u64,
+    /// The smoothed round-trip time of the path in use; 0 before the first measurement.
+    pub srtt: Duration,
+    /// The paths of the session, if the transport distinguishes paths.
+    pub paths: Vec<PathFigures>,
+}
+
+/// The state of one path of a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathFigures {
+    /// The destination address.
+    pub address: IpAddr,
+    /// The path's state, in the words of results: `active`, `potentially-failed`, `failed` or `unconfirmed`.
+    pub state: &'static str,
+    /// Whether new data is sent on this path.
+    pub current: bool,
+    /// The congestion window in bytes.
+    pub cwnd: u64,
+    /// The number of bytes that the peer has acknowledged on this path.
+    pub acknowledged: u64,
+}

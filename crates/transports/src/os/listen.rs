@@ -1,0 +1,390 @@
+//! Listeners on real networks, and the sockets of a place that several threads share.
+//!
+//! Listening sockets are opened once, before the threads start. For a UDP port or an IP protocol, each thread has its own
+//! socket. The transport's steering finds the socket of a packet by its content. Under DTLS, and for a transport without
+//! steering, the kernel finds it by the client's address and port. For a kernel's protocol all threads share one socket.
+
+use crate::layers::Security;
+use crate::scheme::{Encryption, UrlScheme};
+use crate::security::ServerSecurity;
+use anabranch_tls::{Server, TlsListener};
+use anabranch_transport::kernel::KernelListener;
+use anabranch_transport::network::{Logs, Member, Opening};
+use anabranch_transport::protocol::Start;
+use anabranch_transport::sctp::SctpListener;
+use anabranch_transport::{AnyListener, Host, ListenError, Listener, Settings};
+use anabranch_world::World;
+use anabranch_world::os::{self, Group, OsWorld, Seat};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A place to listen, and how.
+#[derive(Clone)]
+pub struct Place<'a> {
+    /// The scheme.
+    pub scheme: &'a UrlScheme,
+    /// The local addresses; if empty, all addresses of the host.
+    pub addresses: &'a [IpAddr],
+    /// The port of the kernel's protocol or of UDP, or the transport's port on IP; 0 for any.
+    pub port: u16,
+    /// The transport's port behind a UDP port.
+    pub inner_port: u16,
+    /// The settings of the transport.
+    pub settings: &'a dyn Settings,
+    /// The server's security; `None` if the scheme is not encrypted.
+    pub security: Option<&'a ServerSecurity>,
+    /// The destination of connection logs; `None` if connections are not logged.
+    pub logs: Option<Arc<dyn Logs>>,
+    /// The maximum number of connections of the kernel that wait to be accepted.
+    pub backlog: u32,
+}
+
+impl fmt::Debug for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Place")
+            .field("scheme", &self.scheme.name())
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The reason why a place cannot be listened on.
+#[derive(Debug)]
+pub enum ListenFailure {
+    /// The operating system refused a socket, for this address if there is one for each.
+    Socket(Option<SocketAddr>, io::Error),
+    /// The transport, its layer or its certificate refused.
+    Refused(String),
+    /// The program gave no certificate for an encrypted scheme.
+    NoCertificate,
+}
+
+impl From<io::Error> for ListenFailure {
+    fn from(why: io::Error) -> Self {
+        Self::Socket(None, why)
+    }
+}
+
+/// An open listener with its host.
+pub struct Listening {
+    /// The `World` in which the server runs, limited to the listener's addresses.
+    pub world: OsWorld,
+    /// The transport.
+    pub host: Rc<dyn Host>,
+    /// The local addresses and ports to name in URLs.
+    pub local: Vec<SocketAddr>,
+    listener: AnyListener,
+    tls: Option<Server>,
+}
+
+impl fmt::Debug for Listening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").field("local", &self.local).finish_non_exhaustive()
+    }
+}
+
+/// The listeners of a place.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// The open listeners.
+    pub listeners: Vec<Listening>,
+    /// Addresses on which the host cannot listen, with the reasons. They were not named: the host has no IPv6.
+    pub left_out: Vec<(SocketAddr, io::Error)>,
+}
+
+/// A program on a listener of any type. It is compiled for each type that [`Listening::with`] knows.
+pub trait WithListener {
+    /// The result of the program.
+    type Out;
+
+    /// Runs the program on `listener`.
+    fn on<L: Listener>(self, listener: L) -> Self::Out;
+}
+
+impl Listening {
+    /// Runs `program` on the listener. The types of listeners whose cost for each packet is measured are concrete: those
+    /// of the kernel, with and without TLS, and of SCTP. All others are erased. Sealing a packet of QUIC costs far more
+    /// than a call through a table.
+    pub fn with<P: WithListener>(self, program: P) -> P::Out {
+        let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
+            (Ok(kernel), None) => return program.on(kernel),
+            (Ok(kernel), Some(tls)) => return program.on(TlsListener::new(self.world, kernel, tls)),
+            (Err(other), Some(tls)) => AnyListener::new(TlsListener::new(self.world, other, tls)),
+            (Err(other), None) => other,
+        };
+        match listener.concrete::<SctpListener<OsWorld>>() {
+            Ok(sctp) => program.on(sctp),
+            Err(other) => program.on(other),
+        }
+    }
+}
+
+/// Opens the listeners of a place. A kernel's protocol has one for each address, and so has a transport over DTLS,
+/// because an association over DTLS has one address at each end (RFC 8261 §6.1).
+///
+/// # Errors
+/// [`ListenFailure`] if one of the addresses that were named cannot be listened on.
+pub async fn listen(world: &OsWorld, place: &Place<'_>) -> Result<Opened, ListenFailure> {
+    let mut opened = Opened::default();
+    let mut place = place.clone();
+    if place.scheme.can().kernel {
+        for ip in kernel_addresses(place.addresses) {
+            let at = SocketAddr::new(ip, place.port);
+            match kernel(world, &place, ip).await {
+                Ok(one) => {
+                    // All addresses of a place share a port, even if the operating system chose the port for the first.
+                    place.port = one.local.first().map_or(place.port, SocketAddr::port);
+                    opened.listeners.push(one);
+                }
+                Err(ListenFailure::Socket(_, why)) if place.addresses.is_empty() && ip.is_ipv6() => {
+                    opened.left_out.push((at, why));
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        return Ok(opened);
+    }
+    let all = match (place.scheme.encryption(), place.addresses.is_empty()) {
+        (Encryption::Below, true) => world.addresses().into_iter().map(|one| vec![one]).collect(),
+        (Encryption::Below, false) => place.addresses.iter().map(|one| vec![*one]).collect(),
+        _ => vec![place.addresses.to_vec()],
+    };
+    for addresses in all {
+        let here = world.at(addresses)?;
+        let one = engine(here, &place, None).await?;
+        if place.scheme.encryption() == Encryption::Below {
+            place.port = one.local.first().map_or(place.port, SocketAddr::port);
+        }
+        opened.listeners.push(one);
+    }
+    Ok(opened)
+}
+
+/// Opens the listener of one thread over sockets that were opened by [`share`].
+///
+/// # Errors
+/// [`ListenFailure`] if the socket cannot be used.
+pub async fn listen_shared(
+    world: &OsWorld,
+    place: &Place<'_>,
+    socket: ThreadSocket,
+) -> Result<Listening, ListenFailure> {
+    match socket {
+        ThreadSocket::Kernel(listener) => {
+            let options = place.scheme.protocol().kernel(place.settings, None).unwrap_or_default();
+            let listening = world.with_kernel(options).take_listener(listener)?;
+            let listener = KernelListener::over(world.clone(), listening);
+            let local = vec![listener.local()];
+            let host = open(world, place, Opening::from(start(place))).await?;
+            accepting(world.clone(), place, host, AnyListener::new(listener), local)
+        }
+        ThreadSocket::Engine(seat, member) => {
+            let here = world.at(place.addresses.to_vec())?;
+            engine(here, place, Some((seat, member))).await
+        }
+    }
+}
+
+/// The addresses on which a kernel's protocol listens.
+fn kernel_addresses(named: &[IpAddr]) -> Vec<IpAddr> {
+    match named {
+        [] => vec![IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])],
+        named => named.to_vec(),
+    }
+}
+
+fn start(place: &Place<'_>) -> Start {
+    Start {
+        settings: place.settings.boxed(),
+        carrier: place.scheme.carrier(place.port),
+        paths: None,
+        ends: None,
+        congestion: None,
+        layer: None,
+    }
+}
+
+async fn open(
+    world: &OsWorld,
+    place: &Place<'_>,
+    opening: Opening<OsWorld>,
+) -> Result<Rc<dyn Host>, ListenFailure> {
+    let protocol = place.scheme.transport().in_emulation();
+    let protocol = protocol.ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
+    Ok(protocol.open(world.clone(), opening).await?)
+}
+
+/// Listens on one address with a protocol of the kernel.
+async fn kernel(world: &OsWorld, place: &Place<'_>, ip: IpAddr) -> Result<Listening, ListenFailure> {
+    let at = SocketAddr::new(ip, place.port);
+    let options = place.scheme.protocol().kernel(place.settings, None).unwrap_or_default();
+    let listener = os::listen_tcp(at, place.backlog, &options)
+        .and_then(|listener| world.with_kernel(options).take_listener(listener))
+        .map_err(|why| ListenFailure::Socket(Some(at), why))?;
+    let listener = KernelListener::over(world.clone(), listener);
+    let local = vec![SocketAddr::new(ip, listener.port())];
+    let host = open(world, place, Opening::from(start(place))).await?;
+    accepting(world.clone(), place, host, AnyListener::new(listener), local)
+}
+
+/// Starts an engine at the addresses of `here`, and listens.
+async fn engine(
+    here: OsWorld,
+    place: &Place<'_>,
+    shared: Option<(Seat, Option<Member>)>,
+) -> Result<Listening, ListenFailure> {
+    let security = match (place.scheme.encryption(), place.security) {
+        (Encryption::None | Encryption::Above, _) => None,
+        (_, None) => return Err(ListenFailure::NoCertificate),
+        (Encryption::Below, Some(security)) => {
+            let ends = security.dtls().map_err(|why| ListenFailure::Refused(why.to_string()))?;
+            Some(Security::Below(ends, None))
+        }
+        (Encryption::Within, Some(security)) => {
+            Some(Security::Within(security.within().ok_or(ListenFailure::NoCertificate)?))
+        }
+    };
+    let mut start = start(place);
+    if place.scheme.encryption() == Encryption::Below && place.security.is_some_and(|it| it.unsummed) {
+        start.settings.rely_on_layer();
+    }
+    let start = match security {
+        Some(security) => security.begin(&here, start).0,
+        None => start,
+    };
+    let mut opening = Opening { logs: place.logs.clone(), ..Opening::from(start) };
+    if let Some((seat, member)) = shared {
+        opening.socket = Some(here.take_seat(seat)?);
+        opening.member = member;
+    }
+    let host = open(&here, place, opening).await?;
+    let bound = host.addresses();
+    let udp = bound.first().map_or(place.port, SocketAddr::port);
+    let carried = if place.scheme.needs_raw_sockets() { place.port } else { udp };
+    let port = place.scheme.transport_port(carried, place.inner_port);
+    let listener =
+        host.listen(port, 0).map_err(|why: ListenError| ListenFailure::Refused(why.to_string()))?;
+    let whole = |address: &SocketAddr| !address.ip().is_unspecified();
+    let ips: Vec<IpAddr> = match bound.iter().all(whole) && !bound.is_empty() {
+        true => bound.iter().map(SocketAddr::ip).collect(),
+        false => here.addresses(),
+    };
+    let local = ips.into_iter().map(|ip| SocketAddr::new(ip, carried)).collect();
+    accepting(here, place, host, listener, local)
+}
+
+/// Adds TLS to a listener if its scheme has it.
+fn accepting(
+    world: OsWorld,
+    place: &Place<'_>,
+    host: Rc<dyn Host>,
+    listener: AnyListener,
+    local: Vec<SocketAddr>,
+) -> Result<Listening, ListenFailure> {
+    let tls = match place.scheme.encryption() {
+        Encryption::Above => {
+            let tls = place.security.and_then(ServerSecurity::tls);
+            Some(tls.ok_or(ListenFailure::NoCertificate)?)
+        }
+        _ => None,
+    };
+    Ok(Listening { world, host, local, listener, tls })
+}
+
+/// The sockets of a part of a place that several threads share: a whole place, or one address of it.
+pub struct SharedPart {
+    /// The local addresses of the part; if empty, all addresses of the host.
+    pub addresses: Vec<IpAddr>,
+    /// The port.
+    pub port: u16,
+    /// The sockets of each thread, in order.
+    pub sockets: Vec<ThreadSocket>,
+    /// Counts the packets that threads handed to each other, if they do.
+    pub group: Option<Arc<Group>>,
+}
+
+impl fmt::Debug for SharedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedPart").field("port", &self.port).finish_non_exhaustive()
+    }
+}
+
+/// The socket of one thread in a part that threads share.
+pub enum ThreadSocket {
+    /// A clone of the kernel's listening socket.
+    Kernel(TcpListener),
+    /// The thread's own sockets, and its identity if the transport has steering.
+    Engine(Seat, Option<Member>),
+}
+
+impl fmt::Debug for ThreadSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Kernel(_) => "Kernel",
+            Self::Engine(..) => "Engine",
+        })
+    }
+}
+
+/// The shared sockets of a place, and the addresses on which the host cannot listen.
+type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
+
+/// Opens the sockets of a place for `threads` threads.
+///
+/// # Errors
+/// The operating system refused a socket, or the transport cannot be shared by so many threads.
+pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
+    let none = || io::Error::from(io::ErrorKind::InvalidInput);
+    let (mut parts, mut left_out) = (Vec::new(), Vec::new());
+    let scheme = place.scheme;
+    if scheme.can().kernel {
+        let options = scheme.protocol().kernel(place.settings, None).unwrap_or_default();
+        for ip in kernel_addresses(place.addresses) {
+            let at = SocketAddr::new(ip, place.port);
+            match os::listen_tcp(at, place.backlog, &options) {
+                Ok(listener) => {
+                    let sockets = (0..threads).map(|_| Ok(ThreadSocket::Kernel(listener.try_clone()?)));
+                    let sockets = sockets.collect::<io::Result<_>>()?;
+                    parts.push(SharedPart { addresses: vec![ip], port: place.port, sockets, group: None });
+                }
+                Err(why) if place.addresses.is_empty() && ip.is_ipv6() => left_out.push((at, why)),
+                Err(why) => return Err(why),
+            }
+        }
+        return Ok((parts, left_out));
+    }
+    let sharing = match scheme.encryption() {
+        // DTLS hides the content by which packets would be steered.
+        Encryption::Below => None,
+        _ => scheme.protocol().share(u32::try_from(threads).map_err(|_| none())?),
+    };
+    let Some(sharing) = sharing else {
+        let addresses = match place.addresses {
+            [] => os::addresses()?,
+            named => named.to_vec(),
+        };
+        let mut port = place.port;
+        for address in addresses {
+            let seats = os::share_udp_by_address(&[address], port, threads)?;
+            // All addresses of a place share a port, even if the operating system chose the port for the first address.
+            port = seats.first().map_or(port, Seat::port);
+            let sockets = seats.into_iter().map(|seat| ThreadSocket::Engine(seat, None)).collect();
+            parts.push(SharedPart { addresses: vec![address], port, sockets, group: None });
+        }
+        return Ok((parts, left_out));
+    };
+    let seats = match scheme.can().carriers.ip {
+        Some(protocol) if scheme.needs_raw_sockets() => {
+            os::share_raw(place.addresses, protocol, threads, sharing.steering)?
+        }
+        _ => os::share_udp(place.addresses, place.port, threads, sharing.steering)?,
+    };
+    let group = seats.first().map(Seat::group);
+    let sockets = seats.into_iter().zip(sharing.members);
+    let sockets = sockets.map(|(seat, member)| ThreadSocket::Engine(seat, Some(member))).collect();
+    parts.push(SharedPart { addresses: place.addresses.to_vec(), port: place.port, sockets, group });
+    Ok((parts, left_out))
+}

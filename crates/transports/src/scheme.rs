@@ -1,0 +1,206 @@
+//! The schemes of URLs and addresses, each with its transport and its encryption.
+//!
+//! Most schemes come from a transport. Two more follow from the layers: TLS on a byte stream that carries HTTP for the
+//! registered scheme `http`, and DTLS (RFC 8261) below the first transport in UDP that accepts a layer.
+
+use crate::registry::{Transport, Transports};
+use anabranch_transport::{Capabilities, Carrier, Http, Protocol, Scheme};
+use std::cmp::Ordering;
+use std::ops::Deref;
+use std::sync::Arc;
+
+/// Where the encryption of a scheme stands relative to its transport.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Encryption {
+    /// Traffic is not encrypted.
+    None,
+    /// TLS on the one stream of a session.
+    Above,
+    /// DTLS below the transport's packets.
+    Below,
+    /// The transport encrypts by itself.
+    Within,
+}
+
+/// A scheme of URLs and addresses on real networks. Schemes are compared and ordered by their place in the list.
+#[derive(Clone, Debug)]
+pub struct UrlScheme {
+    order: usize,
+    scheme: Scheme,
+    transport: Arc<Transport>,
+    encryption: Encryption,
+}
+
+impl PartialEq for UrlScheme {
+    fn eq(&self, other: &Self) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for UrlScheme {}
+
+impl PartialOrd for UrlScheme {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for UrlScheme {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order.cmp(&other.order)
+    }
+}
+
+impl UrlScheme {
+    /// Returns the name of the scheme in results and in the addresses on which a server listens.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.scheme.name
+    }
+
+    /// Returns the scheme of HTTP URLs, or the name if it carries no HTTP.
+    #[must_use]
+    pub fn url(&self) -> &'static str {
+        self.scheme.url.unwrap_or(self.scheme.name)
+    }
+
+    /// Returns the default port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.scheme.port
+    }
+
+    /// Returns how HTTP is carried; `None` if the scheme does not carry HTTP.
+    #[must_use]
+    pub fn http(&self) -> Option<Http> {
+        self.scheme.http
+    }
+
+    /// Returns where the encryption stands.
+    #[must_use]
+    pub fn encryption(&self) -> Encryption {
+        self.encryption
+    }
+
+    /// Returns whether traffic is encrypted.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.encryption != Encryption::None
+    }
+
+    /// Returns whether URLs have the registered scheme `http` or `https` (RFC 9110 §4.2), which all HTTP clients use.
+    #[must_use]
+    pub fn is_registered(&self) -> bool {
+        matches!(self.scheme.url, Some("http" | "https"))
+    }
+
+    /// Returns the transport.
+    #[must_use]
+    pub fn transport(&self) -> &Arc<Transport> {
+        &self.transport
+    }
+
+    /// Returns the protocol that runs on real networks.
+    #[must_use]
+    pub fn protocol(&self) -> &dyn Protocol {
+        match self.transport.in_emulation() {
+            Some(protocol) => &**protocol,
+            None => self.transport.deref().deref(),
+        }
+    }
+
+    /// Returns the capabilities of the protocol that runs on real networks.
+    #[must_use]
+    pub fn can(&self) -> Capabilities {
+        self.protocol().capabilities()
+    }
+
+    /// Returns whether a URL may list several addresses of one host. DTLS has one path (RFC 8261 §6.1).
+    #[must_use]
+    pub fn has_paths(&self) -> bool {
+        let can = self.can();
+        can.paths && !can.kernel && self.encryption != Encryption::Below
+    }
+
+    /// Returns whether packets are carried directly on IP by a program, which needs raw sockets.
+    #[must_use]
+    pub fn needs_raw_sockets(&self) -> bool {
+        !self.can().kernel && !self.scheme.in_udp
+    }
+
+    /// Returns whether the transport has ports of its own, behind the UDP port if it runs in UDP.
+    #[must_use]
+    pub fn has_own_ports(&self) -> bool {
+        let can = self.can();
+        !can.kernel && can.carriers.ip.is_some()
+    }
+
+    /// Returns the port of the transport, at the place with port `port` in a URL or an address. `inner` is the port behind
+    /// a UDP port.
+    #[must_use]
+    pub fn transport_port(&self, port: u16, inner: u16) -> u16 {
+        if self.has_own_ports() && self.scheme.in_udp { inner } else { port }
+    }
+
+    /// Returns the carrier of a socket with the port `port`.
+    #[must_use]
+    pub fn carrier(&self, port: u16) -> Carrier {
+        if self.scheme.in_udp { Carrier::Udp { port } } else { Carrier::Ip }
+    }
+}
+
+impl Transports {
+    /// Returns the schemes of all transports that run on real networks, in the order of the list, followed by those over
+    /// TLS and DTLS.
+    #[must_use]
+    pub fn schemes(&self) -> Vec<UrlScheme> {
+        let mut all: Vec<UrlScheme> = Vec::new();
+        for transport in self.iter() {
+            let Some(protocol) = transport.in_emulation() else { continue };
+            let encryption =
+                if protocol.capabilities().secure { Encryption::Within } else { Encryption::None };
+            for &scheme in protocol.schemes() {
+                let (order, transport) = (all.len(), transport.clone());
+                all.push(UrlScheme { order, scheme, transport, encryption });
+            }
+        }
+        // TLS runs on a byte stream. So a byte stream that carries unencrypted HTTP for the registered scheme `http` also
+        // yields the scheme `https`.
+        let plain = all.iter().find(|one| one.scheme.url == Some("http") && !one.is_secure()).cloned();
+        if let Some(plain) = plain {
+            let scheme = Scheme { name: "https", url: Some("https"), port: 443, ..plain.scheme };
+            all.push(UrlScheme { order: all.len(), scheme, encryption: Encryption::Above, ..plain });
+        }
+        let layered = |one: &&UrlScheme| one.scheme.in_udp && !one.is_secure() && one.can().layered;
+        let layered = all.iter().find(layered).cloned();
+        if let Some(below) = layered {
+            const NAME: &str = "https+sctp";
+            let scheme = Scheme { name: NAME, url: Some(NAME), port: anabranch_dtls::PORT, ..below.scheme };
+            all.push(UrlScheme { order: all.len(), scheme, encryption: Encryption::Below, ..below });
+        }
+        all
+    }
+
+    /// Returns the scheme called `name`, whether or not it carries HTTP.
+    #[must_use]
+    pub fn scheme(&self, name: &str) -> Option<UrlScheme> {
+        self.schemes().into_iter().find(|one| one.name() == name)
+    }
+
+    /// Returns the scheme whose URLs begin with `url`, if it carries HTTP.
+    #[must_use]
+    pub fn url_scheme(&self, url: &str) -> Option<UrlScheme> {
+        self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
+    }
+
+    /// Returns the first engine that runs on real networks and has a scheme. It is the one that knobs are for if no
+    /// scheme in use has an engine.
+    #[must_use]
+    pub fn first_engine(&self) -> Option<&Arc<Transport>> {
+        let is_one = |transport: &&Arc<Transport>| {
+            let protocol = transport.in_emulation();
+            protocol.is_some_and(|it| !it.capabilities().kernel && !it.schemes().is_empty())
+        };
+        self.iter().find(is_one)
+    }
+}

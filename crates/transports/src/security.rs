@@ -1,0 +1,211 @@
+//! The security of clients and servers on real networks: TLS above a transport, DTLS below it, or within the transport.
+//!
+//! A program reads certificates and trust. This module makes the TLS, DTLS or QUIC end of them that a scheme needs.
+
+use crate::scheme::{Encryption, UrlScheme};
+use anabranch_dtls::{EndsError, Settings as DtlsSettings};
+use anabranch_tls::{Client, ClientSettings, Ends, Server, ServerSettings, Surroundings, Versions};
+use std::cell::OnceCell;
+use std::fmt;
+use std::rc::Rc;
+use std::sync::Arc;
+
+pub use anabranch_tls::{Fingerprint, Identity, KeyLog, Shared, Trust, read_secret_file};
+
+/// The application protocols that are negotiated (ALPN, RFC 7301), the preferred one first.
+#[derive(Clone, Debug, Default)]
+pub struct Protocols {
+    /// Over TLS on one stream.
+    pub above: Vec<Vec<u8>>,
+    /// Over a transport that encrypts by itself.
+    pub within: Vec<Vec<u8>>,
+    /// Whether the application accepts or sends requests as early data over a transport that encrypts by itself.
+    pub early_data: bool,
+}
+
+/// The security of a server. Clones can be sent to other threads.
+#[derive(Clone)]
+pub struct ServerSecurity {
+    identity: Identity,
+    key_log: Arc<dyn KeyLog>,
+    above: Option<Shared>,
+    within: Option<Shared>,
+    /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
+    pub unsummed: bool,
+}
+
+impl fmt::Debug for ServerSecurity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSecurity").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl ServerSecurity {
+    /// Creates the security of a server that listens for `schemes`, and shows `identity`.
+    ///
+    /// # Errors
+    /// One line that says why the certificate cannot be used.
+    pub fn new<'a>(
+        identity: Identity,
+        schemes: impl Iterator<Item = &'a UrlScheme> + Clone,
+        protocols: Protocols,
+        key_log: Arc<dyn KeyLog>,
+    ) -> Result<Self, String> {
+        let uses = |encryption| schemes.clone().any(|scheme| scheme.encryption() == encryption);
+        let mut made =
+            Self { identity: identity.clone(), key_log, above: None, within: None, unsummed: true };
+        if uses(Encryption::Below) {
+            made.dtls().map_err(|why| why.to_string())?;
+        }
+        let settings = ServerSettings {
+            protocols: protocols.above,
+            key_log: Some(made.key_log.clone()),
+            ..ServerSettings::of(identity)
+        };
+        if uses(Encryption::Within) {
+            // An HTTP server accepts only GET and HEAD as early data (RFC 8470), and each ticket only once.
+            let settings = ServerSettings {
+                versions: Versions::Only13,
+                early_data: protocols.early_data,
+                protocols: protocols.within,
+                ..settings.clone()
+            };
+            made.within = Some(Server::new(settings, Surroundings::Real)?.shared());
+        }
+        if uses(Encryption::Above) {
+            made.above = Some(Server::new(settings, Surroundings::Real)?.shared());
+        }
+        Ok(made)
+    }
+
+    /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
+    #[must_use]
+    pub fn with_unsummed(self, unsummed: bool) -> Self {
+        Self { unsummed, ..self }
+    }
+
+    /// Returns the TLS servers. Each can change its identity while it runs.
+    pub fn shared(&self) -> impl Iterator<Item = &Shared> {
+        self.above.iter().chain(&self.within)
+    }
+
+    /// Returns a function that says whether the certificate of listeners for `scheme` names a host; `None` if there is no
+    /// certificate.
+    #[must_use]
+    pub fn names(&self, scheme: &UrlScheme) -> Option<Box<dyn Fn(&str) -> bool>> {
+        let of = |shared: &Shared| {
+            let names = shared.names();
+            Box::new(move |host: &str| names.include(host)) as Box<dyn Fn(&str) -> bool>
+        };
+        match scheme.encryption() {
+            Encryption::None => None,
+            Encryption::Above => self.above.as_ref().map(of),
+            Encryption::Within => self.within.as_ref().map(of),
+            Encryption::Below => {
+                let identity = self.identity.clone();
+                Some(Box::new(move |host| identity.names(host)))
+            }
+        }
+    }
+
+    /// Returns the TLS server for listeners on one stream.
+    pub(crate) fn tls(&self) -> Option<Server> {
+        self.above.clone().map(Shared::server)
+    }
+
+    /// Returns the security of a transport that encrypts by itself.
+    pub(crate) fn within(&self) -> Option<Ends> {
+        let server = self.within.clone().map(Shared::server)?;
+        Some(Ends { surroundings: Surroundings::Real, client: None, server: Some(server) })
+    }
+
+    /// Returns the DTLS end of the server.
+    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::Ends, EndsError> {
+        let settings = DtlsSettings {
+            identity: Some(self.identity.clone()),
+            key_log: Some(self.key_log.clone()),
+            ..DtlsSettings::default()
+        };
+        anabranch_dtls::Ends::new(settings, Surroundings::Real)
+    }
+}
+
+/// The security of a client: the certificates that it trusts. Clones share the sessions that can be resumed.
+#[derive(Clone)]
+pub struct ClientSecurity {
+    /// The TLS client for sessions with one stream.
+    above: Client,
+    trust: Trust,
+    key_log: Arc<dyn KeyLog>,
+    protocols: Protocols,
+    /// The client for transports that encrypt by themselves. It is created on first use and then kept, because it
+    /// remembers sessions for resumption.
+    within: Rc<OnceCell<Client>>,
+    /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
+    pub unsummed: bool,
+}
+
+impl fmt::Debug for ClientSecurity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSecurity").field("trust", &self.trust).finish_non_exhaustive()
+    }
+}
+
+impl ClientSecurity {
+    /// Creates the security of a client that trusts `trust`.
+    ///
+    /// # Errors
+    /// One line that says why the trusted certificates cannot be used.
+    pub fn new(trust: Trust, protocols: Protocols, key_log: Arc<dyn KeyLog>) -> Result<Self, String> {
+        let settings = ClientSettings {
+            trust: trust.clone(),
+            protocols: protocols.above.clone(),
+            key_log: Some(key_log.clone()),
+            ..ClientSettings::default()
+        };
+        let above = Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())?;
+        Ok(Self { above, trust, key_log, protocols, within: Rc::default(), unsummed: true })
+    }
+
+    /// Sets whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
+    #[must_use]
+    pub fn with_unsummed(self, unsummed: bool) -> Self {
+        Self { unsummed, ..self }
+    }
+
+    /// Returns the TLS client for sessions with one stream.
+    pub(crate) fn tls(&self) -> Client {
+        self.above.clone()
+    }
+
+    /// Returns the security of a transport that encrypts by itself, for a server called `name`.
+    pub(crate) fn within(&self, name: &str) -> Result<Ends, String> {
+        let client = match self.within.get() {
+            Some(client) => client.clone(),
+            None => {
+                let settings = ClientSettings {
+                    trust: self.trust.clone(),
+                    versions: Versions::Only13,
+                    early_data: self.protocols.early_data,
+                    protocols: self.protocols.within.clone(),
+                    key_log: Some(self.key_log.clone()),
+                    ..ClientSettings::default()
+                };
+                let client = Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())?;
+                self.within.get_or_init(|| client).clone()
+            }
+        };
+        let name = name.trim_matches(['[', ']']).to_owned();
+        Ok(Ends { surroundings: Surroundings::Real, client: Some((client, name)), server: None })
+    }
+
+    /// Returns the DTLS end of the client.
+    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::Ends, EndsError> {
+        let settings = DtlsSettings {
+            trust: Some(self.trust.clone()),
+            key_log: Some(self.key_log.clone()),
+            ..DtlsSettings::default()
+        };
+        anabranch_dtls::Ends::new(settings, Surroundings::Real)
+    }
+}

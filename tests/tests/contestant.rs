@@ -9,9 +9,9 @@ mod gbn;
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_transports::{Transport, Transports};
 use anabranch_report::{Framing, html, table};
 use anabranch_results::{Contestant, Outcome, Race, json};
+use anabranch_transports::{Transport, Transports};
 use anabranch_wire::pcap;
 use std::sync::atomic::AtomicBool;
 

@@ -2,10 +2,10 @@
 //!
 //! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
 
-use anabranch_transports::Transports;
 use anabranch_report::table;
 use anabranch_results::{Outcome, PathEvent, PathState, Run, Side, json};
 use anabranch_tests::{check, plan, race, race_on, runs};
+use anabranch_transports::Transports;
 
 const SECOND: u64 = 1_000_000_000;
 

@@ -1,49 +1,58 @@
 //! `anabranch gateway`: forwards HTTP between TCP and SCTP.
 
-use crate::dial::{SctpTarget, SecureTarget};
+use crate::dial::{self, dial};
 use crate::key_log::key_log;
+use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
-use crate::place::{Carrier, Listen, Url};
+use crate::place::{Listen, Url};
 use crate::secure::{self, ServerTls, Spoken};
 use crate::serve::{log, unix_seconds};
 use crate::threads::ListenSpecs;
-use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, say};
+use crate::{Done, Failure, busy_poll, complain, dry_run, memory, say};
+use anabranch_base::Budget;
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_gateway::allow::{Rule, Rules};
-use anabranch_gateway::{Associations, Faults, MakeClient, Network, Options, Origins, Peer, Route};
+use anabranch_gateway::{Associations, Dial, Faults, Network, Options, Origins, Peer, Route};
 use anabranch_http::authority::{Authority, Origin};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::{Log, Stop};
-use anabranch_http::upstream::Upstream;
-use anabranch_tls::{Shared, Trust};
-use anabranch_transport::sctp::Config;
+use anabranch_http::upstream::{OneServer, ReachError, Upstream};
+use anabranch_transport::network::{Needs, StreamNeed};
+use anabranch_transport::{CloseReason, Connector, Http, Listener};
+use anabranch_transports::os::{StreamConnector, Target, WithConnector, WithListener};
+use anabranch_transports::security::{ClientSecurity, Trust};
+use anabranch_transports::{Transports, UrlScheme};
 use anabranch_world::World;
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
+use std::future::Future;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Runs the gateway until a signal ends it.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
-        let place = Listen::parse(text).map_err(Failure::Usage)?;
-        if place.carrier.is_http3() {
+        let place = Listen::parse(text, transports).map_err(Failure::Usage)?;
+        if place.scheme.http() == Some(Http::Http3) {
             return Err(Failure::Usage(format!(
                 "--listen {text}: a gateway speaks HTTP/1.1; write https:// instead of h3://"
             )));
         }
         places.push(place);
     }
-    let settings = Settings::read(matches)?;
+    let settings = Settings::read(matches, &places, transports)?;
     settings.onward.check_flags(matches)?;
     let memory = memory::budget(matches, &places)?;
     let onward = settings.onward.describe();
     if matches.get_flag("dry-run") {
-        knobs::warn(&settings.sctp);
+        settings.tuned.warn();
         say(&dry_run(matches, &places, &settings))?;
         return Ok(Done::Well);
     }
@@ -54,8 +63,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let certificate = tls.as_ref().map(|tls| tls.shown.clone());
     let in_the_clear = in_the_clear(&places, &settings.onward);
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
-    let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
-    let sctp = settings.sctp;
+    let specs = ListenSpecs::open(&places, number("threads"), number("connections"), &settings.tuned)?;
+    let tuned = settings.tuned;
     let announce = move |urls: &[String]| {
         complain(&format!("carrying from {} {onward}", urls.join(" ")));
         if let Some(traffic) = &in_the_clear {
@@ -66,24 +75,26 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         if let Some(certificate) = &certificate {
             complain(certificate);
         }
-        knobs::warn(&sctp);
+        tuned.warn();
     };
     let (matches, name) = (matches.clone(), OnceLock::new());
     let exchanges = ConcurrencyLimit::new(number("exchanges"));
     let reload = tls.as_ref().and_then(ServerTls::reload);
-    let (tls, dtls) = tls.map_or((None, None), |tls| (tls.server, tls.dtls));
-    let shared = tls.map(|server| server.shared());
+    let security = tls.map(|tls| tls.security);
+    let transports = transports.clone();
     specs.run(announce, move |specs, worker| {
-        let mut settings = Settings { exchanges: exchanges.clone(), ..Settings::read(&matches)? };
+        let settings = Settings::read(&matches, &places, &transports)?;
+        let mut settings = Settings { exchanges: exchanges.clone(), ..settings };
         // All threads share one memory account. It covers the associations of both sides and the data queued between them.
-        settings.sctp.memory = Some(memory.clone());
+        settings.tuned.share_memory(&memory);
+        settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
         let carried = os::run(busy_poll::options(&matches), async |world| {
             // A random name, which no other gateway is likely to have.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
-            let tls = shared.clone().map(Shared::server);
-            let mut servers = Servers::new(worker, settings.grace)?.with_tls(tls, dtls.clone());
+            let servers = Servers::new(worker, settings.grace)?;
+            let mut servers = servers.with_security(security.clone(), None);
             if let Some(reload) = reload.clone() {
                 servers = servers.with_reload(reload)?;
             }
@@ -120,7 +131,7 @@ fn dry_run(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
     ];
     let log = if settings.log.is_some() { "standard output" } else { "none" };
     out += &format!("carries: {}\n", settings.onward.describe());
-    out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &dry_run::knobs(&settings.sctp)
+    out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &settings.tuned.lines()
 }
 
 /// The destination to which requests are forwarded.
@@ -140,7 +151,9 @@ struct Settings {
     /// Whether SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
     unsummed: bool,
     trusted_proxies: Vec<Network>,
-    sctp: Config,
+    tuned: Tuned,
+    /// The account of the memory of all sessions.
+    memory: Option<Budget>,
     sctp_port: u16,
     /// The name by which this gateway identifies itself. It is the same in all threads.
     name: String,
@@ -154,7 +167,7 @@ struct Settings {
 }
 
 impl Settings {
-    fn read(matches: &ArgMatches) -> Result<Self, Failure> {
+    fn read(matches: &ArgMatches, places: &[Listen], transports: &Transports) -> Result<Self, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
         let span = |name: &str| -> Result<Duration, Failure> {
             parse_span(text(name)).map_err(|why| Failure::Usage(format!("--{name} {}: {why}", text(name))))
@@ -166,24 +179,27 @@ impl Settings {
         let max_head = usize::try_from(head.0).ok().filter(|most| HEADS.contains(most));
         let max_head = max_head
             .ok_or_else(|| Failure::Usage(format!("--max-header {}: 1KiB to 1MiB", text("max-header"))))?;
-        // When an exchange is abandoned, its stream is reset instead of closing the association (RFC 6525). The
-        // round-robin scheduler keeps the queued data of one client from delaying another client's data (RFC 8260 §3.2).
-        let ours = [("reconfig", "yes"), ("scheduler", "rr")];
-        let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let given = knobs::given(matches)?;
-        let mut sctp = knobs::sctp(matches, &[&ours[..], &given].concat())?;
-        knobs::asks_after_peers(&mut sctp, &given);
-        knobs::streams(&mut sctp, &given, number("streams"));
+        let needs = Needs {
+            streams: Some(StreamNeed::Grant(number("streams"))),
+            cancels: true,
+            detects_dead_peers: true,
+            fair: true,
+            unsent: Some(memory::UNSENT),
+        };
+        let onward = Onward::read(matches, transports)?;
+        let schemes = places.iter().map(|place| &place.scheme).chain(onward.scheme());
+        let tuned = Tuned::read(matches, transports, schemes, &needs)?;
         let proxies = matches.get_many::<String>("trusted-proxy").into_iter().flatten();
         let trusted_proxies = proxies
             .map(|text| text.parse().map_err(|why| Failure::Usage(format!("--trusted-proxy {text}: {why}"))))
             .collect::<Result<_, _>>()?;
         Ok(Self {
-            onward: Onward::read(matches)?,
+            onward,
             trust: Trust::default(),
             unsummed: secure::is_unsummed(matches)?,
             trusted_proxies,
-            sctp,
+            tuned,
+            memory: None,
             sctp_port: number("sctp-port"),
             name: String::new(),
             connect: span("connect-timeout")?,
@@ -213,32 +229,36 @@ impl Settings {
             sessions,
             exchanges: self.exchanges.clone(),
             wall_clock: Some(unix_seconds),
-            memory: self.sctp.memory.clone(),
+            memory: self.memory.clone(),
             log: self.log.clone(),
             faults: Some(Faults::new(complain)),
             stop: stop.clone(),
         }
     }
 
-    fn sctp(&self, url: &Url) -> Result<SctpTarget, Failure> {
-        let addresses = url.resolve().map_err(Failure::Host)?;
-        Ok(SctpTarget {
-            paths: None,
-            carrier: url.carrier,
-            addresses,
-            port: self.sctp_port,
-            config: self.sctp.clone(),
-            secure: url.carrier.is_secure().then(|| SecureTarget {
-                trust: self.trust.clone(),
-                name: url.host().to_owned(),
-                unsummed: self.unsummed,
-            }),
+    /// Returns the server of `url` as a target, with the settings of its transport.
+    fn target(&self, url: &Url) -> Result<Target, Failure> {
+        let security = match url.scheme.is_secure() {
+            true => {
+                let security = secure::client_that(self.trust.clone(), Spoken::Http(VERSION));
+                Some(security.map_err(Failure::Host)?.with_unsummed(self.unsummed))
+            }
+            false => None,
+        };
+        Ok(Target {
+            scheme: url.scheme.clone(),
+            addresses: url.resolve().map_err(Failure::Host)?,
+            name: url.host().to_owned(),
+            inner_port: self.sctp_port,
+            settings: self.tuned.of(&url.scheme)?,
+            security,
+            logs: None,
         })
     }
 }
 
 impl Onward {
-    fn read(matches: &ArgMatches) -> Result<Self, Failure> {
+    fn read(matches: &ArgMatches, transports: &Transports) -> Result<Self, Failure> {
         let mut rules = Vec::new();
         for text in matches.get_many::<String>("allow").into_iter().flatten() {
             let rule: Rule = text.parse().map_err(|why| Failure::Usage(format!("--allow {text}: {why}")))?;
@@ -246,8 +266,9 @@ impl Onward {
         }
         let url = |name: &str| -> Result<Option<Url>, Failure> {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
-            let url = Url::parse(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
-            if url.carrier.is_http3() {
+            let url = Url::parse(text, transports);
+            let url = url.map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            if url.scheme.http() == Some(Http::Http3) {
                 return Err(Failure::Usage(format!(
                     "--{name} {text}: a gateway speaks HTTP/1.1; write https:// instead of h3://"
                 )));
@@ -259,10 +280,9 @@ impl Onward {
         };
         let allowed = (!rules.is_empty()).then(|| Rules::new(rules));
         match (url("via")?, url("origin")?, allowed) {
-            (Some(via), _, _) if via.carrier.is_kernels() => Err(Failure::Usage(format!(
-                "--via {}: must be http+sctp://, https+sctp:// or http+sctp-ip://",
-                via.text
-            ))),
+            (Some(via), _, _) if via.scheme.http() != Some(Http::StreamPairs) => Err(Failure::Usage(
+                format!("--via {}: must be http+sctp://, https+sctp:// or http+sctp-ip://", via.text),
+            )),
             (Some(via), _, allowed) => Ok(Self::Via(via, allowed)),
             (None, Some(origin), _) => Ok(Self::Origin(origin)),
             (None, None, Some(rules)) => Ok(Self::Anywhere(rules)),
@@ -273,17 +293,17 @@ impl Onward {
         }
     }
 
-    /// The transport over which requests are forwarded; `None` if it depends on the target of each request.
-    fn carrier(&self) -> Option<Carrier> {
+    /// The scheme of the server to which requests are forwarded; `None` if it depends on the target of each request.
+    fn scheme(&self) -> Option<&UrlScheme> {
         match self {
             Self::Anywhere(_) => None,
-            Self::Via(url, _) | Self::Origin(url) => Some(url.carrier),
+            Self::Via(url, _) | Self::Origin(url) => Some(&url.scheme),
         }
     }
 
     /// Rejects flags that would have no effect with this destination.
     fn check_flags(&self, matches: &ArgMatches) -> Result<(), Failure> {
-        if self.carrier().is_none_or(Carrier::is_secure) {
+        if self.scheme().is_none_or(UrlScheme::is_secure) {
             return Ok(());
         }
         let flag = match matches.get_one::<String>("trust") {
@@ -298,11 +318,11 @@ impl Onward {
     /// Returns the certificates to accept from servers. A gateway to a single server also checks here that a TLS client
     /// can be created with them.
     fn trust(&self, matches: &ArgMatches) -> Result<Trust, Failure> {
-        let trust = match self.carrier() {
-            Some(carrier) if !carrier.is_secure() => return Ok(Trust::default()),
+        let trust = match self.scheme() {
+            Some(scheme) if !scheme.is_secure() => return Ok(Trust::default()),
             _ => secure::trust(matches)?,
         };
-        if self.carrier().is_some() {
+        if self.scheme().is_some() {
             secure::client_that(trust.clone(), Spoken::Http(VERSION)).map_err(Failure::Host)?;
         }
         Ok(trust)
@@ -318,21 +338,21 @@ impl Onward {
 
 fn origin(url: &Url) -> Origin {
     let authority = Authority { host: url.host().to_ascii_lowercase(), port: url.port };
-    Origin::new(authority, url.carrier.is_secure())
+    Origin::new(authority, url.scheme.is_secure())
 }
 
 /// Describes the traffic that anybody on the path can read; returns `None` if all of it is encrypted.
 fn in_the_clear(places: &[Listen], onward: &Onward) -> Option<String> {
-    let on = onward.carrier();
+    let on = onward.scheme();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
-    let carriers = places.iter().map(|place| place.carrier).chain(on);
-    let mut open: Vec<&str> = carriers.clone().filter(|one| !one.is_secure()).map(Carrier::scheme).collect();
+    let schemes = places.iter().map(|place| &place.scheme).chain(on);
+    let mut open: Vec<&str> = schemes.clone().filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
     open.extend(targets);
     let mut seen = BTreeSet::new();
     open.retain(|scheme| seen.insert(*scheme));
     match open.as_slice() {
         [] => None,
-        _ if !carriers.clone().any(Carrier::is_secure) => Some("traffic".to_owned()),
+        _ if !schemes.clone().any(UrlScheme::is_secure) => Some("traffic".to_owned()),
         some => Some(format!("traffic of {}://", some.join(":// and "))),
     }
 }
@@ -341,84 +361,171 @@ async fn carry(
     world: OsWorld,
     specs: Vec<ListenSpec>,
     settings: Settings,
-    mut servers: Servers,
+    servers: Servers,
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
     // Opens the key log while the process may still write to any file; later it drops its privileges.
     let _ = key_log();
-    let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), Spoken::Http(VERSION)));
+    let make = move || secure::client_that(trust.clone(), Spoken::Http(VERSION));
+    let web = Web { world: world.clone(), security: OnceCell::new(), make: Box::new(make) };
     let connect = settings.connect;
-    let (configured, rules) = match &settings.onward {
-        Onward::Anywhere(rules) => (None, rules.clone()),
-        Onward::Origin(url) if url.carrier.is_kernels() => (Some(origin(url)), Rules::default()),
+    let carrying = Carrying { world: world.clone(), specs, settings: &settings, servers };
+    match &settings.onward {
+        Onward::Anywhere(rules) => {
+            let origins = Rc::new(Origins::new(&world, None, rules.clone(), connect, web));
+            let itself = origins.clone();
+            let heard = move |servers: &Servers| itself.never_reach(&servers.listening(is_web));
+            carrying.listen(origins, heard).await
+        }
+        Onward::Origin(url) if url.scheme.is_registered() => {
+            let origins = Origins::new(&world, Some(origin(url)), Rules::default(), connect, web);
+            let origins = Rc::new(origins);
+            let itself = origins.clone();
+            let heard = move |servers: &Servers| itself.never_reach(&servers.listening(is_web));
+            carrying.listen(origins, heard).await
+        }
         Onward::Origin(url) | Onward::Via(url, _) => {
-            let target = settings.sctp(url)?;
-            let (on_ip, addresses) = (target.carrier.is_on_ip(), target.addresses.clone());
-            let (host, ways) = target.host(&world).await?;
+            let target = settings.target(url)?;
+            let addresses = target.addresses.clone();
+            let dialed = dial(&world, target, None).await;
+            let dialed = dialed.map_err(|why| dial::failure(&url.scheme, why))?;
             let peer = match &settings.onward {
                 Onward::Via(_, rules) => Peer::Gateway(rules.clone()),
                 _ => Peer::Origin(origin(url)),
             };
-            servers.also_close(host);
-            let associations = Associations::new(&world, ways.connector.clone(), ways.count(), peer, connect);
-            let associations = Rc::new(associations);
-            let itself = associations.clone();
-            let heard = move |servers: &Servers| {
-                let is_meant = |carrier: Carrier| !carrier.is_kernels() && carrier.is_on_ip() == on_ip;
-                itself.never_reach(&addresses, &servers.listening(is_meant));
-            };
-            return listen(&world, specs, &settings, associations, heard, servers).await;
-        }
-    };
-    let origins = Rc::new(Origins::new(&world, configured, rules, connect, begin_tls));
-    let itself = origins.clone();
-    let heard = move |servers: &Servers| itself.never_reach(&servers.listening(Carrier::is_kernels));
-    listen(&world, specs, &settings, origins, heard, servers).await
-}
-
-async fn listen<U: Upstream>(
-    world: &OsWorld,
-    specs: Vec<ListenSpec>,
-    settings: &Settings,
-    upstream: Rc<U>,
-    // A function that is called once all listeners are open.
-    heard: impl FnOnce(&Servers),
-    mut servers: Servers,
-) -> Result<Done, Failure> {
-    let stop = Stop::new();
-    for spec in specs {
-        let secure = spec.is_secure();
-        for opened in servers.open(world, spec, &settings.sctp, settings.sctp_port).await? {
-            match opened {
-                Opened::Kernel(listener, limit) => {
-                    let options = Options { half_close: true, ..settings.options(&stop, secure, limit) };
-                    servers.start(
-                        world,
-                        anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
-                    );
-                }
-                Opened::Secure(listener, limit) => {
-                    let options = Options { half_close: true, ..settings.options(&stop, secure, limit) };
-                    servers.start(
-                        world,
-                        anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
-                    );
-                }
-                // The gateway has already rejected h3:// listeners while reading its flags.
-                Opened::Http3(..) => {
-                    return Err(Failure::Internal("a gateway over HTTP/3".to_owned()));
-                }
-                Opened::Ours(here, listener, limit) => {
-                    let options = Options { half_close: false, ..settings.options(&stop, secure, limit) };
-                    servers.start(world, anabranch_gateway::run(here, listener, upstream.clone(), options));
-                }
+            let mut carrying = carrying;
+            carrying.servers.also_close(dialed.host.clone());
+            let count = dialed.servers.len();
+            if url.scheme.http() == Some(Http::OneStream) {
+                let connector = dialed.connector().map_err(|why| dial::failure(&url.scheme, why))?;
+                let server = OneServer::new(&world, connector, count, connect);
+                return carrying.listen(Rc::new(server), |_| {}).await;
             }
+            let scheme = url.scheme.clone();
+            let carried = dialed.with(CarryOn { carrying, scheme, addresses, count, peer, connect });
+            carried.map_err(|why| dial::failure(&url.scheme, why))?.await
         }
     }
-    heard(&servers);
-    servers.ready();
-    servers.until_told(world, &stop, settings.grace).await
+}
+
+/// Whether connections to origins may reach a listener of `scheme`: both are the kernel's.
+fn is_web(scheme: &UrlScheme) -> bool {
+    scheme.can().kernel
+}
+
+/// Opens connections to origins over TCP, and to `https` origins over TLS.
+struct Web {
+    world: OsWorld,
+    /// The client's security. It is created when it is first needed, because loading the certificates of authorities takes
+    /// time.
+    security: OnceCell<Result<ClientSecurity, String>>,
+    make: Box<dyn Fn() -> Result<ClientSecurity, String>>,
+}
+
+impl Web {
+    /// Returns the security for connections to `to`; `None` if they are not encrypted.
+    fn security(&self, to: &Origin) -> Result<Option<&ClientSecurity>, ReachError> {
+        if !to.secure {
+            return Ok(None);
+        }
+        let security = self.security.get_or_init(|| (self.make)());
+        security.as_ref().map(Some).map_err(|why| ReachError::NoTrust(why.clone()))
+    }
+}
+
+impl Dial for Web {
+    type Connector = StreamConnector<OsWorld>;
+
+    fn check(&self, to: &Origin) -> Result<(), ReachError> {
+        self.security(to).map(|_| ())
+    }
+
+    fn connector(&self, to: &Origin, addresses: Vec<SocketAddr>) -> Result<Self::Connector, ReachError> {
+        let tls = self.security(to)?.map(|security| (security, to.authority.host.as_str()));
+        StreamConnector::new(&self.world, addresses, tls)
+            .map_err(|why| ReachError::Closed(CloseReason::Untrusted(why)))
+    }
+}
+
+/// A gateway that has opened its way onward, and not its listeners.
+struct Carrying<'a> {
+    world: OsWorld,
+    specs: Vec<ListenSpec>,
+    settings: &'a Settings,
+    servers: Servers,
+}
+
+/// Carries requests to one peer, with each exchange on a stream of its own.
+struct CarryOn<'a> {
+    carrying: Carrying<'a>,
+    scheme: UrlScheme,
+    /// The addresses of the peer.
+    addresses: Vec<SocketAddr>,
+    count: usize,
+    peer: Peer,
+    connect: Duration,
+}
+
+impl<'a> WithConnector for CarryOn<'a> {
+    type Out = Pin<Box<dyn Future<Output = Result<Done, Failure>> + 'a>>;
+
+    fn on<C: Connector>(self, connector: C) -> Self::Out {
+        let Self { carrying, scheme, addresses, count, peer, connect } = self;
+        let associations = Associations::new(&carrying.world, connector, count, peer, connect);
+        let associations = Rc::new(associations);
+        let itself = associations.clone();
+        let heard = move |servers: &Servers| {
+            let is_meant = |other: &UrlScheme| {
+                other.transport().name() == scheme.transport().name()
+                    && other.needs_raw_sockets() == scheme.needs_raw_sockets()
+            };
+            itself.never_reach(&addresses, &servers.listening(is_meant));
+        };
+        Box::pin(carrying.listen(associations, heard))
+    }
+}
+
+impl Carrying<'_> {
+    /// Opens the listeners, and carries their requests to `upstream` until a signal ends the gateway. `heard` is called once
+    /// all listeners are open.
+    async fn listen<U: Upstream>(
+        self,
+        upstream: Rc<U>,
+        heard: impl FnOnce(&Servers),
+    ) -> Result<Done, Failure> {
+        let Self { world, specs, settings, mut servers } = self;
+        let stop = Stop::new();
+        for spec in specs {
+            let secure = spec.place.scheme.is_secure();
+            for opened in servers.open(&world, spec, &settings.tuned, settings.sctp_port).await? {
+                let Opened { listening, scheme, limit } = opened;
+                let half_close = scheme.can().half_close;
+                let options = Options { half_close, ..settings.options(&stop, secure, limit) };
+                let (world, upstream) = (listening.world.clone(), upstream.clone());
+                let listening = listening.with(Gateway { world: world.clone(), upstream, options });
+                servers.start(&world, listening);
+            }
+        }
+        heard(&servers);
+        servers.ready();
+        servers.until_told(&world, &stop, settings.grace).await
+    }
+}
+
+/// Runs the gateway on a listener.
+struct Gateway<U> {
+    world: OsWorld,
+    upstream: Rc<U>,
+    options: Options,
+}
+
+impl<U: Upstream> WithListener for Gateway<U> {
+    type Out = Pin<Box<dyn Future<Output = Result<(), CloseReason>>>>;
+
+    fn on<L: Listener>(self, listener: L) -> Self::Out {
+        Box::pin(anabranch_gateway::run(self.world, listener, self.upstream, self.options))
+    }
 }
 
 /// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive, but the framing

@@ -20,14 +20,16 @@ mod page;
 mod waterfall;
 
 use crate::files::{self, Reserved};
+use crate::knobs::Tuned;
 use crate::outputs::Outputs;
 use crate::paths::PathLog;
-use crate::place::{Carrier, Url};
-use crate::secure::Believing;
-use crate::{Done, Failure, complain, dry_run, knobs, qlog, say, secure};
+use crate::place::Url;
+use crate::{Done, Failure, complain, dry_run, qlog, say, secure};
 use account::{Ledger, LeftOut};
 use anabranch_base::units::{format_span, parse_span};
-use anabranch_transport::sctp::Config;
+use anabranch_transport::network::Needs;
+use anabranch_transports::security::ClientSecurity;
+use anabranch_transports::{Encryption, Transports, UrlScheme};
 use anabranch_world::World;
 use anabranch_world::os;
 use clap::ArgMatches;
@@ -39,12 +41,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// Runs `anabranch get`.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     let mut urls = Vec::new();
     let http = matches.get_one::<String>("http").cloned();
     for text in matches.get_many::<String>("url").into_iter().flatten() {
-        let url = Url::parse(text).map_err(Failure::Usage)?;
-        urls.push(secure::with_http_version(http.as_deref(), url)?);
+        let url = Url::parse(text, transports).map_err(Failure::Usage)?;
+        urls.push(secure::with_http_version(http.as_deref(), url, transports)?);
     }
     let outputs: Vec<&String> = matches.get_many("output").into_iter().flatten().collect();
     if outputs.iter().any(|name| name.is_empty()) {
@@ -57,20 +59,20 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
     if matches.get_flag("dry-run") {
-        say(&dry_run(matches, &urls, &outputs, (connect, timeout))?)?;
+        say(&dry_run(matches, transports, &urls, &outputs, (connect, timeout))?)?;
         return Ok(Done::Well);
     }
     let page = matches.get_flag("page");
-    let over_dtls = |url: &&Url| page && url.carrier.is_over_dtls();
+    let over_dtls = |url: &&Url| page && url.scheme.encryption() == Encryption::Below;
     if let Some(url) = urls.iter().find(over_dtls) {
         return Err(Failure::Usage(format!(
             "--page {}: pages are not got over DTLS; write https://, h3:// or http+sctp://",
             url.text
         )));
     }
-    let tls = secure::client(matches, urls.iter().map(|url| url.carrier))?;
+    let tls = secure::client(matches, urls.iter().map(|url| &url.scheme))?;
     if page {
-        return whole_page(matches, urls, &outputs, (connect, timeout), (tls, http));
+        return whole_page(matches, transports, urls, &outputs, (connect, timeout), (tls, http));
     }
     // If the output is a directory, it can take any number of objects.
     let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name.as_str()).is_dir());
@@ -116,11 +118,11 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         );
         return Err(Failure::Usage(message));
     }
-    let carriers: Vec<Carrier> = wanted.iter().map(|one| one.url.carrier).collect();
-    let (sctp, quic) = config(matches, &carriers)?;
-    let described = describe(&carriers, &sctp, &quic);
+    let schemes: Vec<UrlScheme> = wanted.iter().map(|one| one.url.scheme.clone()).collect();
+    let tuned = tuned(matches, transports, &schemes)?;
+    let described = tuned.describe();
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
-    let logs = qlog::given(matches, carriers)?;
+    let logs = qlog::given(matches, &schemes)?;
     let meter = Meter::new();
     // If an object is printed on the terminal, no progress is shown there.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
@@ -128,8 +130,19 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let done = os::run(os::Options::default(), async |world| {
         let paths = PathLog::new(quiet);
         paths.begin(world.now());
-        let settings =
-            Settings { connect, timeout, sctp, quic, logs, sctp_port, tls, http, meter, ledger, paths };
+        let settings = Settings {
+            transports: transports.clone(),
+            connect,
+            timeout,
+            tuned,
+            logs,
+            sctp_port,
+            tls,
+            http,
+            meter,
+            ledger,
+            paths,
+        };
         let shown = (!quiet).then(|| world.spawn("progress", settings.meter.clone().show(world.clone())));
         let (settings, start) = (Rc::new(settings), world.now());
         let done = get_all(world.clone(), wanted, settings.clone()).await?;
@@ -144,13 +157,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
                 let times = (start, world.now());
                 account::json(
                     &objects,
+                    transports,
                     &LeftOut::default(),
                     described,
                     times,
                     settings.paths.fields_with_paths(),
                 )
             },
-            || account::csv(&objects, start),
+            || account::csv(&objects, transports, start),
         )?;
         Ok(done)
     });
@@ -160,6 +174,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 /// Returns the output of `--dry-run`.
 fn dry_run(
     matches: &ArgMatches,
+    transports: &Transports,
     urls: &[Url],
     outputs: &[&String],
     (connect, timeout): (Duration, Duration),
@@ -173,57 +188,33 @@ fn dry_run(
         &["output", "page", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
     );
     out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
-    let carriers: Vec<Carrier> = urls.iter().map(|url| url.carrier).collect();
-    let (sctp, quic) = config(matches, &carriers)?;
-    if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
+    let schemes: Vec<UrlScheme> = urls.iter().map(|url| url.scheme.clone()).collect();
+    let tuned = tuned(matches, transports, &schemes)?;
+    if schemes.iter().any(UrlScheme::has_own_ports) {
         out += &dry_run::flags(matches, &["sctp-port", "ppid", "key-file"]);
     }
-    if carriers.iter().any(|carrier| !carrier.is_kernels()) {
-        out += &dry_run::both_knobs(carriers, &sctp, &quic);
+    if schemes.iter().any(|scheme| !scheme.can().kernel) {
+        out += &tuned.lines();
     }
     Ok(out)
 }
 
-/// Returns the transport settings in the form in which results list them.
-fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) -> Vec<(String, String)> {
-    // If SCTP and QUIC are both used, list only the settings of SCTP, because some of their names are the same.
-    if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
-        return described(sctp);
-    }
-    let quic = carriers.iter().any(|carrier| carrier.is_http3()).then(|| knobs::describe_quic(quic));
-    quic.unwrap_or_default()
-}
-
-/// Returns the settings of SCTP for results: the knobs, and the payload protocol identifier if it was chosen.
-pub(crate) fn described(sctp: &Config) -> Vec<(String, String)> {
-    let mut settings = knobs::describe(sctp);
-    if sctp.ppid != 0 {
-        settings.push(("ppid".to_owned(), sctp.ppid.to_string()));
-    }
-    settings
-}
-
-/// Returns the configurations of SCTP and of QUIC.
-fn config(matches: &ArgMatches, carriers: &[Carrier]) -> Result<(Config, anabranch_quic::Config), Failure> {
-    let set = knobs::divided(matches, carriers.iter().copied())?;
-    let quic = knobs::quic(&set.quic)?;
-    let set = set.sctp;
-    let mut config = knobs::sctp(matches, &set)?;
-    config.ppid = knobs::chosen_ppid(matches, carriers.iter().copied())?;
-    knobs::asks_after_peers(&mut config, &set);
-    // A cancelled exchange resets its stream (RFC 6525). Without stream resets the association would have to be closed.
-    config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
-    knobs::warn(&config);
-    Ok((config, quic))
+/// Returns the settings of the transports of `schemes`, and warns of their weaknesses.
+fn tuned(matches: &ArgMatches, transports: &Transports, schemes: &[UrlScheme]) -> Result<Tuned, Failure> {
+    let needs = Needs { cancels: true, detects_dead_peers: true, ..Needs::default() };
+    let tuned = Tuned::read(matches, transports, schemes, &needs)?;
+    tuned.warn();
+    Ok(tuned)
 }
 
 /// Runs `anabranch get --page`.
 fn whole_page(
     matches: &ArgMatches,
+    transports: &Transports,
     urls: Vec<Url>,
     outputs: &[&String],
     (connect, timeout): (Duration, Duration),
-    (tls, http): (Option<Believing>, Option<String>),
+    (tls, http): (Option<ClientSecurity>, Option<String>),
 ) -> Result<Done, Failure> {
     let mut urls = urls.into_iter();
     let (Some(url), None, false) = (urls.next(), urls.next(), outputs.len() > 1) else {
@@ -254,10 +245,11 @@ fn whole_page(
         return Err(Failure::Usage("--json or --csv and --har need different files".to_owned()));
     }
     let quiet = matches.get_flag("quiet");
-    let (sctp, quic) = config(matches, &[url.carrier])?;
+    let tuned = tuned(matches, transports, std::slice::from_ref(&url.scheme))?;
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
     let asked = page::Asked {
-        logs: qlog::given(matches, [url.carrier])?,
+        logs: qlog::given(matches, [&url.scheme])?,
+        transports: transports.clone(),
         url,
         directory,
         har,
@@ -267,8 +259,7 @@ fn whole_page(
         http,
         connect,
         timeout,
-        sctp,
-        quic,
+        tuned,
         sctp_port,
     };
     let done = os::run(os::Options::default(), async |world| page::get(&world, asked).await);

@@ -4,7 +4,7 @@
 //! hexadecimal.
 
 use crate::complain;
-use anabranch_tls::KeyLog;
+use anabranch_transports::security::KeyLog;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fmt::Write as _;

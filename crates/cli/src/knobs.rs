@@ -1,8 +1,8 @@
-//! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of a transport on a
+//! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of the transports on a
 //! real network.
 //!
-//! RFC 5061 §8: address changes must be authenticated. Without shared keys that were configured at both ends,
-//! authentication protects only against attackers who have not seen the handshake.
+//! A command uses the transports of its URLs and addresses. Each has settings of its own. `--set` and `--key-file` are for
+//! the only transport with knobs that is used. If none is used, they are checked against the first transport of the list.
 
 use clap::{Arg, ArgAction, value_parser};
 
@@ -33,29 +33,27 @@ pub fn ppid() -> Arg {
 }
 
 #[cfg(target_os = "linux")]
-pub use linux::{
-    asks_after_peers, chosen_ppid, describe, describe_quic, divided, given, is_senders,
-    key_file as key_file_of, quic, sctp, streams, warn,
-};
+pub use linux::{Tuned, describe, given, is_senders, key_file as key_file_of, tuned, warn};
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use crate::place::Carrier;
-    use crate::serve::config;
     use crate::{Failure, complain};
-    use anabranch_base::knobs::Table;
+    use anabranch_base::Budget;
     use anabranch_base::spelling::hint;
-    use anabranch_base::time::Duration;
-    use anabranch_tls::read_secret_file;
-    use anabranch_transport::Settings;
-    use anabranch_transport::sctp::{Config, PROFILES, SharedKeys};
+    use anabranch_transport::network::Needs;
+    use anabranch_transport::{Protocol, Settings};
+    use anabranch_transports::security::read_secret_file;
+    use anabranch_transports::{Transport, Transports, UrlScheme};
     use clap::ArgMatches;
     use std::collections::BTreeMap;
     use std::path::Path;
-    use std::sync::{Mutex, Once, PoisonError};
+    use std::sync::{Arc, Mutex, Once, PoisonError};
+
+    /// A key and a value of `--set`.
+    type Pair = (String, String);
 
     /// Returns the keys and values of `--set`, in the order in which they were given.
-    pub fn given(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {
+    pub fn given(matches: &ArgMatches) -> Result<Vec<Pair>, Failure> {
         let mut pairs = Vec::new();
         for text in matches.get_many::<String>("set").into_iter().flatten() {
             for part in text.split(',') {
@@ -68,129 +66,186 @@ mod linux {
         Ok(pairs)
     }
 
-    /// The key-value pairs of `--set`, divided into SCTP's knobs and QUIC's.
-    pub struct Divided {
-        /// The SCTP knobs.
-        pub sctp: Vec<(String, String)>,
-        /// The QUIC knobs.
-        pub quic: Vec<(String, String)>,
+    /// The settings of the transports that a command uses.
+    #[derive(Clone, Debug)]
+    pub struct Tuned {
+        /// The transports with knobs, in the order of the list. If none is used, this is the first of the list.
+        engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
+        /// The kernel's transports, which have no knobs here.
+        kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
+        /// Whether a transport with knobs is used.
+        used: bool,
+        /// Whether the name of an engine stands before its knobs, because the engine is not the first of the list.
+        named: Vec<bool>,
+        /// The payload protocol identifier, if it was chosen.
+        ppid: Option<u32>,
     }
 
-    /// Assigns the knobs that were given to SCTP or to QUIC, whichever `carriers` use. Fails if they use both, because
-    /// some knobs of SCTP and QUIC have the same name.
-    pub fn divided(
-        matches: &ArgMatches,
-        carriers: impl IntoIterator<Item = Carrier>,
-    ) -> Result<Divided, Failure> {
-        let set = given(matches)?;
-        let (mut quic, mut sctp) = (false, false);
-        for carrier in carriers {
-            quic |= carrier.is_http3();
-            sctp |= !carrier.is_http3() && !carrier.is_kernels();
-        }
-        if quic
-            && sctp
-            && let Some((key, value)) = set.first()
-        {
-            return Err(Failure::Usage(format!(
-                "--set {key}={value}: of SCTP or of QUIC? both are used; use one of them, or leave --set out"
-            )));
-        }
-        if quic
-            && !sctp
-            && let Some(path) = key_file(matches)
-        {
-            return Err(Failure::Usage(format!("--key-file {path}: QUIC has certificates; leave it out")));
-        }
-        Ok(if quic {
-            Divided { sctp: Vec::new(), quic: set }
-        } else {
-            Divided { sctp: set, quic: Vec::new() }
-        })
-    }
-
-    /// Returns a QUIC configuration with the knobs in `set`. The profile is applied first, wherever it stands in `set`.
-    pub fn quic(set: &[(String, String)]) -> Result<anabranch_quic::Config, Failure> {
-        use anabranch_quic::{Config, PROFILES};
-        let mut made = Config::default();
-        for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
-            made = Config::profile(name).ok_or_else(|| {
-                let (names, hint) = (PROFILES.join(", "), hint(name, &PROFILES));
-                Failure::Usage(format!(
-                    "--set profile={name}: unknown profile '{name}'{hint}; accepted: {names}"
-                ))
-            })?;
-        }
-        for (key, value) in set.iter().filter(|(key, _)| key != "profile") {
-            made.set(key, value).map_err(|why| Failure::Usage(format!("--set {why}")))?;
-        }
-        made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
-        Ok(made)
-    }
-
-    /// Returns the QUIC settings in the form in which results list them.
-    pub fn describe_quic(config: &anabranch_quic::Config) -> Vec<(String, String)> {
-        config.list().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
-    }
-
-    /// Returns an SCTP configuration with the knobs in `set` and the keys of `--key-file`. The profile is applied first,
-    /// wherever it stands in `set`.
-    pub fn sctp(matches: &ArgMatches, set: &[(String, String)]) -> Result<Config, Failure> {
-        let mut made = config()?;
-        for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
-            made = Config::profile(name).ok_or_else(|| {
-                let names = PROFILES.join(", ");
-                let hint = hint(name, PROFILES);
-                Failure::Usage(format!(
-                    "--set profile={name}: unknown profile '{name}'{hint}; accepted: {names}"
-                ))
-            })?;
-        }
-        for (key, value) in set.iter().filter(|(key, _)| key != "profile") {
-            made.set(key, value).map_err(|why| Failure::Usage(format!("--set {why}")))?;
-        }
-        made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
-        if let Some(path) = key_file(matches) {
-            if !made.auth {
+    impl Tuned {
+        /// Returns the settings of the transports of `schemes`, adapted to `needs`. Fails if there are knobs for several
+        /// transports, because some knobs of different transports have the same name.
+        pub fn read<'a>(
+            matches: &ArgMatches,
+            transports: &Transports,
+            schemes: impl IntoIterator<Item = &'a UrlScheme>,
+            needs: &Needs,
+        ) -> Result<Self, Failure> {
+            let set = given(matches)?;
+            let (mut engines, mut kernels) = (Vec::new(), Vec::new());
+            let schemes: Vec<&UrlScheme> = schemes.into_iter().collect();
+            for transport in transports.iter() {
+                let is_it = |scheme: &&&UrlScheme| scheme.transport().name() == transport.name();
+                let Some(scheme) = schemes.iter().find(is_it) else { continue };
+                let kind = if scheme.can().kernel { &mut kernels } else { &mut engines };
+                kind.push(transport.clone());
+            }
+            let used = !engines.is_empty();
+            if let ([one, other, ..], Some((key, value))) = (engines.as_slice(), set.first()) {
+                let [one, other] = [one, other].map(|transport| transport.name().to_uppercase());
                 return Err(Failure::Usage(format!(
-                    "--key-file {path}: the keys are not used without --set auth=yes"
+                    "--set {key}={value}: of {one} or of {other}? both are used; use one of them, or leave --set out"
                 )));
             }
-            made.shared_keys = keys(path)?;
+            let first = transports.first_engine();
+            if !used {
+                engines.extend(first.cloned());
+            }
+            let is_set = |key: &str| set.iter().any(|(known, _)| known == key);
+            let ppid = matches.try_get_one::<u32>("ppid").ok().flatten().copied();
+            let mut tuned = Self { engines: Vec::new(), kernels: Vec::new(), used, named: Vec::new(), ppid };
+            let mut identified = ppid.is_none();
+            let mut refused = None;
+            let mut keyed = false;
+            for transport in engines {
+                let protocol = real(&transport)?;
+                let mut settings = self::set(protocol, &set)?;
+                if let Some(path) = key_file(matches) {
+                    match settings.uses_shared_keys() {
+                        Ok(()) => {
+                            add_keys(&mut *settings, path)?;
+                            keyed = true;
+                        }
+                        Err(why) => refused = refused.or(Some(format!("--key-file {path}: {why}"))),
+                    }
+                }
+                if let Some(ppid) = ppid.filter(|_| used) {
+                    identified |= settings.set_message_protocol(ppid);
+                }
+                settings.suit(needs, &is_set);
+                tuned.named.push(first.is_none_or(|first| first.name() != transport.name()));
+                tuned.engines.push((transport, settings));
+            }
+            if let Some(message) = refused.filter(|_| !keyed) {
+                return Err(Failure::Usage(message));
+            }
+            if let Some(ppid) = ppid.filter(|_| !identified) {
+                return Err(Failure::Usage(format!(
+                    "--ppid {ppid}: is for SCTP; write http+sctp:// or https+sctp://"
+                )));
+            }
+            for transport in kernels {
+                let mut settings = self::set(real(&transport)?, &[])?;
+                settings.suit(needs, &|_| false);
+                tuned.kernels.push((transport, settings));
+            }
+            Ok(tuned)
+        }
+
+        /// Returns the settings of the transport of `scheme`. A scheme that the command did not name, as that of a
+        /// redirection, has the settings of real networks.
+        pub fn of(&self, scheme: &UrlScheme) -> Result<Box<dyn Settings>, Failure> {
+            let all = self.engines.iter().chain(&self.kernels);
+            let name = scheme.transport().name();
+            match all.into_iter().find(|(transport, _)| transport.name() == name) {
+                Some((_, settings)) => Ok(settings.clone()),
+                None => self::set(scheme.protocol(), &[]),
+            }
+        }
+
+        /// Returns the settings in the form in which results list them. If several transports are used, these are the
+        /// settings of the first, because some of their names are the same.
+        pub fn describe(&self) -> Vec<Pair> {
+            let first = self.engines.first().filter(|_| self.used);
+            let mut all = first.map(|(_, settings)| describe(&**settings)).unwrap_or_default();
+            all.extend(self.ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
+            all
+        }
+
+        /// Lists the knobs of each transport in the form that `--set` accepts.
+        pub fn lines(&self) -> String {
+            let mut out = String::new();
+            for ((transport, settings), named) in self.engines.iter().zip(&self.named) {
+                let knobs = settings.knobs().into_iter().map(|knob| format!("{}={}", knob.key, knob.value));
+                let knobs = knobs.collect::<Vec<_>>().join(",");
+                match named {
+                    true => out += &format!("set ({}): {knobs}\n", transport.name().to_uppercase()),
+                    false => out += &format!("set: {knobs}\n"),
+                }
+            }
+            out
+        }
+
+        /// Lets all sessions share this account of memory.
+        pub fn share_memory(&mut self, memory: &Budget) {
+            self.engines.iter_mut().for_each(|(_, settings)| settings.share_memory(memory.clone()));
+        }
+
+        /// Warns once about weaknesses of these settings. A server calls this function after it has printed its addresses.
+        pub fn warn(&self) {
+            self.engines.iter().for_each(|(_, settings)| warn(&**settings));
+        }
+    }
+
+    /// Returns the protocol of a transport that runs on real networks.
+    fn real(transport: &Transport) -> Result<&dyn Protocol, Failure> {
+        let none = || Failure::Internal(format!("{} does not run on real networks", transport.name()));
+        transport.in_emulation().map(|protocol| &**protocol as &dyn Protocol).ok_or_else(none)
+    }
+
+    /// Returns the settings of `protocol` for real networks with the knobs in `set`. The profile is applied first, wherever
+    /// it stands in `set`.
+    fn set(protocol: &dyn Protocol, set: &[Pair]) -> Result<Box<dyn Settings>, Failure> {
+        let none = || Failure::Internal(format!("{} has no settings for real networks", protocol.name()));
+        let mut made = protocol.deployed().ok_or_else(none)?;
+        for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
+            made = protocol.profile(name).ok_or_else(|| {
+                let profiles = protocol.profiles();
+                let (names, hint) = (profiles.join(", "), hint(name, profiles));
+                Failure::Usage(format!(
+                    "--set profile={name}: unknown profile '{name}'{hint}; accepted: {names}"
+                ))
+            })?;
+        }
+        for (key, value) in set.iter().filter(|(key, _)| key != "profile") {
+            made.set(key, value).map_err(|why| Failure::Usage(format!("--set {why}")))?;
+        }
+        made.check().map_err(|why| Failure::Usage(format!("--set {why}")))?;
+        Ok(made)
+    }
+
+    /// Returns the settings of `scheme` with the knobs in `set` and the keys of `--key-file`, for one end of a `bulk` test.
+    pub fn tuned(
+        matches: &ArgMatches,
+        scheme: &UrlScheme,
+        set: &[Pair],
+    ) -> Result<Box<dyn Settings>, Failure> {
+        let mut made = self::set(scheme.protocol(), set)?;
+        if let Some(path) = key_file(matches) {
+            add_keys(&mut *made, path)?;
         }
         Ok(made)
     }
 
-    /// Warns once about weaknesses of these settings. A server calls this function after it has printed its addresses.
-    pub fn warn(config: &Config) {
-        static ONCE: Once = Once::new();
-        if config.asconf && config.shared_keys.is_null() {
-            ONCE.call_once(|| {
-                complain(
-                    "warning: asconf=yes without --key-file: anyone who sees a handshake can move its association to \
-                     other addresses",
-                );
-            });
-        } else if let Some(id) = config.shared_keys.shorter_than(MIN_SECRET)
-            && !config.shared_keys.is_null()
-        {
-            ONCE.call_once(|| {
-                complain(&format!("warning: --key-file: key {id} has less than {MIN_SECRET} bytes"))
-            });
-        }
+    /// Returns the settings in the form in which results list them.
+    pub fn describe(settings: &dyn Settings) -> Vec<Pair> {
+        settings.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
 
-    /// Returns the payload protocol identifier given with `--ppid`, or 0 if none is given. Fails if no carrier is SCTP.
-    pub fn chosen_ppid(
-        matches: &ArgMatches,
-        carriers: impl IntoIterator<Item = Carrier>,
-    ) -> Result<u32, Failure> {
-        let Some(&ppid) = matches.get_one::<u32>("ppid") else { return Ok(0) };
-        match carriers.into_iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
-            true => Ok(ppid),
-            false => Err(Failure::Usage(format!(
-                "--ppid {ppid}: is for SCTP; write http+sctp:// or https+sctp://"
-            ))),
+    /// Warns once about a weakness of the settings.
+    pub fn warn(settings: &dyn Settings) {
+        static ONCE: Once = Once::new();
+        if let Some(weakness) = settings.weakness() {
+            ONCE.call_once(|| complain(&format!("warning: {weakness}")));
         }
     }
 
@@ -199,46 +254,27 @@ mod linux {
         matches.get_one::<String>("key-file").map(String::as_str)
     }
 
-    /// The minimum length in bytes of a shared key that is hard to guess.
-    const MIN_SECRET: usize = 16;
-
-    /// Returns the keys of the file `path`. The file is read only once, because every thread needs the keys and the file
-    /// may be a pipe.
-    fn keys(path: &str) -> Result<SharedKeys, Failure> {
-        static KNOWN: Mutex<BTreeMap<String, SharedKeys>> = Mutex::new(BTreeMap::new());
+    /// Adds the keys of the file `path` to the settings. The file is read only once, because every thread needs the keys
+    /// and the file may be a pipe.
+    fn add_keys(settings: &mut dyn Settings, path: &str) -> Result<(), Failure> {
+        static KNOWN: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+        let wrong = |why: String| Failure::Usage(format!("--key-file {path}: {why}"));
+        settings.uses_shared_keys().map_err(wrong)?;
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(keys) = known.get(path) {
-            return Ok(keys.clone());
+        if let Some(text) = known.get(path) {
+            return settings.set_shared_keys(text).map_err(wrong);
         }
-        let keys = read_keys(path).map_err(|why| Failure::Usage(format!("--key-file {path}: {why}")))?;
-        known.insert(path.to_owned(), keys.clone());
-        Ok(keys)
+        let text = read_keys(path).map_err(wrong)?;
+        settings.set_shared_keys(&text).map_err(wrong)?;
+        known.insert(path.to_owned(), text);
+        Ok(())
     }
 
-    fn read_keys(path: &str) -> Result<SharedKeys, String> {
+    fn read_keys(path: &str) -> Result<String, String> {
         /// The maximum size of a key file in bytes. A file with 256 keys of the maximum length fits.
         const MAX: u64 = 1 << 20;
         let bytes = read_secret_file(Path::new(path), MAX)?;
-        let text =
-            String::from_utf8(bytes).map_err(|_| "not UTF-8; expected lines of ID and key".to_owned())?;
-        SharedKeys::parse(&text).map_err(|why| why.to_string())
-    }
-
-    /// Makes SCTP send a heartbeat every 5 s (RFC 9260 §16 advises 30 s), unless `--set` sets the interval. An end that
-    /// only receives data sends nothing else by which it could notice that the peer is dead.
-    pub fn asks_after_peers(sctp: &mut Config, set: &[(String, String)]) {
-        if !set.iter().any(|(key, _)| key == "hb_interval" || key == "profile") {
-            sctp.hb_interval = Some(Duration::from_secs(5));
-        }
-    }
-
-    /// Limits an association to `streams` streams, even if the peer requests more (RFC 6525 §5.2.5), unless `--set` sets
-    /// the limit.
-    pub fn streams(sctp: &mut Config, set: &[(String, String)], streams: u16) {
-        sctp.streams = streams;
-        if !set.iter().any(|(key, _)| key == "max_streams") {
-            sctp.max_streams = streams;
-        }
+        String::from_utf8(bytes).map_err(|_| "not UTF-8; expected lines of ID and key".to_owned())
     }
 
     /// Whether the knob `key` has an effect only at the end that sends data. Covers the knobs of SCTP and of the kernel's
@@ -270,14 +306,10 @@ mod linux {
         "pmtud",
     ];
 
-    /// Returns the SCTP settings in the form in which results list them.
-    pub fn describe(config: &Config) -> Vec<(String, String)> {
-        config.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
-    }
-
     #[cfg(test)]
     mod tests {
-        use super::*;
+        use super::is_senders;
+        use anabranch_transports::Transports;
 
         /// This test fails for a new knob until somebody adds the knob to one of the two lists.
         #[test]
@@ -318,7 +350,10 @@ mod linux {
                 "icmp_doubt",
                 "udp_apart",
             ];
-            for knob in Config::default().knobs() {
+            let transports = Transports::standard();
+            let engine = transports.first_engine().expect("an engine");
+            let settings = engine.profile(engine.default_profile()).expect("a profile");
+            for knob in settings.knobs() {
                 assert!(is_senders(knob.key) != others.contains(&knob.key), "{}", knob.key);
             }
         }

@@ -56,6 +56,7 @@ mod threads;
 #[cfg(target_os = "linux")]
 mod watchdog;
 
+use anabranch_transports::Transports;
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
@@ -128,6 +129,13 @@ fn own_program() -> Result<PathBuf, Failure> {
 /// over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the process.
 #[must_use]
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
+    run_with(words, &Transports::standard())
+}
+
+/// Does the same as [`run`], with the transports of another list. A program that adds a transport to the list serves and
+/// requests its URLs.
+#[must_use]
+pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     let words = WORDS.get_or_init(|| words.into_iter().collect());
     let matches = match args::command().try_get_matches_from(words) {
         Ok(matches) => matches,
@@ -167,15 +175,15 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         Some(("completions", flags)) => packages::complete(flags),
         Some(("man", flags)) => packages::manual(flags),
         #[cfg(target_os = "linux")]
-        Some(("serve", flags)) => serve::run(flags),
+        Some(("serve", flags)) => serve::run(flags, transports),
         #[cfg(target_os = "linux")]
-        Some(("get", flags)) => get::run(flags),
+        Some(("get", flags)) => get::run(flags, transports),
         #[cfg(target_os = "linux")]
-        Some(("gateway", flags)) => gateway::run(flags),
+        Some(("gateway", flags)) => gateway::run(flags, transports),
         #[cfg(target_os = "linux")]
-        Some(("load", flags)) => load::run(flags),
+        Some(("load", flags)) => load::run(flags, transports),
         #[cfg(target_os = "linux")]
-        Some(("bulk", flags)) => bulk::run(flags),
+        Some(("bulk", flags)) => bulk::run(flags, transports),
         #[cfg(not(target_os = "linux"))]
         Some(("serve" | "get" | "gateway" | "load" | "bulk" | "link", _)) => {
             Err(Failure::Host("the real network is available on Linux only".to_owned()))

@@ -102,45 +102,45 @@ pub fn command() -> Command {
 
 #[cfg(target_os = "linux")]
 mod verb {
-    use crate::dial::SctpTarget;
-    use crate::dial::http3::Http3Target;
-    use crate::knobs;
+    use crate::dial::{self, answering, dial};
+    use crate::knobs::{self, Tuned};
     use crate::outputs::{Outputs, command_line};
     use crate::paths::PathLog;
     use crate::place::Url;
     use crate::progress::Ticker;
-    use crate::secure::Believing;
     use crate::{Done, Failure, busy_poll, dry_run, qlog, say, secure, watchdog};
     use anabranch_base::units::{format_span, parse_interval, parse_span};
     use anabranch_http::serve::Versions;
     use anabranch_load::generator::report::{self, Framing};
     use anabranch_load::generator::{Load, Pace, Plan};
-    use anabranch_tls::TlsConnector;
-    use anabranch_transport::kernel::KernelConnector;
-    use anabranch_transport::sctp::Config;
-    use anabranch_transport::{Connector, Session};
+    use anabranch_transport::network::{Needs, StreamNeed};
+    use anabranch_transport::{Connector, Http};
+    use anabranch_transports::Transports;
+    use anabranch_transports::os::{Target, WithConnector};
+    use anabranch_transports::security::ClientSecurity;
     use anabranch_world::os::{self, OsWorld, Signals, processor_time};
     use anabranch_world::{Timer, World};
     use clap::ArgMatches;
     use std::future::{Future, poll_fn};
+    use std::pin::Pin;
     use std::task::Poll;
     use std::time::Duration;
 
     /// Runs the load that the flags describe.
-    pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+    pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-        let url = Url::parse(text("url").unwrap_or_default()).map_err(Failure::Usage)?;
-        let url = secure::with_http_version(text("http"), url)?;
+        let url = Url::parse(text("url").unwrap_or_default(), transports).map_err(Failure::Usage)?;
+        let url = secure::with_http_version(text("http"), url, transports)?;
         let plan = plan(matches, &url)?;
-        if matches.get_flag("early-data") && !url.carrier.is_http3() {
+        if matches.get_flag("early-data") && url.scheme.http() != Some(Http::Http3) {
             return Err(Failure::Usage(format!("--early-data: {}: it is for h3:// URLs", url.text)));
         }
-        let (config, quic) = config(matches, &url, &plan)?;
+        let tuned = tuned(matches, transports, &url, &plan)?;
         if matches.get_flag("dry-run") {
-            say(&dry_run(matches, &url, &plan, (&config, &quic)))?;
+            say(&dry_run(matches, &url, &plan, &tuned))?;
             return Ok(Done::Well);
         }
-        let tls = secure::client(matches, [url.carrier])?;
+        let tls = secure::client(matches, [&url.scheme])?;
         let outputs = Outputs::reserve(text("json"), text("csv"))?;
         let settings = Settings {
             paths: PathLog::new(matches.get_flag("quiet")),
@@ -148,17 +148,12 @@ mod verb {
             framing: Framing {
                 command: command_line(),
                 url: url.text.clone(),
-                transport: url.carrier.name().to_owned(),
-                settings: match (url.carrier.is_kernels(), url.carrier.is_http3()) {
-                    (true, _) => Vec::new(),
-                    (_, true) => knobs::describe_quic(&quic),
-                    _ => crate::get::described(&config),
-                },
+                transport: url.scheme.name().to_owned(),
+                settings: tuned.describe(),
                 ..Framing::default()
             },
-            config,
-            quic,
-            logs: qlog::given(matches, [url.carrier])?,
+            tuned,
+            logs: qlog::given(matches, [&url.scheme])?,
             sctp_port: matches.get_one::<u16>("sctp-port").copied().unwrap_or(80),
             quiet: matches.get_flag("quiet"),
             url,
@@ -170,11 +165,10 @@ mod verb {
 
     struct Settings {
         url: Url,
-        /// The client's TLS settings, including the certificates that it trusts.
-        tls: Option<Believing>,
+        /// The client's security; `None` if the URL is not encrypted.
+        tls: Option<ClientSecurity>,
         plan: Plan,
-        config: Config,
-        quic: anabranch_quic::Config,
+        tuned: Tuned,
         logs: qlog::LogsTo,
         sctp_port: u16,
         quiet: bool,
@@ -212,7 +206,7 @@ mod verb {
         }
         let streams = matches.get_one::<u16>("streams").copied();
         let versions = versions(matches, url);
-        let one_stream = url.carrier.is_kernels() && versions == Versions::Http1;
+        let one_stream = url.scheme.http() == Some(Http::OneStream) && versions == Versions::Http1;
         if one_stream && streams.is_some_and(|streams| streams > 1) {
             let message = "--streams: HTTP/1.1 on a TCP connection has one stream; use more connections, --http 2, or http+sctp://";
             return Err(Failure::Usage(message.to_owned()));
@@ -225,7 +219,7 @@ mod verb {
         }
         Ok(Plan {
             authority: url.authority(),
-            secure: url.carrier.is_secure(),
+            secure: url.scheme.is_secure(),
             target: url.target.clone(),
             pace,
             objects,
@@ -244,20 +238,15 @@ mod verb {
     /// session uses TLS.
     fn versions(matches: &ArgMatches, url: &Url) -> Versions {
         let said = matches.get_one::<String>("http").map(String::as_str);
-        match (said, url.carrier.is_kernels()) {
-            (_, false) if url.carrier.is_http3() => Versions::Http3,
-            (Some("2"), true) => Versions::Http2,
-            (None, true) if url.carrier.is_secure() => Versions::Both,
+        match (url.scheme.http(), said) {
+            (Some(Http::Http3), _) => Versions::Http3,
+            (Some(Http::OneStream), Some("2")) => Versions::Http2,
+            (Some(Http::OneStream), None) if url.scheme.is_secure() => Versions::Both,
             _ => Versions::Http1,
         }
     }
 
-    fn dry_run(
-        matches: &ArgMatches,
-        url: &Url,
-        plan: &Plan,
-        (config, quic): (&Config, &anabranch_quic::Config),
-    ) -> String {
+    fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, tuned: &Tuned) -> String {
         let random = |random: bool| match (random, plan.seed) {
             (false, _) => String::new(),
             (true, None) => " on the average, at random".to_owned(),
@@ -274,7 +263,7 @@ mod verb {
             Pace::Closed { sessions } => format!("closed loop: {sessions} sessions at a time"),
         };
         let number = |number: Option<u64>| number.map_or("no limit".to_owned(), |number| number.to_string());
-        let mut out = format!("url: {}\ntransport: {}\npace: {pace}\n", url.text, url.carrier.name());
+        let mut out = format!("url: {}\ntransport: {}\npace: {pace}\n", url.text, url.scheme.name());
         if let Some(due) = plan.first_due(FIRST) {
             let due: Vec<String> = due.into_iter().map(format_span).collect();
             out += &format!("first due at: {}\n", due.join(" "));
@@ -289,35 +278,34 @@ mod verb {
             matches,
             &["max-sessions", "busy-poll", "trust", "insecure", "http", "early-data", "qlog"],
         );
-        if url.carrier.is_kernels() {
+        if url.scheme.can().kernel {
             return out;
         }
-        if !url.carrier.is_http3() {
+        if url.scheme.has_own_ports() {
             out += &dry_run::flags(matches, &["sctp-port", "ppid", "key-file"]);
         }
-        out + &dry_run::both_knobs([url.carrier], config, quic)
+        out + &tuned.lines()
     }
 
-    /// Returns the configurations of SCTP and of QUIC.
-    fn config(
+    /// Returns the settings of the transport.
+    fn tuned(
         matches: &ArgMatches,
+        transports: &Transports,
         url: &Url,
         plan: &Plan,
-    ) -> Result<(Config, anabranch_quic::Config), Failure> {
-        let set = knobs::divided(matches, [url.carrier])?;
-        let quic = knobs::quic(&set.quic)?;
-        let set = set.sctp;
-        if url.carrier.is_kernels() && !set.is_empty() {
-            return Err(Failure::Usage("--set: the kernel's TCP has no such knobs".to_owned()));
+    ) -> Result<Tuned, Failure> {
+        if url.scheme.can().kernel {
+            if !knobs::given(matches)?.is_empty() {
+                return Err(Failure::Usage("--set: the kernel's TCP has no such knobs".to_owned()));
+            }
+            if let Some(path) = knobs::key_file_of(matches) {
+                return Err(Failure::Usage(format!("--key-file {path}: TCP has no keys")));
+            }
         }
-        if let Some(path) = knobs::key_file_of(matches).filter(|_| url.carrier.is_kernels()) {
-            return Err(Failure::Usage(format!("--key-file {path}: TCP has no keys")));
-        }
-        let mut config = knobs::sctp(matches, &set)?;
-        config.ppid = knobs::chosen_ppid(matches, [url.carrier])?;
-        config.streams = config.streams.max(plan.streams);
-        knobs::warn(&config);
-        Ok((config, quic))
+        let needs = Needs { streams: Some(StreamNeed::AtLeast(plan.streams)), ..Needs::default() };
+        let tuned = Tuned::read(matches, transports, [&url.scheme], &needs)?;
+        tuned.warn();
+        Ok(tuned)
     }
 
     async fn reach(world: OsWorld, settings: Settings, outputs: Outputs) -> Result<Done, Failure> {
@@ -328,61 +316,47 @@ mod verb {
                 return Ok(Done::Badly);
             }
         };
-        if settings.url.carrier.is_kernels() {
-            let count = addresses.len();
-            let connector = KernelConnector::new(world.clone(), addresses);
-            let Some(tls) = settings.tls.clone().map(|it| it.client) else {
-                return to_first(world, connector, count, settings, outputs).await;
-            };
-            let names = vec![settings.url.host().to_owned(); count];
-            let connector =
-                TlsConnector::new(world.clone(), connector, tls, &names).map_err(Failure::Usage)?;
-            return to_first(world, connector, count, settings, outputs).await;
-        }
-        if settings.url.carrier.is_http3() {
-            let count = addresses.len();
-            let believing = settings.tls.clone().map_or_else(|| Believing::by_default(None), Ok);
-            let client = believing.and_then(|it| it.http3()).map_err(Failure::Host)?;
-            let (name, config) = (settings.url.host().to_owned(), settings.quic.clone());
-            let to = Http3Target { addresses, name, client, config, logs: settings.logs.clone() };
-            let (host, connector) = to.host(&world).await?;
-            let done = to_first(world.clone(), connector, count, settings, outputs).await;
-            let _ = world.timeout(CLOSING, host.idle()).await;
-            return done;
-        }
-        let to = SctpTarget {
-            carrier: settings.url.carrier,
-            addresses,
-            port: settings.sctp_port,
-            config: settings.config.clone(),
-            secure: settings.tls.as_ref().map(|it| it.target(settings.url.host())),
-            paths: Some(settings.paths.clone()),
+        let url = settings.url.clone();
+        let security = match settings.tls.clone() {
+            None if url.scheme.is_secure() => Some(secure::client_by_default(None).map_err(Failure::Host)?),
+            given => given,
         };
-        let (host, ways) = to.host(&world).await?;
-        let way = ways.answering(&world, settings.plan.timeout).await;
-        let done = perform(world.clone(), ways.connector, way, settings, outputs).await;
-        let _ = world.timeout(CLOSING, host.idle()).await;
+        let target = Target {
+            scheme: url.scheme.clone(),
+            addresses,
+            name: url.host().to_owned(),
+            inner_port: settings.sctp_port,
+            settings: settings.tuned.of(&url.scheme)?,
+            security,
+            logs: settings.logs.clone(),
+        };
+        let failed = |why| dial::failure(&url.scheme, why);
+        let dialed = dial(&world, target, Some(&settings.paths)).await.map_err(failed)?;
+        let count = dialed.servers.len();
+        let load = ToFirst { world: world.clone(), count, settings, outputs };
+        let done = dialed.with(load).map_err(failed)?.await;
+        let _ = world.timeout(CLOSING, dialed.host.idle()).await;
         done
     }
 
-    /// Runs the load against the first of `count` addresses that answers.
-    async fn to_first<C: Connector>(
+    /// Runs the load against the first server that answers.
+    struct ToFirst {
         world: OsWorld,
-        connector: C,
         count: usize,
         settings: Settings,
         outputs: Outputs,
-    ) -> Result<Done, Failure> {
-        let mut server = 0;
-        while server + 1 < count {
-            if let Ok(session) = connector.connect(server)
-                && let Some(Ok(())) = world.timeout(settings.plan.timeout, session.established()).await
-            {
-                break;
-            }
-            server += 1;
+    }
+
+    impl WithConnector for ToFirst {
+        type Out = Pin<Box<dyn Future<Output = Result<Done, Failure>>>>;
+
+        fn on<C: Connector>(self, connector: C) -> Self::Out {
+            let Self { world, count, settings, outputs } = self;
+            Box::pin(async move {
+                let server = answering(&world, &connector, count, settings.plan.timeout).await;
+                perform(world, connector, server, settings, outputs).await
+            })
         }
-        perform(world, connector, server, settings, outputs).await
     }
 
     async fn perform<C: Connector>(

@@ -26,13 +26,13 @@ pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure
     }
     // The kernel holds the transport state of its TCP connections, and this process only the data above. So a TCP listener
     // counts as a quarter of one that this process implements.
-    let quarters: u64 = places.iter().map(|place| if place.carrier.is_kernels() { 1 } else { 4 }).sum();
+    let quarters: u64 = places.iter().map(|place| if place.scheme.can().kernel { 1 } else { 4 }).sum();
     let connections = matches.get_one::<u16>("connections").copied().map_or(1, u64::from);
     Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))
 }
 
-/// Returns the socket options for a server's kernel connections. They limit the kernel's send buffers, which use memory,
-/// too.
+/// Returns the socket options for the connections that a gateway opens. They limit the kernel's send buffers, which use
+/// memory, too.
 #[cfg(target_os = "linux")]
 pub fn kernel() -> anabranch_world::os::KernelOptions {
     anabranch_world::os::KernelOptions { unsent: Some(UNSENT), ..Default::default() }
@@ -41,4 +41,4 @@ pub fn kernel() -> anabranch_world::os::KernelOptions {
 const MIN: u64 = 16 << 20;
 /// The maximum number of unsent bytes that the kernel buffers for a connection, in addition to the bytes in flight.
 #[cfg(target_os = "linux")]
-const UNSENT: u32 = 512 << 10;
+pub const UNSENT: u32 = 512 << 10;

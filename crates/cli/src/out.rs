@@ -12,10 +12,10 @@ use anabranch_http::page::Page;
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::one::Kept;
 use anabranch_lab::run::{batch, one};
-use anabranch_transports::Transports;
 use anabranch_report::{Captured, Framing, packets, table};
 use anabranch_results::course::Course;
 use anabranch_results::{Point, Race, Run, label};
+use anabranch_transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -8,9 +8,9 @@ use crate::{complain, serve};
 use anabranch_base::time::{Instant, nanos};
 use anabranch_load::throughput::paths::{self, PathReport, ServerReports};
 use anabranch_load::throughput::{PathProbe, Settings, report};
-use anabranch_transport::Session;
+use anabranch_transport::network::PathFigures;
 use anabranch_transport::protocol::{PathEvent, PathState};
-use anabranch_transport::sctp::{self, PathInfo, SctpHost, SctpSession};
+use anabranch_transport::{Host, Session};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use serde_json::{Map, Value, json};
@@ -33,7 +33,7 @@ pub struct PathLog {
     events: Rc<RefCell<Vec<PathEvent>>>,
     /// The hosts whose paths are counted. The function that a host calls for its events does not hold them, so a host
     /// does not keep itself alive.
-    hosts: Rc<RefCell<Vec<SctpHost<OsWorld>>>>,
+    hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
 impl PathLog {
@@ -61,13 +61,13 @@ impl PathLog {
     }
 
     /// Records and prints the path events of `host` from now on, and counts the bytes of its paths.
-    pub fn watch(&self, host: &SctpHost<OsWorld>) {
+    pub fn watch(&self, host: &Rc<dyn Host>) {
         let log = Self { hosts: Rc::default(), ..self.clone() };
         let mut hosts = self.hosts.borrow_mut();
         if hosts.len() < MAX_HOSTS {
             hosts.push(host.clone());
         }
-        host.on_path_event(move |event| {
+        host.on_path_event(Box::new(move |event| {
             if let PathEvent::Interrupted(it) = &event
                 && !(if it.received { log.received } else { log.sent })
             {
@@ -81,17 +81,15 @@ impl PathLog {
             if events.len() < MAX_EVENTS {
                 events.push(event);
             }
-        });
+        }));
     }
 
     /// Returns the paths of all associations so far, those that have ended included, one for each address of a server.
     /// An association with one path has none here.
     pub fn paths(&self) -> Vec<PathProbe> {
         let hosts = self.hosts.borrow();
-        let of = |host: &SctpHost<OsWorld>| host.inspect(|engine| engine.totals().paths);
-        let paths = hosts.iter().flat_map(of);
-        let kept = paths.filter(|path| !path.removed || path.stats.bytes_received > 0);
-        kept.map(|path| path_probe(&path)).collect()
+        let paths = hosts.iter().flat_map(|host| host.paths());
+        paths.filter(|path| !path.removed || path.received > 0).map(path_probe).collect()
     }
 
     /// Returns the lines about the paths that were used, if an event has occurred on any path.
@@ -138,11 +136,11 @@ impl PathLog {
     }
 }
 
-/// Prints the path events of a server's SCTP host with the time of day (UTC). If many events occur at once, only some are
+/// Prints the path events of a server's transport with the time of day (UTC). If many events occur at once, only some are
 /// printed.
-pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
+pub fn watch_server(host: &dyn Host, world: &OsWorld) {
     let print = printer(world);
-    host.on_path_event(move |event| print(&event));
+    host.on_path_event(Box::new(move |event| print(&event)));
 }
 
 /// Returns the function with which a server prints a path event.
@@ -163,7 +161,7 @@ fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     }
 }
 
-/// The path events of a `bulk` server on SCTP. It prints them, and each session reports its own to the client. Clones
+/// The settings and the path events of a listener of a `bulk` server. It prints the events, and each session reports its own to the client. Clones
 /// share one log.
 #[derive(Clone, Debug)]
 pub struct ServerLog {
@@ -181,9 +179,9 @@ impl ServerLog {
     }
 
     /// Prints and keeps the path events of `host` from now on.
-    pub fn watch(&self, host: &SctpHost<OsWorld>, world: &OsWorld) {
+    pub fn watch(&self, host: &dyn Host, world: &OsWorld) {
         let (log, print) = (self.clone(), printer(world));
-        host.on_path_event(move |event| {
+        host.on_path_event(Box::new(move |event| {
             if let PathEvent::Interrupted(it) = &event {
                 let directions = log.directions.borrow().get(&it.connection).copied();
                 let (sends, receives) = directions.unwrap_or((true, true));
@@ -197,17 +195,22 @@ impl ServerLog {
                 events.pop_front();
             }
             events.push_back(event);
-        });
+        }));
     }
 }
 
-impl ServerReports<SctpSession<OsWorld>> for ServerLog {
-    fn settings(&self, _: &SctpSession<OsWorld>) -> Settings {
-        self.settings.clone()
+impl<N: Session> ServerReports<N> for ServerLog {
+    fn settings(&self, session: &N) -> Settings {
+        let mut settings = self.settings.clone();
+        // A kernel chooses the congestion control if the settings do not.
+        if settings.iter().all(|(key, _)| key != "cc") {
+            settings.extend(session.congestion().map(|name| ("cc".to_owned(), name)));
+        }
+        settings
     }
 
-    fn begun(&self, session: &SctpSession<OsWorld>, sends: bool, receives: bool) {
-        let Some(connection) = connection(session) else { return };
+    fn begun(&self, session: &N, sends: bool, receives: bool) {
+        let Some((connection, _)) = paths_of(session) else { return };
         let mut directions = self.directions.borrow_mut();
         if directions.len() >= MAX_EVENTS {
             directions.pop_first();
@@ -215,12 +218,12 @@ impl ServerReports<SctpSession<OsWorld>> for ServerLog {
         directions.insert(connection, (sends, receives));
     }
 
-    fn paths(&self, session: &SctpSession<OsWorld>, begun: Instant) -> PathReport {
+    fn paths(&self, session: &N, begun: Instant) -> PathReport {
         let mut report = PathReport::default();
-        let (Some(connection), Some(info)) = (connection(session), session.info()) else { return report };
+        let Some((connection, all)) = paths_of(session) else { return report };
         self.directions.borrow_mut().remove(&connection);
         // Clients at different addresses may have the same port.
-        let is_own = |address: IpAddr| info.paths.iter().any(|path| path.address == address);
+        let is_own = |address: IpAddr| all.iter().any(|path| path.address == address);
         self.events.borrow_mut().retain(|event| {
             match event {
                 PathEvent::Changed(it) if it.connection == connection && is_own(it.address) => {
@@ -240,15 +243,22 @@ impl ServerReports<SctpSession<OsWorld>> for ServerLog {
             }
             false
         });
-        let kept: Vec<_> = info.paths.iter().filter(|path| !path.removed).map(path_probe).collect();
-        report.paths = if kept.len() > 1 { kept } else { Vec::new() };
+        report.paths = several(all);
         report
     }
 }
 
-/// Returns the number that path events have for the association of an accepted session: the client's port.
-fn connection(session: &SctpSession<OsWorld>) -> Option<u64> {
-    session.peer().map(|peer| peer.port().into())
+/// Returns the number that path events have for an accepted session, which is the client's port, and the session's paths.
+/// `None` if the transport does not distinguish paths.
+fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
+    let paths = session.figures().map(|figures| figures.paths).filter(|paths| !paths.is_empty())?;
+    Some((session.peer()?.port().into(), paths))
+}
+
+/// Returns the figures of the paths of a session for results, if it has several.
+pub fn several(paths: Vec<PathFigures>) -> Vec<PathProbe> {
+    let kept: Vec<_> = paths.into_iter().filter(|path| !path.removed).map(path_probe).collect();
+    if kept.len() > 1 { kept } else { Vec::new() }
 }
 
 /// Formats a time of day, for example `08:49:37.250 UTC`.
@@ -294,19 +304,14 @@ fn name(state: PathState) -> &'static str {
 }
 
 /// Returns the figures of a path for results.
-pub fn path_probe(path: &PathInfo) -> PathProbe {
+fn path_probe(path: PathFigures) -> PathProbe {
     PathProbe {
         address: path.address,
-        state: match path.state {
-            sctp::PathState::Active => "active",
-            sctp::PathState::PotentiallyFailed => "potentially-failed",
-            sctp::PathState::Inactive => "failed",
-            sctp::PathState::Unconfirmed => "unconfirmed",
-        },
+        state: path.state,
         current: path.current,
         cwnd: path.cwnd,
-        acknowledged: path.stats.bytes_acked,
-        received: path.stats.bytes_received,
+        acknowledged: path.acknowledged,
+        received: path.received,
     }
 }
 

@@ -1,9 +1,9 @@
 //! `--qlog DIR`, or the environment variable `QLOGDIR` as in curl and other programs: writes a log file for each QUIC
 //! connection.
 
-use crate::place::Carrier;
 use crate::{Failure, complain};
-use anabranch_quic::Logs;
+use anabranch_transport::network::Logs;
+use anabranch_transports::UrlScheme;
 use clap::ArgMatches;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -14,13 +14,16 @@ use std::sync::{Arc, Once};
 pub type LogsTo = Option<Arc<dyn Logs>>;
 
 /// Returns the destination that `--qlog` names, or otherwise `QLOGDIR`.
-pub fn given(matches: &ArgMatches, carriers: impl IntoIterator<Item = Carrier>) -> Result<LogsTo, Failure> {
-    let http3 = carriers.into_iter().any(Carrier::is_http3);
+pub fn given<'a>(
+    matches: &ArgMatches,
+    schemes: impl IntoIterator<Item = &'a UrlScheme>,
+) -> Result<LogsTo, Failure> {
+    let has_logs = schemes.into_iter().any(|scheme| scheme.protocol().has_logs());
     let Some(directory) = matches.get_one::<String>("qlog") else {
-        let directory = std::env::var_os("QLOGDIR").filter(|name| http3 && !name.is_empty());
+        let directory = std::env::var_os("QLOGDIR").filter(|name| has_logs && !name.is_empty());
         return Ok(directory.map(|name| Arc::new(Directory(name.into())) as Arc<dyn Logs>));
     };
-    if !http3 {
+    if !has_logs {
         return Err(Failure::Usage(format!(
             "--qlog {directory}: nothing goes over HTTP/3; write h3://, or https:// with --http 3"
         )));

@@ -3,45 +3,30 @@
 //! A server without a certificate creates a self-signed one. It is stored in the user's state directory
 //! (`$XDG_STATE_HOME/anabranch`, otherwise `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
-use crate::dial::SecureTarget;
 use crate::key_log::key_log;
-use crate::place::{Carrier, Listen, Url};
+use crate::place::{Listen, Url};
 use crate::{Failure, complain, knobs};
-use anabranch_dtls::{Ends, EndsError, Settings as DtlsSettings};
 use anabranch_http::http2::ALPN;
 use anabranch_http::http3;
-use anabranch_tls::{
-    Client, ClientSettings, Fingerprint, Identity, Server, ServerSettings, Surroundings, Trust, Versions,
+use anabranch_transport::Http;
+use anabranch_transports::security::{
+    ClientSecurity, Fingerprint, Identity, Protocols, ServerSecurity, Trust,
 };
+use anabranch_transports::{Transports, UrlScheme};
 use clap::ArgMatches;
-use std::cell::OnceCell;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
-/// The TLS and DTLS settings of a server.
+/// The security of a server, and what the user is told of it.
 pub struct ServerTls {
-    /// The TLS server for listeners over TCP; `None` if there are none.
-    pub server: Option<Server>,
-    /// The TLS server for HTTP/3 listeners; `None` if there are none.
-    pub http3: Option<Server>,
-    /// The DTLS settings for listeners over DTLS; `None` if there are none.
-    pub dtls: Option<DtlsServer>,
+    /// The security of the listeners.
+    pub security: ServerSecurity,
     /// A line for the user that describes the certificate.
     pub shown: String,
     /// The paths of the certificate and its key; `None` if the certificate is not in a file.
     files: Option<Files>,
-}
-
-/// The DTLS settings of a server.
-#[derive(Clone)]
-pub struct DtlsServer {
-    /// The certificate and its key.
-    pub identity: Identity,
-    /// Whether SCTP omits its own checksum if the peer agrees (RFC 9653).
-    pub unsummed: bool,
 }
 
 /// RFC 9653 §3: DTLS detects every error that the checksum would detect. So SCTP over DTLS omits the checksum, unless the
@@ -57,7 +42,7 @@ impl ServerTls {
     /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function prints
     /// a line. If it cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
-        let shown: Vec<_> = self.server.iter().chain(&self.http3).map(Server::shared).collect();
+        let shown: Vec<_> = self.security.shared().cloned().collect();
         let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
         Some(move || {
             let read = Identity::from_files(&certificate, &key).map_err(|why| why.to_string());
@@ -85,25 +70,19 @@ pub enum Spoken<'a> {
 }
 
 impl Spoken<'_> {
-    /// Returns the ALPN names over TLS on TCP, the preferred one first (RFC 7301 §6).
-    fn over_tls(self) -> Vec<Vec<u8>> {
-        match self {
+    /// Returns the ALPN names, the preferred one first (RFC 7301 §6).
+    fn protocols(self, early_data: bool) -> Protocols {
+        let (above, within) = match self {
             Self::Http(version) => {
                 let all = [("2", ALPN), ("1.1", b"http/1.1")];
                 let version = version.filter(|version| all.iter().any(|(name, _)| name == version));
                 let wanted =
                     all.into_iter().filter(|(name, _)| version.is_none_or(|version| version == *name));
-                wanted.map(|(_, alpn)| alpn.to_vec()).collect()
+                (wanted.map(|(_, alpn)| alpn.to_vec()).collect(), vec![http3::ALPN.to_vec()])
             }
-            Self::Bulk => vec![BULK.to_vec()],
-        }
-    }
-
-    fn over_quic(self) -> Vec<Vec<u8>> {
-        match self {
-            Self::Http(_) => vec![http3::ALPN.to_vec()],
-            Self::Bulk => vec![BULK.to_vec()],
-        }
+            Self::Bulk => (vec![BULK.to_vec()], vec![BULK.to_vec()]),
+        };
+        Protocols { above, within, early_data }
     }
 }
 
@@ -117,7 +96,7 @@ pub fn server(
 ) -> Result<Option<ServerTls>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let files = text("cert").zip(text("key"));
-    if !places.iter().any(|place| place.carrier.is_secure()) {
+    if !places.iter().any(|place| place.scheme.is_secure()) {
         return match files {
             Some((file, _)) => Err(Failure::Usage(format!(
                 "--cert {file}: nothing is listened on over TLS; add --listen https://ADDRESS[:PORT], h3:// or https+sctp://"
@@ -137,117 +116,36 @@ pub fn server(
     };
     let wrong =
         |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
-    let over = |is_so: fn(Carrier) -> bool| places.iter().any(|place| is_so(place.carrier));
-    let dtls = match over(Carrier::is_over_dtls) {
-        true => Some(DtlsServer { identity: identity.clone(), unsummed: is_unsummed(matches)? }),
-        false => None,
-    };
-    if let Some(dtls) = &dtls {
-        dtls_server(dtls.identity.clone()).map_err(|why| wrong(why.to_string()))?;
-    }
-    let settings = ServerSettings {
-        protocols: spoken.over_tls(),
-        key_log: Some(key_log()),
-        ..ServerSettings::of(identity)
-    };
-    // The server accepts only GET and HEAD as early data (RFC 8470), and each ticket only once.
-    let of_http3 = ServerSettings {
-        versions: Versions::Only13,
-        early_data: matches!(spoken, Spoken::Http(_)),
-        protocols: spoken.over_quic(),
-        ..settings.clone()
-    };
-    let server = |wanted: bool, settings| {
-        wanted.then(|| Server::new(settings, Surroundings::Real)).transpose().map_err(wrong)
-    };
-    let http3 = server(over(Carrier::is_http3), of_http3)?;
-    let server = server(over(|carrier| carrier.is_secure() && carrier.is_kernels()), settings)?;
-    Ok(Some(ServerTls { server, http3, dtls, shown, files }))
+    let schemes = places.iter().map(|place| &place.scheme);
+    let protocols = spoken.protocols(matches!(spoken, Spoken::Http(_)));
+    let security = ServerSecurity::new(identity, schemes, protocols, key_log()).map_err(wrong)?;
+    Ok(Some(ServerTls { security: security.with_unsummed(is_unsummed(matches)?), shown, files }))
 }
 
-/// Returns the DTLS settings of a server that presents `identity`.
-pub fn dtls_server(identity: Identity) -> Result<Ends, EndsError> {
-    let settings =
-        DtlsSettings { identity: Some(identity), key_log: Some(key_log()), ..DtlsSettings::default() };
-    Ends::new(settings, Surroundings::Real)
+/// Returns the security that a client has without flags. It trusts the certificate authorities of this system.
+pub fn client_by_default(version: Option<&str>) -> Result<ClientSecurity, String> {
+    client_that(Trust::System, Spoken::Http(version))
 }
 
-/// Returns the DTLS settings of a client that trusts `trust`.
-pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
-    let settings = DtlsSettings { trust: Some(trust), key_log: Some(key_log()), ..DtlsSettings::default() };
-    Ends::new(settings, Surroundings::Real)
-}
-
-/// The TLS settings of a client, and the certificates it trusts.
-#[derive(Clone)]
-pub struct Believing {
-    /// The TLS client for connections over TCP.
-    pub client: Client,
-    /// The certificates that the client trusts over DTLS and HTTP/3.
-    pub trust: Trust,
-    /// The TLS client for HTTP/3. It is created on first use and then kept, because it remembers sessions for resumption.
-    http3: Rc<OnceCell<Client>>,
-    /// The ALPN names that the client offers over QUIC.
-    quic: Vec<Vec<u8>>,
-    /// Whether a resumed HTTP/3 session sends requests as early data, together with the handshake.
-    early: bool,
-    /// Whether SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
-    pub unsummed: bool,
-}
-
-impl Believing {
-    /// Returns the settings that apply without flags. The client trusts the certificate authorities of this system.
-    pub fn by_default(version: Option<&str>) -> Result<Self, String> {
-        Self::new(Trust::System, Spoken::Http(version))
-    }
-
-    fn new(trust: Trust, spoken: Spoken<'_>) -> Result<Self, String> {
-        let (client, quic) = (client_that(trust.clone(), spoken)?, spoken.over_quic());
-        Ok(Self { client, trust, http3: Rc::default(), quic, early: false, unsummed: true })
-    }
-
-    /// Returns the TLS client for HTTP/3.
-    pub fn http3(&self) -> Result<Client, String> {
-        if let Some(client) = self.http3.get() {
-            return Ok(client.clone());
-        }
-        let settings = ClientSettings {
-            trust: self.trust.clone(),
-            versions: Versions::Only13,
-            early_data: self.early,
-            protocols: self.quic.clone(),
-            key_log: Some(key_log()),
-            ..ClientSettings::default()
-        };
-        let client = Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())?;
-        Ok(self.http3.get_or_init(|| client).clone())
-    }
-
-    /// Returns the DTLS settings for SCTP to a server called `name`.
-    pub fn target(&self, name: &str) -> SecureTarget {
-        SecureTarget { trust: self.trust.clone(), name: name.to_owned(), unsummed: self.unsummed }
-    }
-}
-
-/// Returns the TLS settings of an HTTP client; `None` if no URL uses TLS, DTLS or QUIC.
-pub fn client(
+/// Returns the security of an HTTP client; `None` if no URL is encrypted.
+pub fn client<'a>(
     matches: &ArgMatches,
-    carriers: impl IntoIterator<Item = Carrier>,
-) -> Result<Option<Believing>, Failure> {
+    schemes: impl IntoIterator<Item = &'a UrlScheme>,
+) -> Result<Option<ClientSecurity>, Failure> {
     // A command that has no `--http` flag uses HTTP/1.1.
     let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
-    client_of(matches, carriers, Spoken::Http(version))
+    client_of(matches, schemes, Spoken::Http(version))
 }
 
 /// Does the same as [`client`], for a client that speaks the protocol `spoken`.
-pub fn client_of(
+pub fn client_of<'a>(
     matches: &ArgMatches,
-    carriers: impl IntoIterator<Item = Carrier>,
+    schemes: impl IntoIterator<Item = &'a UrlScheme>,
     spoken: Spoken<'_>,
-) -> Result<Option<Believing>, Failure> {
+) -> Result<Option<ClientSecurity>, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     let insecure = matches.get_flag("insecure");
-    if !carriers.into_iter().any(Carrier::is_secure) {
+    if !schemes.into_iter().any(UrlScheme::is_secure) {
         let flag =
             if insecure { Some("--insecure".to_owned()) } else { file.map(|file| format!("--trust {file}")) };
         return match flag {
@@ -258,9 +156,9 @@ pub fn client_of(
         };
     }
     let trust = trust(matches)?;
-    let believing = Believing::new(trust, spoken).map_err(Failure::Host)?;
     let early = matches.try_get_one::<bool>("early-data").is_ok_and(|early| early == Some(&true));
-    Ok(Some(Believing { early, unsummed: is_unsummed(matches)?, ..believing }))
+    let security = ClientSecurity::new(trust, spoken.protocols(early), key_log()).map_err(Failure::Host)?;
+    Ok(Some(security.with_unsummed(is_unsummed(matches)?)))
 }
 
 /// Returns the certificates that a client trusts, as its flags select them.
@@ -281,27 +179,23 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     })
 }
 
-/// Returns a TLS client that trusts `trust` and offers the protocol `spoken`.
-pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<Client, String> {
-    let settings = ClientSettings {
-        trust,
-        protocols: spoken.over_tls(),
-        key_log: Some(key_log()),
-        ..ClientSettings::default()
-    };
-    Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
+/// Returns the security of a client that trusts `trust` and offers the protocol `spoken`.
+pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<ClientSecurity, String> {
+    ClientSecurity::new(trust, spoken.protocols(false), key_log())
 }
 
-/// Applies the value of `--http` to the URL, if the flag was given. HTTP/3 has its own carrier, so the value 3 changes the
-/// URL's carrier.
-pub fn with_http_version(version: Option<&str>, url: Url) -> Result<Url, Failure> {
+/// Applies the value of `--http` to the URL, if the flag was given. HTTP/3 has its own scheme, so the value 3 changes the
+/// URL's scheme.
+pub fn with_http_version(version: Option<&str>, url: Url, transports: &Transports) -> Result<Url, Failure> {
     let Some(version) = version else { return Ok(url) };
     let wrong = |why: &str| Err(Failure::Usage(format!("--http {version}: {}: {why}", url.text)));
-    match (version, url.over_http3()) {
+    match (version, url.over_http3(transports)) {
         ("3", Some(url)) => Ok(url),
         ("3", None) => wrong("HTTP/3 is for https:// and h3://; write https://"),
-        (_, _) if url.carrier.is_http3() => wrong("h3:// is HTTP/3; leave --http out, or write https://"),
-        (_, _) if !url.carrier.is_kernels() => {
+        (_, _) if url.scheme.http() == Some(Http::Http3) => {
+            wrong("h3:// is HTTP/3; leave --http out, or write https://")
+        }
+        (_, _) if url.scheme.http() == Some(Http::StreamPairs) => {
             wrong("SCTP carries HTTP/1.1 on its streams; leave --http out")
         }
         _ => Ok(url),

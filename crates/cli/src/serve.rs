@@ -1,64 +1,63 @@
 //! `anabranch serve`: serves a directory over TCP, SCTP and HTTP/3.
 
-use crate::dial::http3::Http3Server;
+use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
-use crate::place::{self, Carrier, Listen};
+use crate::place::Listen;
 use crate::secure::{ServerTls, Spoken};
 use crate::threads::ListenSpecs;
-use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, qlog, say, secure};
+use crate::{Done, Failure, busy_poll, complain, dry_run, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_span};
-use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::observe::Unobserved;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Names, Options, OwnOrigins, Redirected, Stop, Versions};
-use anabranch_tls::Shared;
-use anabranch_transport::ListenError;
-use anabranch_transport::sctp::Config;
+use anabranch_transport::network::{Needs, StreamNeed};
+use anabranch_transport::{CloseReason, Http, ListenError, Listener};
+use anabranch_transports::os::WithListener;
+use anabranch_transports::security::ServerSecurity;
+use anabranch_transports::{Transports, UrlScheme};
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
+use std::future::Future;
 use std::io;
 use std::path::Path;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Serves the directory until a signal ends the process.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     let directory = matches.get_one::<String>("directory").map_or(".", String::as_str);
     let site = FileSite::new(Path::new(directory))
         .map_err(|why| Failure::Usage(format!("{directory}: {why}; expected a directory")))?;
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
-        places.push(Listen::parse(text).map_err(Failure::Usage)?);
+        places.push(Listen::parse(text, transports).map_err(Failure::Usage)?);
     }
     let redirects = matches.get_flag("redirect");
     for secure in [false, true].into_iter().filter(|_| redirects) {
-        let so = |carrier: Carrier| carrier.is_kernels() && carrier.is_secure() == secure;
-        if !places.iter().any(|place| so(place.carrier)) {
-            let scheme = place::kernels_scheme(secure);
+        let is_it = |scheme: &UrlScheme| scheme.is_registered() && scheme.is_secure() == secure;
+        if !places.iter().any(|place| is_it(&place.scheme)) {
+            let scheme = transports.schemes().into_iter().find(is_it).map_or("", |scheme| scheme.name());
             let message =
                 format!("--redirect: from tcp:// to https://; add --listen {scheme}://ADDRESS[:PORT]");
             return Err(Failure::Usage(message));
         }
     }
-    let settings = Settings::read(matches, &places)?;
+    let settings = Settings::read(matches, &places, transports)?;
     let memory = memory::budget(matches, &places)?;
     drop(site);
     if matches.get_flag("dry-run") {
-        knobs::warn(&settings.sctp);
+        settings.tuned.warn();
         say(&dry_run(matches, directory, &places, &settings))?;
         return Ok(Done::Well);
     }
     let tls = secure::server(matches, &places, Spoken::Http(None))?;
-    let logs = qlog::given(matches, places.iter().map(|place| place.carrier))?;
+    let logs = qlog::given(matches, places.iter().map(|place| &place.scheme))?;
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let (matches, shown) = (matches.clone(), directory.to_owned());
-    let specs = ListenSpecs::open(&places, number("threads"), number("connections"))?;
-    let open: Vec<&str> = places
-        .iter()
-        .map(|place| place.carrier)
-        .filter(|one| !one.is_secure())
-        .map(Carrier::scheme)
-        .collect();
+    let specs = ListenSpecs::open(&places, number("threads"), number("connections"), &settings.tuned)?;
+    let open: Vec<&str> =
+        places.iter().map(|place| &place.scheme).filter(|one| !one.is_secure()).map(UrlScheme::url).collect();
     let open = match open.as_slice() {
         [] => None,
         _ if open.len() == places.len() => Some("traffic".to_owned()),
@@ -73,12 +72,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         if let Some(certificate) = &certificate {
             complain(certificate);
         }
-        knobs::warn(&settings.sctp);
+        settings.tuned.warn();
     };
     let directory = directory.to_owned();
     let reload = tls.as_ref().and_then(ServerTls::reload);
-    let (tls, http3, dtls) = tls.map_or((None, None, None), |tls| (tls.server, tls.http3, tls.dtls));
-    let [shared, http3] = [tls, http3].map(|server| server.map(|server| server.shared()));
+    let security = tls.map(|tls| tls.security);
+    let transports = transports.clone();
     // A client may know this host by any name, and a self-signed certificate cannot list them all. So requested host names
     // are checked only against a certificate that the user gave.
     let given = matches.get_one::<String>("cert").is_some();
@@ -86,24 +85,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
             .with_dotfiles(matches.get_flag("dotfiles"));
-        let mut settings = Settings::read(&matches, &places)?;
+        let mut settings = Settings::read(&matches, &places, &transports)?;
         // All threads share one memory account.
-        (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
-        settings.quic.memory = Some(memory.clone());
-        let own = Certified {
-            tls: shared.as_ref().filter(|_| given).map(names_of),
-            http3: http3.as_ref().filter(|_| given).map(names_of),
-            dtls: dtls
-                .clone()
-                .filter(|_| given)
-                .map(|dtls| Names::new(move |host| dtls.identity.names(host))),
-        };
+        settings.options.memory = Some(memory.clone());
+        settings.tuned.share_memory(&memory);
+        let own = security.clone().filter(|_| given);
         let served = os::run(busy_poll::options(&matches), async |world| {
-            let tls = shared.clone().map(Shared::server);
-            let mut servers = Servers::new(worker, settings.grace)?.with_tls(tls, dtls.clone());
-            let (config, logs) = (settings.quic.clone(), logs.clone());
-            let http3 = http3.clone().map(Shared::server);
-            servers = servers.with_http3(http3.map(|server| Http3Server { server, config, logs }));
+            let servers = Servers::new(worker, settings.grace)?;
+            let mut servers = servers.with_security(security.clone(), logs.clone());
             if let Some(reload) = reload.clone() {
                 servers = servers.with_reload(reload)?;
             }
@@ -138,19 +127,18 @@ fn dry_run(matches: &ArgMatches, directory: &str, places: &[Listen], settings: &
     let log = if settings.options.log.is_some() { "standard output" } else { "none" };
     out += if matches.get_flag("redirect") { "redirect: from tcp:// to https://\n" } else { "" };
     out += &(dry_run::flags(matches, &names) + &format!("log: {log}\n"));
-    out + &dry_run::both_knobs(places.iter().map(|place| place.carrier), &settings.sctp, &settings.quic)
+    out + &settings.tuned.lines()
 }
 
 struct Settings {
-    sctp: Config,
-    quic: anabranch_quic::Config,
+    tuned: Tuned,
     sctp_port: u16,
     options: Options,
     grace: Duration,
 }
 
 impl Settings {
-    fn read(matches: &ArgMatches, places: &[Listen]) -> Result<Self, Failure> {
+    fn read(matches: &ArgMatches, places: &[Listen], transports: &Transports) -> Result<Self, Failure> {
         let span = |name: &str| -> Result<Duration, Failure> {
             let text = matches.get_one::<String>(name).map_or("", String::as_str);
             parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {text}: {why}")))
@@ -162,16 +150,14 @@ impl Settings {
         let most_head = usize::try_from(head.0).ok().filter(|most| (1..=1 << 20).contains(most));
         let most_head =
             most_head.ok_or_else(|| Failure::Usage(format!("--max-header {text}: must be 1 B to 1 MiB")))?;
-        let set = knobs::divided(matches, places.iter().map(|place| place.carrier))?;
-        let mut quic = knobs::quic(&set.quic)?;
-        if !set.quic.iter().any(|(key, _)| key == "streams") {
-            quic.streams = number("streams").into();
-        }
-        let set = set.sctp;
-        let mut sctp = knobs::sctp(matches, &set)?;
-        knobs::streams(&mut sctp, &set, number("streams"));
-        // When an exchange is abandoned, its stream is reset instead of closing the association (RFC 6525).
-        sctp.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
+        let needs = Needs {
+            streams: Some(StreamNeed::Grant(number("streams"))),
+            cancels: true,
+            unsent: Some(memory::UNSENT),
+            ..Needs::default()
+        };
+        let schemes = places.iter().map(|place| &place.scheme);
+        let tuned = Tuned::read(matches, transports, schemes, &needs)?;
         let options = Options {
             idle_timeout: Some(span("idle")?),
             head_timeout: Some(span("header-timeout")?),
@@ -183,26 +169,13 @@ impl Settings {
             ..Options::default()
         };
         let grace = span("grace")?;
-        Ok(Self { sctp, quic, sctp_port: number("sctp-port"), options, grace })
+        Ok(Self { tuned, sctp_port: number("sctp-port"), options, grace })
     }
 }
 
-/// The default SCTP configuration of `serve`, `get`, `gateway`, `load` and `bulk`, which follows current stacks. Bursts of
-/// at most four packets, which RFC 9260 recommends, would triple the CPU cost on a fast link.
-pub fn config() -> Result<Config, Failure> {
-    let mut config = Config::profile("modern")
-        .ok_or_else(|| Failure::Internal("there is no profile modern".to_owned()))?;
-    // Real networks lose ICMP messages (RFC 8899 §1.1). Without black-hole detection, a path whose MTU is smaller than
-    // that of its interface would carry the handshake and nothing else.
-    config
-        .prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages")
-        .map_err(|why| Failure::Internal(why.to_string()))?;
-    Ok(config)
-}
-
 /// Explains why this host does not permit listening (at `port`, if it is given) or sending, and says what would help.
-pub fn reason(carrier: Carrier, port: Option<u16>, why: &io::Error) -> String {
-    match (carrier.is_on_ip(), why.kind()) {
+pub fn reason(scheme: &UrlScheme, port: Option<u16>, why: &io::Error) -> String {
+    match (scheme.needs_raw_sockets(), why.kind()) {
         (_, io::ErrorKind::AddrInUse) if port.is_some() => {
             ListenError::PortInUse(port.unwrap_or_default()).to_string()
         }
@@ -222,16 +195,14 @@ async fn serve(
     specs: Vec<ListenSpec>,
     settings: Settings,
     mut servers: Servers,
-    own: Certified,
+    // The security whose certificate the user gave.
+    own: Option<ServerSecurity>,
     redirects: bool,
 ) -> Result<Done, Failure> {
-    let world = world.with_kernel(memory::kernel());
     let stop = settings.options.stop.clone().unwrap_or_default();
     let mut opened = Vec::new();
     for spec in specs {
-        let is_secure = spec.is_secure();
-        let here = servers.open(&world, spec, &settings.sctp, settings.sctp_port).await?;
-        opened.extend(here.into_iter().map(|opened| (opened, is_secure)));
+        opened.extend(servers.open(&world, spec, &settings.tuned, settings.sctp_port).await?);
     }
     let https = if redirects { servers.https_port() } else { None };
     let site = Rc::new(site);
@@ -239,54 +210,46 @@ async fn serve(
     // RFC 9114 §3.1.1: responses over TLS advertise HTTP/3, and responses over HTTP/3 repeat the advertisement.
     let secure = Rc::new(Redirected { site: site.clone(), https: None, http3: servers.http3_port() });
     let site = Rc::new(Redirected { site, https: None, http3: None });
-    for (opened, is_secure) in opened {
-        let names = match &opened {
-            _ if !is_secure => None,
-            Opened::Kernel(..) | Opened::Secure(..) => own.tls.clone(),
-            Opened::Http3(..) => own.http3.clone(),
-            Opened::Ours(..) => own.dtls.clone(),
+    for Opened { listening, scheme, limit } in opened {
+        let is_secure = scheme.is_secure();
+        let names = own.as_ref().and_then(|own| own.names(&scheme)).map(Names::new);
+        let versions = match scheme.http() {
+            Some(Http::Http3) => Versions::Http3,
+            _ => settings.options.versions,
         };
-        let own_origins = Some(OwnOrigins { secure: is_secure, names });
-        let options = |limit: ConcurrencyLimit| Options {
+        let site = match scheme.http() {
+            Some(Http::Http3) => secure.clone(),
+            Some(Http::OneStream) if is_secure => secure.clone(),
+            _ if scheme.is_registered() => clear.clone(),
+            _ => site.clone(),
+        };
+        let options = Options {
             sessions: Some(limit),
-            own_origins: own_origins.clone(),
+            own_origins: Some(OwnOrigins { secure: is_secure, names }),
+            versions,
             ..settings.options.clone()
         };
-        match opened {
-            Opened::Kernel(listener, limit) => {
-                let server = serve::run(world.clone(), listener, clear.clone(), options(limit), Unobserved);
-                servers.start(&world, server);
-            }
-            Opened::Secure(listener, limit) => {
-                let server = serve::run(world.clone(), listener, secure.clone(), options(limit), Unobserved);
-                servers.start(&world, server);
-            }
-            Opened::Http3(listener, limit) => {
-                let options = Options { versions: Versions::Http3, ..options(limit) };
-                let server = serve::run(world.clone(), listener, secure.clone(), options, Unobserved);
-                servers.start(&world, server);
-            }
-            Opened::Ours(here, listener, limit) => {
-                let server = serve::run(here, listener, site.clone(), options(limit), Unobserved);
-                servers.start(&world, server);
-            }
-        }
+        let server = ServeSite { world: listening.world.clone(), site, options };
+        let server = listening.with(server);
+        servers.start(&world, server);
     }
     servers.ready();
     servers.until_told(&world, &stop, settings.grace).await
 }
 
-/// The host names in the certificate that the user gave, for each kind of listener. All are `None` with a self-signed
-/// certificate.
-struct Certified {
-    tls: Option<Names>,
-    http3: Option<Names>,
-    dtls: Option<Names>,
+/// Serves a site on a listener.
+struct ServeSite {
+    world: OsWorld,
+    site: Rc<Redirected<FileSite>>,
+    options: Options,
 }
 
-fn names_of(shared: &Shared) -> Names {
-    let names = shared.names();
-    Names::new(move |host| names.include(host))
+impl WithListener for ServeSite {
+    type Out = Pin<Box<dyn Future<Output = Result<(), CloseReason>>>>;
+
+    fn on<L: Listener>(self, listener: L) -> Self::Out {
+        Box::pin(serve::run(self.world, listener, self.site, self.options, Unobserved))
+    }
 }
 
 /// Prints a request in the Common Log Format.

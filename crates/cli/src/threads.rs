@@ -6,18 +6,18 @@
 //! identifies the thread. Under DTLS the kernel finds the socket by the client's address and port. For TCP all threads
 //! share one socket, and an idle thread accepts the next connection.
 
-use crate::dial::warn_kernel_sctp;
-use crate::listen::{BACKLOG, ListenSpec, shown};
+use crate::dial::warn_of_host;
+use crate::knobs::Tuned;
+use crate::listen::{ListenSpec, at, shown};
 use crate::place::Listen;
 use crate::privileges::drop_capabilities;
 use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::limits::ConcurrencyLimit;
-use anabranch_quic::{Shard, Steered};
-use anabranch_transport::sctp::{Directory, IP_PROTOCOL};
-use anabranch_world::os::{self, Group};
+use anabranch_transport::capabilities::Words;
+use anabranch_transports::os;
+use anabranch_world::os::Group;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -82,107 +82,48 @@ pub struct ListenSpecs {
 }
 
 impl ListenSpecs {
-    /// Opens the sockets of `places` for `threads` threads. Each listener accepts at most `most` concurrent sessions in
-    /// all threads together.
-    pub fn open(places: &[Listen], threads: usize, most: usize) -> Result<Self, Failure> {
+    /// Opens the sockets of `places` for `threads` threads, with the settings in `tuned`. Each listener accepts at most
+    /// `most` concurrent sessions in all threads together.
+    pub fn open(places: &[Listen], threads: usize, most: usize, tuned: &Tuned) -> Result<Self, Failure> {
         let mut specs = Self {
             each: (0..threads).map(|_| Vec::new()).collect(),
             groups: Vec::new(),
             sessions: "associations",
         };
         for place in places {
+            let limit = ConcurrencyLimit::new(most);
+            if threads == 1 {
+                specs.each[0].push(ListenSpec { place: place.clone(), socket: None, limit, most });
+                continue;
+            }
             let failed = |why: io::Error| {
-                let why = reason(place.carrier, Some(place.port), &why);
+                let why = reason(&place.scheme, Some(place.port), &why);
                 Failure::Host(format!("cannot listen on {}: {why}", shown(place)))
             };
-            match place.carrier.is_kernels() {
-                _ if threads == 1 => specs.each[0].push(ListenSpec::Place(place.clone(), most)),
-                true => specs.open_tcp(place, most).map_err(failed)?,
-                false if place.carrier.is_http3() => specs.open_http3(place, most).map_err(failed)?,
-                false if place.carrier.is_over_dtls() => specs.open_dtls(place, most).map_err(failed)?,
-                false => specs.open_sctp(place, most).map_err(failed)?,
+            warn_of_host(&place.scheme);
+            let settings = tuned.of(&place.scheme)?;
+            let (parts, left_out) = os::share(&at(place, &*settings), threads).map_err(failed)?;
+            for (to, why) in left_out {
+                complain(&format!("not listening on {to}: {why}"));
+            }
+            let can = place.scheme.can();
+            for part in parts {
+                // A transport whose sessions have no word of their own has sessions.
+                if part.group.is_some() && can.words == Words::default() {
+                    specs.sessions = "sessions";
+                }
+                specs.groups.extend(part.group);
+                // The kernel's listeners have a limit each.
+                let limit = if can.kernel { ConcurrencyLimit::new(most) } else { limit.clone() };
+                let place =
+                    Listen { addresses: part.addresses, port: part.port, scheme: place.scheme.clone() };
+                for (socket, specs) in part.sockets.into_iter().zip(&mut specs.each) {
+                    let (place, limit) = (place.clone(), limit.clone());
+                    specs.push(ListenSpec { place, socket: Some(socket), limit, most });
+                }
             }
         }
         Ok(specs)
-    }
-
-    fn open_tcp(&mut self, place: &Listen, most: usize) -> io::Result<()> {
-        let all = [IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])];
-        let wanted = if place.addresses.is_empty() { &all[..] } else { &place.addresses };
-        for &ip in wanted {
-            match os::listen_tcp(SocketAddr::new(ip, place.port), BACKLOG, &crate::memory::kernel()) {
-                Ok(listener) => {
-                    let limit = ConcurrencyLimit::new(most);
-                    for specs in &mut self.each {
-                        let (listener, limit) = (listener.try_clone()?, limit.clone());
-                        specs.push(ListenSpec::Kernel { place: place.clone(), listener, limit });
-                    }
-                }
-                // The host has no IPv6, so the server listens on its IPv4 addresses only.
-                Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
-                    complain(&format!("not listening on [::]:{}: {why}", place.port));
-                }
-                Err(why) => return Err(why),
-            }
-        }
-        Ok(())
-    }
-
-    /// Opens the sockets of an address for SCTP over DTLS. DTLS hides the verification tags by which packets would be
-    /// steered. Instead, all packets from a client's address and port go to one thread. Each local address has its own
-    /// socket, because an association has one address at each end (RFC 8261 §6.1).
-    fn open_dtls(&mut self, place: &Listen, most: usize) -> io::Result<()> {
-        let addresses = match place.addresses.is_empty() {
-            true => os::addresses()?,
-            false => place.addresses.clone(),
-        };
-        let limit = ConcurrencyLimit::new(most);
-        let mut place = place.clone();
-        for address in addresses {
-            let seats = os::share_udp_by_address(&[address], place.port, self.each.len())?;
-            // All addresses of one `--listen` share a port, even if the operating system chose the port for the first
-            // address.
-            place.port = seats.first().map_or(place.port, os::Seat::port);
-            place.addresses = vec![address];
-            for (seat, specs) in seats.into_iter().zip(&mut self.each) {
-                specs.push(ListenSpec::SharedDtls { place: place.clone(), seat, limit: limit.clone() });
-            }
-        }
-        Ok(())
-    }
-
-    fn open_sctp(&mut self, place: &Listen, most: usize) -> io::Result<()> {
-        let count = self.each.len();
-        let none = || io::Error::from(io::ErrorKind::InvalidInput);
-        let directory = Directory::new(count as u32).ok_or_else(none)?;
-        let seats = if place.carrier.is_on_ip() {
-            warn_kernel_sctp(place.carrier);
-            os::share_raw(&place.addresses, IP_PROTOCOL, count, directory.clone())?
-        } else {
-            os::share_udp(&place.addresses, place.port, count, directory.clone())?
-        };
-        self.groups.extend(seats.first().map(os::Seat::group));
-        let limit = ConcurrencyLimit::new(most);
-        for ((seat, specs), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
-            let member = directory.member(index).ok_or_else(none)?;
-            specs.push(ListenSpec::Shared { place: place.clone(), seat, member, limit: limit.clone() });
-        }
-        Ok(())
-    }
-
-    fn open_http3(&mut self, place: &Listen, most: usize) -> io::Result<()> {
-        let count = self.each.len();
-        let none = || io::Error::from(io::ErrorKind::InvalidInput);
-        let steered = Steered::new(count as u32).ok_or_else(none)?;
-        let seats = os::share_udp(&place.addresses, place.port, count, Arc::new(steered))?;
-        self.groups.extend(seats.first().map(os::Seat::group));
-        self.sessions = "sessions";
-        let limit = ConcurrencyLimit::new(most);
-        for ((seat, specs), index) in seats.into_iter().zip(&mut self.each).zip(0..) {
-            let shard = Shard::new(index, count as u32).ok_or_else(none)?;
-            specs.push(ListenSpec::SharedHttp3 { place: place.clone(), seat, shard, limit: limit.clone() });
-        }
-        Ok(())
     }
 
     /// Runs `body` in each thread with the thread's listeners, and calls `announce` when all threads listen. The first

@@ -13,13 +13,13 @@
 //! - `forwarded`: the fields that describe the client to an origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
-//! - `origins`, `origin_stream`, `lookups`, `turns`, `associations`: connections to the other side
+//! - `origins`, `lookups`, `turns`, `associations`: connections to the other side
 //! - `exchange`, `tunnel`: forwarding between the two sides
 //! - `watch`: ends exchanges that stall or block others
 //!
 //! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and the
-//! closing of sessions. The pools of connections and associations also serve `get --page`. The TLS client for `https`
-//! origins is created when it is first needed. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as they
+//! closing of sessions. The pools of connections and associations also serve `get --page`. The program that runs the
+//! gateway opens the connections to origins. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as they
 //! arrive. It does not support HTTP/2.
 
 pub mod allow;
@@ -29,7 +29,6 @@ mod exchange;
 mod forwarded;
 mod head;
 mod lookups;
-mod origin_stream;
 mod origins;
 mod target;
 mod tunnel;
@@ -38,7 +37,7 @@ mod watch;
 
 pub use allow::Network;
 pub use associations::{Associations, Peer};
-pub use origins::{MakeClient, Origins};
+pub use origins::{Dial, Origins};
 
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};

@@ -1,40 +1,58 @@
-//! Connections to origins over the host's TCP, with TLS for `https`. A connection serves one exchange at a time, and is kept
-//! for later exchanges if the origin allows that.
+//! Connections to origins, each with one stream. The program that runs the gateway decides the transport of each origin
+//! ([`Dial`]). A connection serves one exchange at a time, and is kept for later exchanges if the origin allows that.
 
 use super::allow::Rules;
 use super::lookups::Lookups;
-use super::origin_stream::{OriginSession, OriginStream};
 use super::turns::{Turn, Turns};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Origin;
 use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
-use anabranch_tls::{Client, TlsConnector};
-use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::{CloseReason, Stream};
-use anabranch_world::Detach;
-use anabranch_world::kernel::KernelTcp;
+use anabranch_transport::{Connector, OpenError, Session, Stream};
 use anabranch_world::names::Names;
-use std::cell::{Cell, OnceCell, RefCell};
+use anabranch_world::{Detach, World};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 
-/// Connects to origins over TCP, and to `https` origins over TLS.
-pub struct Origins<W: KernelTcp + Names> {
-    pool: Rc<Pool<W>>,
+/// Connects to origins.
+pub struct Origins<W: World + Names, D: Dial> {
+    pool: Rc<Pool<W, D>>,
     _sweeper: W::Task<()>,
 }
 
-/// A function that creates the TLS client, or returns the reason why no server can be authenticated.
-pub type MakeClient = Box<dyn Fn() -> Result<Client, String>>;
+/// Opens connections to origins. Their sessions have one stream.
+pub trait Dial: 'static {
+    /// The type of the connectors.
+    type Connector: Connector;
+
+    /// Checks that origins like `to` can be authenticated, before their names are looked up.
+    ///
+    /// # Errors
+    /// [`ReachError::NoTrust`] if they cannot.
+    fn check(&self, to: &Origin) -> Result<(), ReachError>;
+
+    /// Returns a connector to the addresses of `to`. To the connector, each address is a server.
+    ///
+    /// # Errors
+    /// [`ReachError`] if the origin cannot be authenticated.
+    fn connector(&self, to: &Origin, addresses: Vec<SocketAddr>) -> Result<Self::Connector, ReachError>;
+}
+
+/// The type of the connections.
+type Connection<D> = <<D as Dial>::Connector as Connector>::Session;
+
+/// The type of the streams of the connections.
+type ConnectionStream<D> = <Connection<D> as Session>::Stream;
 
 /// An idle connection, and the time since when it has been idle.
-type Kept<W> = (OriginSession<W>, Instant);
+type Kept<D> = (Connection<D>, Instant);
 
-struct Pool<W: KernelTcp + Names> {
+struct Pool<W: World + Names, D: Dial> {
     world: W,
+    dial: D,
     /// The origin behind a reverse gateway, which is always allowed. All other targets are subject to `rules`.
     configured: Option<Origin>,
     rules: Rules,
@@ -43,36 +61,26 @@ struct Pool<W: KernelTcp + Names> {
     lookups: Rc<Lookups<W>>,
     turns: Rc<Turns>,
     timeout: Duration,
-    /// The TLS client. It is created when it is first needed, because loading the certificates of authorities takes time.
-    client: OnceCell<Result<Client, String>>,
-    begin_tls: MakeClient,
     /// The idle connections of each origin, the longest idle first.
-    kept: RefCell<BTreeMap<Origin, Vec<Kept<W>>>>,
+    kept: RefCell<BTreeMap<Origin, Vec<Kept<D>>>>,
 }
 
-impl<W: KernelTcp + Names> Origins<W> {
+impl<W: World + Names, D: Dial> Origins<W, D> {
     /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not answer
-    /// within `timeout` is given up. `begin_tls` creates the TLS client for `https` origins.
+    /// within `timeout` is given up. `dial` opens the connections.
     #[must_use]
-    pub fn new(
-        world: &W,
-        configured: Option<Origin>,
-        rules: Rules,
-        timeout: Duration,
-        begin_tls: MakeClient,
-    ) -> Self {
+    pub fn new(world: &W, configured: Option<Origin>, rules: Rules, timeout: Duration, dial: D) -> Self {
         let (lookups, turns, kept) = (Lookups::new(world), Rc::default(), RefCell::default());
-        let (world, client) = (world.clone(), OnceCell::new());
+        let world = world.clone();
         let pool = Pool {
             world: world.clone(),
+            dial,
             configured,
             rules,
             listening: RefCell::default(),
             lookups,
             turns,
             timeout,
-            client,
-            begin_tls,
             kept,
         };
         let pool = Rc::new(pool);
@@ -88,14 +96,14 @@ impl<W: KernelTcp + Names> Origins<W> {
     }
 }
 
-impl<W: KernelTcp + Names> fmt::Debug for Origins<W> {
+impl<W: World + Names, D: Dial> fmt::Debug for Origins<W, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Origins").field("configured", &self.pool.configured).finish_non_exhaustive()
     }
 }
 
 /// Closes the connections that have been idle for too long.
-async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
+async fn sweep<W: World + Names, D: Dial>(world: W, pool: Weak<Pool<W, D>>) {
     loop {
         world.sleep_until(world.now() + KEPT_FOR / 4).await;
         let Some(pool) = pool.upgrade() else { return };
@@ -107,14 +115,14 @@ async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
     }
 }
 
-impl<W: KernelTcp + Names> Pool<W> {
+impl<W: World + Names, D: Dial> Pool<W, D> {
     /// Returns an idle connection to `to` that is still open, and on which no data has arrived.
-    fn take(&self, to: &Origin) -> Option<(OriginSession<W>, OriginStream<W>)> {
+    fn take(&self, to: &Origin) -> Option<(Connection<D>, ConnectionStream<D>)> {
         let mut kept = self.kept.borrow_mut();
         let sessions = kept.get_mut(to)?;
         let mut found = None;
         while let Some((session, _)) = sessions.pop() {
-            let Ok(mut stream) = session.open() else { continue };
+            let Ok(mut stream) = session.open(0) else { continue };
             let mut cx = Context::from_waker(Waker::noop());
             if stream.poll_read(&mut cx, &mut [0]).is_pending() {
                 found = Some((session, stream));
@@ -133,12 +141,7 @@ impl<W: KernelTcp + Names> Pool<W> {
         addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, own)));
     }
 
-    /// Returns the TLS client, and creates it at the first call.
-    fn client(&self) -> Result<&Client, String> {
-        self.client.get_or_init(|| (self.begin_tls)()).as_ref().map_err(Clone::clone)
-    }
-
-    fn keep(&self, to: Origin, session: OriginSession<W>) {
+    fn keep(&self, to: Origin, session: Connection<D>) {
         let mut kept = self.kept.borrow_mut();
         if kept.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
             kept.entry(to).or_default().push((session, self.world.now()));
@@ -146,15 +149,15 @@ impl<W: KernelTcp + Names> Pool<W> {
     }
 }
 
-fn lend<W: KernelTcp + Names>(
-    pool: &Rc<Pool<W>>,
+fn lend<W: World + Names, D: Dial>(
+    pool: &Rc<Pool<W, D>>,
     to: &Origin,
-    session: OriginSession<W>,
-    stream: OriginStream<W>,
+    session: Connection<D>,
+    stream: ConnectionStream<D>,
     reused: bool,
-) -> Lease<OriginStream<W>> {
+) -> Lease<ConnectionStream<D>> {
     let (pool, to, connection) = (pool.clone(), to.clone(), session.id());
-    let back = move |stream: OriginStream<W>, how: Ending, _| {
+    let back = move |stream: ConnectionStream<D>, how: Ending, _| {
         drop(stream);
         match how {
             Ending::Reusable => pool.keep(to, session),
@@ -167,7 +170,7 @@ fn lend<W: KernelTcp + Names>(
 
 /// Ends the turn of a new connection when the origin first sends data, or after [`NEW_FOR`]. After that time the origin has
 /// accepted the connection or will never accept it.
-fn begins<W: KernelTcp + Names>(world: &W, turn: Turn) -> Begins {
+fn begins<W: World>(world: &W, turn: Turn) -> Begins {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());
     let ends = async move {
@@ -180,8 +183,8 @@ fn begins<W: KernelTcp + Names>(world: &W, turn: Turn) -> Begins {
     Box::new(move || drop(turn.take()))
 }
 
-impl<W: KernelTcp + Names> Upstream for Origins<W> {
-    type Stream = OriginStream<W>;
+impl<W: World + Names, D: Dial> Upstream for Origins<W, D> {
+    type Stream = ConnectionStream<D>;
 
     fn half_close(&self) -> bool {
         true
@@ -196,7 +199,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         to: &Origin,
         fresh: bool,
         client: Option<IpAddr>,
-    ) -> Result<Lease<OriginStream<W>>, ReachError> {
+    ) -> Result<Lease<ConnectionStream<D>>, ReachError> {
         let pool = &self.pool;
         let (authority, configured) = (&to.authority, pool.configured.as_ref() == Some(to));
         if !configured && !pool.rules.may_allow(&authority.host, authority.port) {
@@ -205,7 +208,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         if let Some((session, stream)) = pool.take(to).filter(|_| !fresh) {
             return Ok(lend(pool, to, session, stream, true));
         }
-        let tls = if to.secure { Some(pool.client().map_err(ReachError::NoTrust)?) } else { None };
+        pool.dial.check(to)?;
         let found = pool.world.timeout(pool.timeout, pool.lookups.look_up(authority, client)).await;
         let mut addresses = found.ok_or(ReachError::Timeout)?;
         if addresses.is_empty() {
@@ -223,18 +226,10 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         let turn = pool.world.timeout(pool.timeout, pool.turns.next(authority, client)).await;
         let turn = turn.ok_or(ReachError::Timeout)?;
         let count = addresses.len();
-        let connector = KernelConnector::new(pool.world.clone(), addresses);
-        let session = match tls {
-            None => OriginSession::Clear(connect_any(&pool.world, &connector, count, pool.timeout).await?),
-            Some(tls) => {
-                let names = vec![authority.host.clone(); count];
-                let connector = TlsConnector::new(pool.world.clone(), connector, tls.clone(), &names)
-                    .map_err(|why| ReachError::Closed(CloseReason::Untrusted(why)))?;
-                OriginSession::Secure(connect_any(&pool.world, &connector, count, pool.timeout).await?)
-            }
-        };
-        let stream = session.open().map_err(|why| match why {
-            anabranch_transport::OpenError::Closed(reason) => ReachError::Closed(reason),
+        let connector = pool.dial.connector(to, addresses)?;
+        let session = connect_any(&pool.world, &connector, count, pool.timeout).await?;
+        let stream = session.open(0).map_err(|why| match why {
+            OpenError::Closed(reason) => ReachError::Closed(reason),
             _ => ReachError::Timeout,
         })?;
         Ok(lend(pool, to, session, stream, false).that_begins(begins(&pool.world, turn)))

@@ -5,12 +5,14 @@
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_gateway::{Options, Origins, Route};
+use anabranch_gateway::{Dial, Options, Origins, Route};
 use anabranch_http::authority::{self, Authority};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::serve::Stop;
+use anabranch_http::upstream::ReachError;
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
+use anabranch_transport::kernel::KernelConnector;
 use anabranch_transport::sctp::{Carrier, Config, SctpConnector, SctpHost, SctpServer, SctpSession};
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::kernel::{Connection, Counters, KernelOptions, KernelTcp, Listening};
@@ -209,6 +211,25 @@ impl KernelTcp for Gateway {
     }
 }
 
+/// Opens connections to the origin, without TLS.
+struct Clear(Gateway);
+
+impl Dial for Clear {
+    type Connector = KernelConnector<Gateway>;
+
+    fn check(&self, _: &authority::Origin) -> Result<(), ReachError> {
+        Ok(())
+    }
+
+    fn connector(
+        &self,
+        _: &authority::Origin,
+        addresses: Vec<SocketAddr>,
+    ) -> Result<Self::Connector, ReachError> {
+        Ok(KernelConnector::new(self.0.clone(), addresses))
+    }
+}
+
 /// The network with a gateway in front of an origin, and clients.
 struct Scene {
     network: Network,
@@ -266,8 +287,8 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
         let listener = sctp(&world).await.listen(80).expect("listening");
         let to = authority::Origin::new(Authority { host: "10.0.0.2".to_owned(), port: 80 }, false);
         let long = Duration::from_secs(600);
-        let no_tls = Box::new(|| Err("nothing goes over TLS here".to_owned()));
-        let upstream = Origins::new(&gateway, Some(to.clone()), Default::default(), long, no_tls);
+        let dial = Clear(gateway.clone());
+        let upstream = Origins::new(&gateway, Some(to.clone()), Default::default(), long, dial);
         let options = Options {
             route: Route::Origin(to),
             trusted_proxies: Vec::new(),

@@ -1,8 +1,8 @@
 //! Draws a report again from its results: `cargo run -p anabranch-lab --example redraw -- results.json > report.html`.
 
-use anabranch_transports::Transports;
 use anabranch_report::{Framing, table};
 use anabranch_results::Race;
+use anabranch_transports::Transports;
 use std::error::Error;
 use std::io::Write;
 

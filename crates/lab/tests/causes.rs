@@ -9,9 +9,9 @@ mod table;
 use anabranch_base::testing::full_ring;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use anabranch_lab::run::batch::{self, Options};
-use anabranch_transports::Transports;
 use anabranch_report::table::{Style, render};
 use anabranch_results::{Comparison, Race, json};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 fn race(plan: &Plan, threads: usize) -> Race {

@@ -4,9 +4,9 @@ use anabranch_capture::Settings;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_transports::Transports;
 use anabranch_report::table;
 use anabranch_results::{Bound, Outcome, Race, Run, verdict};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 fn race(flags: &[(&str, &str)]) -> Race {

@@ -3,9 +3,9 @@
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
-use anabranch_transports::Transports;
 use anabranch_report::{compare, table};
 use anabranch_results::{Outcome, Race, Run, csv, json};
+use anabranch_transports::Transports;
 use std::sync::atomic::AtomicBool;
 
 fn plan(flags: &[(&str, &str)]) -> Plan {

@@ -3,10 +3,10 @@
 use crate::tables::{self, Table};
 use anabranch_lab::plan::{self, Outline, Plan};
 use anabranch_lab::run::batch::{self, Options, RaceError};
-use anabranch_transports::Transports;
 use anabranch_report::Framing;
 use anabranch_report::table::{self, Style};
 use anabranch_results::{Host, Race as Results, json, verdict};
+use anabranch_transports::Transports;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::path::Path;

@@ -3,6 +3,7 @@
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;
 use anabranch_transport::connector::ListenError;
+use anabranch_transport::network::PathFigures;
 use anabranch_transport::protocol::{PathEvent, Totals};
 use anabranch_transport::{AnyConnector, AnyListener, Host, Piece, Placement, Settings};
 use anabranch_world::World;
@@ -99,6 +100,10 @@ impl<W: World> Host for TlsHost<W> {
 
     fn accepted(&self) -> u64 {
         self.below.accepted()
+    }
+
+    fn paths(&self) -> Vec<PathFigures> {
+        self.below.paths()
     }
 
     fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {

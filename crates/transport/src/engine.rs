@@ -19,7 +19,7 @@ pub use reset::ResetDirections;
 pub use session::{EngineSession, EngineStream};
 
 use crate::connector::{ConnectError, ListenError};
-use crate::network::Figures;
+use crate::network::{Figures, PathFigures};
 use crate::protocol::{ConnectionLog, PathEvent, Server, Totals};
 use crate::session::{CloseReason, Delivery, StreamId};
 use crate::settings::Settings;
@@ -282,6 +282,11 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Returns the number of sessions that peers have opened so far.
     fn accepted_count(&self) -> u64 {
         0
+    }
+
+    /// Returns the paths of all sessions so far; see [`Host::paths`](crate::Host::paths).
+    fn paths(&self) -> Vec<PathFigures> {
+        Vec::new()
     }
 
     /// From now on, calls `told` with each path event; see [`Host::on_path_event`](crate::Host::on_path_event).

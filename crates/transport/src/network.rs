@@ -99,7 +99,7 @@ pub struct Figures {
     pub cwnd: u64,
     /// The smoothed round-trip time of the path in use; 0 before the first measurement.
     pub srtt: Duration,
-    /// The paths of the session, if the transport distinguishes paths.
+    /// The paths of the session, those that were removed included. Empty if the transport does not distinguish paths.
     pub paths: Vec<PathFigures>,
 }
 
@@ -116,4 +116,8 @@ pub struct PathFigures {
     pub cwnd: u64,
     /// The number of bytes that the peer has acknowledged on this path.
     pub acknowledged: u64,
+    /// The number of bytes of user data that have arrived on this path.
+    pub received: u64,
+    /// Whether the path was removed.
+    pub removed: bool,
 }

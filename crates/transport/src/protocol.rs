@@ -7,7 +7,7 @@
 use crate::capabilities::{Capabilities, Carrier};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
-use crate::network::{Opening, Sharing};
+use crate::network::{Opening, PathFigures, Sharing};
 use crate::placement::Placement;
 use crate::session::CloseReason;
 use crate::settings::Settings;
@@ -240,6 +240,12 @@ pub trait Host {
     /// Returns the number of sessions that peers have opened so far.
     fn accepted(&self) -> u64 {
         0
+    }
+
+    /// Returns the paths of all sessions so far, those that have ended included, one for each address of a peer. A session
+    /// with one path has none here.
+    fn paths(&self) -> Vec<PathFigures> {
+        Vec::new()
     }
 
     /// From now on, calls `told` with each path event of sessions with several paths. The host is borrowed during the

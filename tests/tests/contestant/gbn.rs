@@ -1,4 +1,5 @@
-//! Go-back-N over IP protocol 253 (RFC 3692, for experiments): a transport as an external author would write it.
+//! Go-back-N over IP protocol 253 (RFC 3692, for experiments), or in UDP on real networks: a transport as an external
+//! author would write it.
 //!
 //! A connection is one stream of bytes in each direction, cut into segments of a fixed size. The receiver keeps
 //! segments that arrive in order and drops the rest. When nothing was acknowledged for a while, the sender goes back
@@ -9,8 +10,8 @@ use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
 use anabranch_base::{Engine, Packet, SendBatch};
 use anabranch_transport::capabilities::{Capabilities, Carriers, Words};
 use anabranch_transport::engine::{BoundHost, EngineHost, Refusal, SessionEngine, Write};
-use anabranch_transport::protocol::{Protocol, Runs, Server, Start, Starting, Totals};
-use anabranch_transport::{CloseReason, ConnectError, Knob, ListenError, Settings, StreamId};
+use anabranch_transport::protocol::{Http, Protocol, Runs, Scheme, Server, Start, Starting, Totals};
+use anabranch_transport::{Carrier, CloseReason, ConnectError, Knob, ListenError, Settings, StreamId};
 use anabranch_world::{Datagrams, Local, World};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
@@ -28,6 +29,8 @@ const ACK: u8 = 4;
 const RESET: u8 = 5;
 /// The size of a sender's buffer, and of a receiver's for an application that does not read.
 const BUFFER: usize = 64 * 1024;
+/// The number of peers whose UDP ports are kept.
+const MAX_PEERS: usize = 1024;
 /// The number of timeouts in a row that ends a connection.
 const MAX_TRIES: u32 = 8;
 
@@ -106,6 +109,62 @@ impl<W: World> Runs<W> for GoBackN {
     }
 }
 
+/// Go-back-N in UDP, for real networks. Its URLs are `http+gbn://`.
+#[derive(Clone, Copy, Debug)]
+pub struct InUdp;
+
+impl Protocol for InUdp {
+    fn name(&self) -> &'static str {
+        GoBackN.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { carriers: Carriers { ip: None, udp: Some(UDP_PORT) }, ..GoBackN.capabilities() }
+    }
+
+    fn schemes(&self) -> &'static [Scheme] {
+        &[Scheme {
+            name: "gbn",
+            url: Some("http+gbn"),
+            port: UDP_PORT,
+            in_udp: true,
+            http: Some(Http::OneStream),
+        }]
+    }
+
+    fn profiles(&self) -> &'static [&'static str] {
+        GoBackN.profiles()
+    }
+
+    fn default_profile(&self) -> &'static str {
+        GoBackN.default_profile()
+    }
+
+    fn profile(&self, name: &str) -> Option<Box<dyn Settings>> {
+        GoBackN.profile(name)
+    }
+}
+
+/// Its default UDP port.
+const UDP_PORT: u16 = 9253;
+
+impl<W: World> Runs<W> for InUdp {
+    fn start(&self, world: W, start: Start) -> Starting {
+        Box::pin(async move {
+            let config = start.settings.own::<Config>()?;
+            let port = match start.carrier {
+                Carrier::Udp { port } => port,
+                Carrier::Ip => 0,
+            };
+            let socket = world.bind(Local::Udp { port }).await?;
+            // Two programs of one host have different ports.
+            let next_port = 30_000 + world.rng("gbn").below(20_000) as u16;
+            let engine = Endpoint { config, local: socket.local(), next_port, ..Endpoint::default() };
+            Ok(Rc::new(BoundHost::over(world, engine, socket, None)) as _)
+        })
+    }
+}
+
 /// The local port, and the peer's address and port.
 type Id = (u16, SocketAddr);
 
@@ -116,6 +175,8 @@ pub struct Endpoint {
     next_port: u16,
     listening: BTreeSet<u16>,
     connections: BTreeMap<Id, Connection>,
+    /// The UDP ports of peers; 0 on IP.
+    carried: BTreeMap<SocketAddr, u16>,
     /// Peers without a connection, which are sent a reset.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
@@ -182,8 +243,9 @@ impl Endpoint {
 
     fn write(&mut self, out: &mut SendBatch, (port, peer): Id, kind: u8, position: u64, data: &[u8]) {
         self.packets += 1;
+        let udp = self.carried.get(&peer).copied().unwrap_or_default();
         (out.source, out.target, out.first_tag) =
-            (self.local[0], SocketAddr::new(peer.ip(), 0), self.packets);
+            (self.local[0], SocketAddr::new(peer.ip(), udp), self.packets);
         out.push_with(|buffer| {
             buffer.push(kind);
             buffer.extend(port.to_be_bytes());
@@ -213,6 +275,9 @@ impl Engine for Endpoint {
         let position = u64::from_be_bytes(header[5..].try_into().expect("eight bytes"));
         let id = (port(3), SocketAddr::new(packet.source.ip(), port(1)));
         let kind = header[0];
+        if self.carried.len() < MAX_PEERS || self.carried.contains_key(&id.1) {
+            self.carried.insert(id.1, packet.source.port());
+        }
         if kind == OPEN && !self.connections.contains_key(&id) && self.listening.contains(&id.0) {
             let key = id.1.port().into();
             let new = Connection { key, established: true, due: Some(OPENED), ..Connection::default() };
@@ -378,6 +443,7 @@ impl SessionEngine for Endpoint {
         self.next_port = self.next_port.checked_add(1).ok_or(ConnectError::NoPort)?;
         let (id, key) = ((self.next_port, peer), u64::from(self.next_port));
         let new = Connection { key, initiator: true, due: Some(OPEN), ..Connection::default() };
+        self.carried.insert(peer, server.addresses.first().map_or(0, SocketAddr::port));
         self.connections.insert(id, new);
         self.record(now, key, TraceEvent::Opening);
         Ok(id)
@@ -444,6 +510,10 @@ impl SessionEngine for Endpoint {
 
     fn settings(&self) -> Box<dyn Settings> {
         Box::new(self.config.clone())
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.local.clone()
     }
 
     fn totals(&self) -> Totals {

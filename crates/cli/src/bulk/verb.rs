@@ -1,7 +1,7 @@
 //! Runs `anabranch bulk` as its flags describe, either as a client or as a server.
 
 use super::client::Client;
-use super::protocol::{Knobs, of_listen, of_url};
+use super::protocol::{of_listen, of_url, settings};
 use super::server::Server;
 use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
@@ -12,12 +12,15 @@ use crate::{Done, Failure, dry_run, knobs, say, secure, watchdog};
 use anabranch_base::units::{Bytes, format_span, parse_span};
 use anabranch_load::throughput::report::Framing;
 use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
+use anabranch_transport::network::{Needs, StreamNeed};
+use anabranch_transport::{Settings, Streams};
+use anabranch_transports::Transports;
 use anabranch_world::os::{self, OsWorld, Signals};
 use clap::ArgMatches;
 use std::time::Duration;
 
 /// Runs the `bulk` command.
-pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
+pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {
     let mut set = knobs::given(matches)?;
     if let Some(name) = matches.get_one::<String>("scheduler") {
         set.push(("scheduler".to_owned(), name.clone()));
@@ -37,12 +40,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if let Some(texts) = matches.get_many::<String>("listen") {
         let mut places = Vec::new();
         for text in texts {
-            let listen = of_listen(text)?;
-            places.push((Knobs::of(listen.carrier, matches, &set)?, listen));
+            let listen = of_listen(text, transports)?;
+            places.push((settings(&listen.scheme, matches, &set)?, listen));
         }
         let once = matches.get_flag("once");
         if matches.get_flag("dry-run") {
-            places.iter().for_each(|(made, _)| made.warn());
+            places.iter().for_each(|(made, _)| knobs::warn(&**made));
             let names = [
                 "listen",
                 "once",
@@ -56,7 +59,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
                 "busy-poll",
             ];
             say(&(dry_run::flags(matches, &names)
-                + &dry_run_knobs(places.iter().map(|(made, _)| made), true)))?;
+                + &dry_run_knobs(places.iter().map(|(made, _)| &**made), true)))?;
             return Ok(Done::Well);
         }
         let listens: Vec<_> = places.iter().map(|(_, place)| place.clone()).collect();
@@ -66,7 +69,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
     }
     let text = matches.get_one::<String>("server").map_or("", String::as_str);
-    let url = of_url(text)?;
+    let url = of_url(text, transports)?;
+    let can = url.scheme.can();
     let size = |name: &str| -> Result<Option<u64>, Failure> {
         let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
         let size: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
@@ -78,11 +82,11 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
     let streams = number("streams");
-    if url.carrier.is_kernels() && streams > 1 {
+    if !can.is_multistream() && streams > 1 {
         let message = "--streams is for SCTP of ours and QUIC; others have one stream";
         return Err(Failure::Usage(message.to_owned()));
     }
-    if (url.carrier.is_kernels() || url.carrier.is_http3()) && matches.get_flag("unordered") {
+    if !can.unordered && matches.get_flag("unordered") {
         let message = "--unordered is for SCTP of ours; others deliver in order";
         return Err(Failure::Usage(message.to_owned()));
     }
@@ -108,35 +112,32 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         interval: span("interval", Duration::from_secs(1))?,
         timeout,
     };
-    let mut made = Knobs::of(url.carrier, matches, &set)?;
-    made.warn();
-    let tls = secure::client_of(matches, [url.carrier], Spoken::Bulk)?;
-    if let Knobs::Quinn(config) = &made
-        && u64::from(streams) > config.streams
-    {
+    let mut made = settings(&url.scheme, matches, &set)?;
+    knobs::warn(&*made);
+    let tls = secure::client_of(matches, [&url.scheme], Spoken::Bulk)?;
+    let needs = Needs { streams: Some(StreamNeed::AtLeast(streams)), ..Needs::default() };
+    made.suit(&needs, &|key| set.iter().any(|(known, _)| known == key));
+    if can.streams == Streams::Fresh && u64::from(streams) > made.streams() {
         let message = format!("--streams {streams}: more than may be open at once; --set streams={streams}");
         return Err(Failure::Usage(message));
     }
-    if let Knobs::Ours(config) = &mut made {
-        config.streams = config.streams.max(streams);
-        if message > config.sndbuf {
-            let message = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
-            return Err(Failure::Usage(message));
-        }
+    if made.largest_message().is_some_and(|largest| message > largest) {
+        let message = format!("--message-size: a message fits the send buffer; --set sndbuf={message}B");
+        return Err(Failure::Usage(message));
     }
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     if matches.get_flag("dry-run") {
-        say(&dry_run(matches, &url, &plan, &made))?;
+        say(&dry_run(matches, &url, &plan, &*made))?;
         return Ok(Done::Well);
     }
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
-    let mut settings = made.settings();
+    let mut settings = knobs::describe(&*made);
     let ppid = matches.get_one::<u32>("ppid");
     settings.extend(ppid.map(|ppid| ("ppid".to_owned(), ppid.to_string())));
     let framing = Framing {
         command: command_line(),
         url: url.text.clone(),
-        transport: url.carrier.name().to_owned(),
+        transport: url.scheme.name().to_owned(),
         settings,
         multipath: None,
         interrupted: false,
@@ -146,12 +147,12 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     // An end that has no data to send reports twice a second how much it has received. The gaps between those reports are
     // not interruptions, so interruptions are reported only for directions in which data flows.
     let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
-    let client = Client { url, plan, knobs: made, sctp_port, tls, quiet, framing, paths };
+    let client = Client { url, plan, settings: made, sctp_port, tls, quiet, framing, paths };
     let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 
-fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String {
+fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &dyn Settings) -> String {
     let way = match (plan.up, plan.down) {
         (true, true) => "both send",
         (true, false) => "the client sends",
@@ -184,10 +185,11 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
 
 /// Formats the settings of the transports, each distinct set once. Unless this end `sends` data, the knobs that affect
 /// only senders are left out.
-fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> String {
+fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a dyn Settings>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for made in all {
-        let settings = made.settings().into_iter().filter(|(key, _)| sends || !knobs::is_senders(key));
+        let settings = knobs::describe(made).into_iter();
+        let settings = settings.filter(|(key, _)| sends || !knobs::is_senders(key));
         let settings = settings.map(|(key, value)| format!("{key}={value}"));
         let line = format!("set: {}\n", settings.collect::<Vec<_>>().join(","));
         if line != "set: \n" && !lines.contains(&line) {

@@ -6,6 +6,7 @@ use crate::place::Url;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::visit::Visit;
 use anabranch_results::csv::field;
+use anabranch_transports::Transports;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 
@@ -59,7 +60,7 @@ impl Ledger {
 
 /// Returns the records of the objects of a page load.
 pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
-    let absolute = |target: &str| format!("{}://{}{target}", url.carrier.scheme(), url.authority());
+    let absolute = |target: &str| format!("{}://{}{target}", url.scheme.url(), url.authority());
     let fetched = come.objects.iter().map(|object| {
         let well = object.failure.is_none();
         Fetched {
@@ -90,6 +91,7 @@ pub struct LeftOut {
 /// Formats the result of a `get` from `start` to `end` as JSON, including the fields about its paths.
 pub fn json(
     objects: &[Fetched],
+    transports: &Transports,
     left_out: &LeftOut,
     settings: Vec<(String, String)>,
     (start, end): (Instant, Instant),
@@ -103,7 +105,7 @@ pub fn json(
         "version": env!("CARGO_PKG_VERSION"),
         "command": command_line(),
         "settings": settings,
-        "objects": objects.iter().map(|object| object_json(object, start)).collect::<Vec<_>>(),
+        "objects": objects.iter().map(|object| object_json(object, transports, start)).collect::<Vec<_>>(),
         "left_out": { "count": left_out.count, "first": left_out.first },
         "totals": {
             "objects": objects.len(),
@@ -119,10 +121,10 @@ pub fn json(
 }
 
 /// Formats the result as CSV. It has one row for each object and the field names of the JSON; unknown values are empty.
-pub fn csv(objects: &[Fetched], start: Instant) -> String {
+pub fn csv(objects: &[Fetched], transports: &Transports, start: Instant) -> String {
     let mut out = format!("{}\n", COLUMNS.join(","));
     for object in objects {
-        let object = object_json(object, start);
+        let object = object_json(object, transports, start);
         let cell = |name: &&str| match &object[*name] {
             Value::Null => String::new(),
             Value::String(text) => field(text),
@@ -148,9 +150,9 @@ const COLUMNS: [&str; 12] = [
     "error",
 ];
 
-fn object_json(object: &Fetched, start: Instant) -> Value {
+fn object_json(object: &Fetched, transports: &Transports, start: Instant) -> Value {
     let since = |at: Option<Instant>| at.map(|at| nanos(at - start));
-    let transport = Url::parse(&object.url).ok().map(|url| url.carrier.name());
+    let transport = Url::parse(&object.url, transports).ok().map(|url| url.scheme.name());
     json!({
         "url": object.url,
         "transport": transport,

@@ -7,7 +7,8 @@ use crate::files;
 use crate::place::Url;
 use anabranch_http::get::{Answer, GetError, Requests, get_with_fields};
 use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
-use anabranch_transport::CloseReason;
+use anabranch_transport::{CloseReason, Http};
+use anabranch_transports::Transports;
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::io::Write;
@@ -95,7 +96,7 @@ async fn exchange<T: anabranch_transport::Stream>(
             (ended, !answer.head.close)
         }
         Ok((Answer { head, location: Some(location), .. }, _)) if moved(head.status) => {
-            let ended = match elsewhere(&url, &location) {
+            let ended = match elsewhere(&url, &location, &settings.transports) {
                 _ if moves >= MAX_MOVES => {
                     Ended::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
                 }
@@ -126,18 +127,20 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Resolves the redirection target `location` relative to `url`.
-fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
-    let resolved = match url.carrier.is_http3() {
+fn elsewhere(url: &Url, location: &str, transports: &Transports) -> Result<Url, String> {
+    // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
+    let http3 = url.scheme.http() == Some(Http::Http3);
+    let resolved = match http3 {
         true => resolve_secure(&url.authority(), &url.target, location),
         false => resolve(&url.authority(), &url.target, location),
     };
     match resolved {
         Destination::Here(target) => Ok(Url { target, ..url.clone() }),
         Destination::Elsewhere(other) if other.starts_with("//") => {
-            let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
-            Url::parse(&format!("{scheme}:{other}"))
+            let scheme = if http3 { "https" } else { url.scheme.url() };
+            Url::parse(&format!("{scheme}:{other}"), transports)
         }
-        Destination::Elsewhere(other) => Url::parse(&other),
+        Destination::Elsewhere(other) => Url::parse(&other, transports),
         Destination::Nowhere => Err(format!("'{location}'")),
     }
 }

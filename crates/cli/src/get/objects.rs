@@ -4,21 +4,20 @@
 use super::account::Ledger;
 use super::exchange::{Way, get_one};
 use super::meter::Meter;
-use crate::dial::http3::Http3Target;
-use crate::dial::{SctpTarget, SecureTarget};
+use crate::dial::{self, dial};
 use crate::files::Reserved;
+use crate::knobs::Tuned;
 use crate::paths::PathLog;
-use crate::place::{Carrier, Url};
-use crate::secure::Believing;
-use crate::{Done, Failure, complain, qlog};
+use crate::place::Url;
+use crate::{Done, Failure, complain, qlog, secure};
 use anabranch_http::get::Requests;
 use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::Step;
-use anabranch_tls::{TlsConnector, Trust};
-use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::sctp::Config;
-use anabranch_transport::{AnyStream, Connector, Session};
+use anabranch_transport::{AnyConnector, AnySession, AnyStream, Http, Session};
+use anabranch_transports::os::{DialFailure, Target};
+use anabranch_transports::security::ClientSecurity;
+use anabranch_transports::{Transports, UrlScheme};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::collections::{BTreeMap, VecDeque};
@@ -36,14 +35,14 @@ pub(super) struct Wanted {
 }
 
 pub(super) struct Settings {
+    pub(super) transports: Transports,
     pub(super) connect: Duration,
     pub(super) timeout: Duration,
-    pub(super) sctp: Config,
-    pub(super) quic: anabranch_quic::Config,
+    pub(super) tuned: Tuned,
     pub(super) logs: qlog::LogsTo,
     pub(super) sctp_port: u16,
-    /// The TLS settings of the client; `None` if no URL uses TLS or DTLS.
-    pub(super) tls: Option<Believing>,
+    /// The client's security; `None` if no URL is encrypted.
+    pub(super) tls: Option<ClientSecurity>,
     /// The version of HTTP; `None` if `--http` was not given.
     pub(super) http: Option<String>,
     pub(super) meter: Rc<Meter>,
@@ -56,6 +55,26 @@ impl Settings {
     pub(super) fn failed(&self, number: usize, why: String) -> Ended {
         self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
         Ended::Failed(why)
+    }
+
+    /// Returns the server of `url` as a target. If a redirect from an unencrypted URL led to this server, the command has
+    /// read no trust settings, so the defaults are used.
+    fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, Ended> {
+        let security = match self.tls.clone() {
+            None if url.scheme.is_secure() => {
+                Some(secure::client_by_default(self.http.as_deref()).map_err(Ended::Failed)?)
+            }
+            given => given,
+        };
+        Ok(Target {
+            scheme: url.scheme.clone(),
+            addresses,
+            name: url.host().to_owned(),
+            inner_port: self.sctp_port,
+            settings: self.tuned.of(&url.scheme).map_err(Ended::Host)?,
+            security,
+            logs: self.logs.clone(),
+        })
     }
 }
 
@@ -82,11 +101,12 @@ pub(super) async fn get_all(
         settings.ledger.note(one.number, |fetched| fetched.issued = Some(world.now()));
     }
     while !left.is_empty() {
-        let mut servers: BTreeMap<(Carrier, Vec<String>, u16), Vec<Wanted>> = BTreeMap::new();
+        let mut servers: BTreeMap<(UrlScheme, Vec<String>, u16), Vec<Wanted>> = BTreeMap::new();
         for one in left.drain(..) {
-            servers.entry((one.url.carrier, one.url.hosts.clone(), one.url.port)).or_default().push(one);
+            let key = (one.url.scheme.clone(), one.url.hosts.clone(), one.url.port);
+            servers.entry(key).or_default().push(one);
         }
-        for ((carrier, ..), of_server) in servers {
+        for of_server in servers.into_values() {
             let Some(first) = of_server.first() else { continue };
             let origin = first.url.origin();
             let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
@@ -108,21 +128,7 @@ pub(super) async fn get_all(
                     done = Done::Badly;
                     continue;
                 }
-                Ok(addresses) if carrier.is_kernels() => {
-                    over_tcp(&world, addresses, of_server, &settings).await
-                }
-                Ok(addresses) if carrier.is_http3() => {
-                    match over_http3(&world, addresses, of_server, &settings).await {
-                        Ok(ended) => ended,
-                        Err(ended) => {
-                            if let Ended::Failed(why) = &ended {
-                                all_failed(why);
-                            }
-                            vec![ended]
-                        }
-                    }
-                }
-                Ok(addresses) => match over_sctp(&world, carrier, addresses, of_server, &settings).await {
+                Ok(addresses) => match from_server(&world, addresses, of_server, &settings).await {
                     Ok(ended) => ended,
                     Err(ended) => {
                         if let Ended::Failed(why) = &ended {
@@ -152,35 +158,49 @@ pub(super) async fn get_all(
     Ok(done)
 }
 
-async fn over_tcp(
+/// Fetches all objects of one server.
+async fn from_server(
     world: &OsWorld,
     addresses: Vec<SocketAddr>,
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
-) -> Vec<Ended> {
-    let count = addresses.len();
-    let connector = KernelConnector::new(world.clone(), addresses);
-    let Some(first) = wanted.first().filter(|one| one.url.carrier.is_secure()) else {
-        return one_by_one(world, connector, count, wanted, settings).await;
+) -> Result<Vec<Ended>, Ended> {
+    let Some(url) = wanted.first().map(|one| one.url.clone()) else { return Ok(Vec::new()) };
+    let each_failed = |wanted: &[Wanted], why: &str| -> Vec<Ended> {
+        wanted.iter().map(|one| settings.failed(one.number, why.to_owned())).collect()
     };
-    let names = vec![first.url.host().to_owned(); count];
-    let secure = match settings.tls.clone() {
-        Some(it) => TlsConnector::new(world.clone(), connector, it.client, &names),
-        // A redirect from an unencrypted URL led to this server, so the command has read no trust settings. Use the
-        // defaults.
-        None => Believing::by_default(settings.http.as_deref())
-            .and_then(|it| TlsConnector::new(world.clone(), connector, it.client, &names)),
+    let one_stream = url.scheme.http() == Some(Http::OneStream);
+    let target = match settings.target(&url, addresses) {
+        Err(Ended::Failed(why)) if one_stream => return Ok(each_failed(&wanted, &why)),
+        target => target?,
     };
-    match secure {
-        Ok(connector) => one_by_one(world, connector, count, wanted, settings).await,
-        Err(why) => wanted.iter().map(|one| settings.failed(one.number, why.clone())).collect(),
-    }
+    let dialed = match dial(world, target, Some(&settings.paths)).await {
+        Ok(dialed) => dialed,
+        Err(DialFailure::Trust(why)) => return Err(Ended::Failed(why)),
+        Err(failure) => return Err(Ended::Host(dial::failure(&url.scheme, failure))),
+    };
+    let connector = match dialed.connector() {
+        Ok(connector) => connector,
+        // Certificates cannot have the server's name.
+        Err(DialFailure::Name(why)) => return Ok(each_failed(&wanted, &why)),
+        Err(failure) => return Err(Ended::Host(dial::failure(&url.scheme, failure))),
+    };
+    let count = dialed.servers.len();
+    let ended = match url.scheme.http() {
+        Some(Http::Http3) => over_http3(world, connector, count, wanted, settings).await?,
+        Some(Http::StreamPairs) => {
+            over_stream_pairs(world, connector, &dialed.servers, wanted, settings).await?
+        }
+        _ => one_by_one(world, connector, count, wanted, settings).await,
+    };
+    let _ = world.timeout(CLOSING, dialed.host.idle()).await;
+    Ok(ended)
 }
 
 /// Fetches objects one after the other, on the same connection as long as it stays open.
-async fn one_by_one<C: Connector>(
+async fn one_by_one(
     world: &OsWorld,
-    connector: C,
+    connector: AnyConnector,
     count: usize,
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
@@ -222,13 +242,13 @@ async fn one_by_one<C: Connector>(
 }
 
 /// Fetches all objects concurrently over HTTP/2, on an established connection.
-async fn at_once<N: Session>(
+async fn at_once(
     world: &OsWorld,
-    (session, stream): (N, N::Stream),
+    (session, stream): (AnySession, AnyStream),
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Vec<Ended> {
-    let secure = wanted.first().is_some_and(|one| one.url.carrier.is_secure());
+    let secure = wanted.first().is_some_and(|one| one.url.scheme.is_secure());
     let (requests, conversation) = match Requests::begin(stream, secure).await {
         Ok(begun) => begun,
         Err(why) => return wanted.iter().map(|one| settings.failed(one.number, why.to_string())).collect(),
@@ -243,17 +263,11 @@ async fn at_once<N: Session>(
 /// Fetches all objects over HTTP/3, on one connection.
 async fn over_http3(
     world: &OsWorld,
-    addresses: Vec<SocketAddr>,
+    connector: AnyConnector,
+    count: usize,
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<Ended>, Ended> {
-    let believing = settings.tls.clone().map_or_else(|| Believing::by_default(None), Ok);
-    let client = believing.and_then(|it| it.http3()).map_err(Ended::Failed)?;
-    let count = addresses.len();
-    let name = wanted.first().map_or("", |one| one.url.host()).to_owned();
-    let (config, logs) = (settings.quic.clone(), settings.logs.clone());
-    let to = Http3Target { addresses, name, client, config, logs };
-    let (host, connector) = to.host(world).await.map_err(Ended::Host)?;
     let session = connect_any(world, &connector, count, settings.connect).await;
     let session = session.map_err(|why| Ended::Failed(why.to_string()))?;
     let id = session.id();
@@ -262,7 +276,6 @@ async fn over_http3(
     let talking = world.spawn("http/3", conversation);
     let ended = ask_all(world, requests, id, wanted, settings).await;
     let _ = world.timeout(CLOSING, talking).await;
-    let _ = world.timeout(CLOSING, host.idle()).await;
     Ok(ended)
 }
 
@@ -293,33 +306,16 @@ async fn ask_all(
     ended
 }
 
-async fn over_sctp(
+/// Fetches all objects over one session, each on a stream pair of its own.
+async fn over_stream_pairs(
     world: &OsWorld,
-    carrier: Carrier,
-    addresses: Vec<SocketAddr>,
+    connector: AnyConnector,
+    servers: &[SocketAddr],
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<Ended>, Ended> {
-    // A redirect from an unencrypted URL led to this server, so the command has read no trust settings. Use the defaults.
-    let name = wanted.first().map_or("", |one| one.url.host());
-    let by_default = || SecureTarget { trust: Trust::default(), name: name.to_owned(), unsummed: true };
-    let secure = settings.tls.as_ref().map_or_else(by_default, |it| it.target(name));
-    let to = SctpTarget {
-        carrier,
-        addresses,
-        port: settings.sctp_port,
-        config: settings.sctp.clone(),
-        secure: Some(secure),
-        paths: Some(settings.paths.clone()),
-    };
-    let (host, ways) = match to.host(world).await {
-        Ok(made) => made,
-        Err(failure) => return Err(Ended::Host(failure)),
-    };
-    let session = match ways.session(world, settings.connect).await {
-        Ok(session) => session,
-        Err(why) => return Err(Ended::Failed(why)),
-    };
+    let session = dial::session(world, &connector, servers, settings.connect).await;
+    let session = session.map_err(Ended::Failed)?;
     let streams = session.streams().max(1);
     let mut tasks = Vec::new();
     let mut ended = Vec::new();
@@ -347,8 +343,6 @@ async fn over_sctp(
         ended.push(task.await);
     }
     session.close();
-    drop(session);
-    let _ = world.timeout(CLOSING, host.idle()).await;
     Ok(ended)
 }
 

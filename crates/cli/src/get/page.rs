@@ -4,29 +4,28 @@ use super::account::{self, Fetched, LeftOut};
 use super::keep::Kept;
 use super::meter::Meter;
 use super::waterfall;
-use crate::dial::SctpTarget;
-use crate::dial::http3::Http3Target;
+use crate::dial::{self, dial};
 use crate::files::{self, Reserved};
+use crate::knobs::Tuned;
 use crate::outputs::Outputs;
 use crate::paths::PathLog;
 use crate::place::Url;
 use crate::qlog::LogsTo;
-use crate::secure::Believing;
 use crate::serve::now;
-use crate::{Done, Failure, complain, say};
+use crate::{Done, Failure, complain, say, secure};
 use anabranch_gateway::allow::Rules;
-use anabranch_gateway::{Associations, Origins, Peer};
+use anabranch_gateway::{Associations, Dial, Origins, Peer};
 use anabranch_http::authority::{Authority, Origin};
 use anabranch_http::get::Requests;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::http2::ALPN;
 use anabranch_http::page::{Object, Page};
-use anabranch_http::upstream::{OneServer, connect_any};
+use anabranch_http::upstream::{OneServer, ReachError, connect_any};
 use anabranch_http::visit::{HTTP1, Plan, Reach, Visit, Way, visit};
-use anabranch_tls::TlsConnector;
-use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::sctp::Config;
-use anabranch_transport::{AnyConnector, Connector, Session};
+use anabranch_transport::{AnyConnector, Http, Session};
+use anabranch_transports::Transports;
+use anabranch_transports::os::{DialFailure, Dialed, StreamConnector, Target};
+use anabranch_transports::security::ClientSecurity;
 use anabranch_world::World;
 use anabranch_world::os::{OsTask, OsWorld};
 use std::cell::RefCell;
@@ -48,16 +47,16 @@ pub struct Asked {
     pub outputs: Outputs,
     /// Whether to omit the waterfall.
     pub quiet: bool,
-    /// The client's settings for TLS, DTLS and HTTP/3; `None` if the URL uses none of them.
-    pub tls: Option<Believing>,
+    /// The client's security; `None` if the URL is not encrypted.
+    pub tls: Option<ClientSecurity>,
     /// The version of HTTP; `None` if `--http` was not given.
     pub http: Option<String>,
     /// The timeout for connecting.
     pub connect: Duration,
     /// The timeout for an object that makes no progress.
     pub timeout: Duration,
-    pub sctp: Config,
-    pub quic: anabranch_quic::Config,
+    pub tuned: Tuned,
+    pub transports: Transports,
     /// The directory for qlog files; `None` disables logging.
     pub logs: LogsTo,
     pub sctp_port: u16,
@@ -82,12 +81,12 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         http,
         connect,
         timeout,
-        sctp,
-        quic,
+        tuned,
+        transports,
         logs,
         sctp_port,
     } = asked;
-    let settings = super::describe(&[url.carrier], &sctp, &quic);
+    let settings = tuned.describe();
     let began = now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let start = world.now();
     let paths = PathLog::new(quiet);
@@ -96,19 +95,19 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
     let keeper = Rc::new(Kept::new(directory, meter.clone()));
     let authority = Authority { host: url.host().to_ascii_lowercase(), port: url.port };
-    let origin = Origin::new(authority.clone(), url.carrier.is_secure());
+    let origin = Origin::new(authority.clone(), url.scheme.is_secure());
     let plan = |at_once| Plan {
         authority: authority.clone(),
         host: url.authority(),
-        secure: url.carrier.is_secure(),
+        secure: url.scheme.is_secure(),
         start: url.target.clone(),
         at_once,
         timeout,
     };
     let mut spoken = HTTP1;
-    let come = if url.carrier.is_kernels() && tls.is_none() && http.as_deref() != Some("2") {
-        let no_tls = Box::new(|| Err("a page in the clear has nothing over TLS".to_owned()));
-        let origins = Rc::new(Origins::new(world, Some(origin), Rules::default(), connect, no_tls));
+    let come = if url.scheme.is_registered() && tls.is_none() && http.as_deref() != Some("2") {
+        let clear = Clear(world.clone());
+        let origins = Rc::new(Origins::new(world, Some(origin), Rules::default(), connect, clear));
         visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper, None).await
     } else {
         // Called if the page cannot be loaded: prints one line and records that the document failed.
@@ -122,13 +121,14 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
                 || {
                     account::json(
                         &objects,
+                        &transports,
                         &none,
                         settings.clone(),
                         (start, start),
                         paths.fields_with_paths(),
                     )
                 },
-                || account::csv(&objects, start),
+                || account::csv(&objects, &transports, start),
             )?;
             files::clean_up();
             Ok(Done::Badly)
@@ -137,86 +137,74 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             Ok(addresses) => addresses,
             Err(why) => return nothing(outputs, why.clone(), why),
         };
-        if url.carrier.is_kernels() {
-            let count = addresses.len();
-            let connector = KernelConnector::new(world.clone(), addresses.clone());
-            let come = match tls {
-                None => {
-                    let server = OneServer::new(world, connector, count, connect);
-                    over_tcp(world, server, true, plan, (keeper, None)).await
-                }
-                Some(believing) => {
-                    let names = vec![url.host().to_owned(); count];
-                    let connector =
-                        TlsConnector::new(world.clone(), connector, believing.client.clone(), &names)
-                            .map_err(Failure::Usage)?;
-                    let server = OneServer::new(world, connector, count, connect);
-                    // If the user named a version of HTTP, the client does not switch to HTTP/3.
-                    let talking = Rc::new(RefCell::default());
-                    let reach = http.is_none().then(|| {
-                        let talking = talking.clone();
-                        elsewhere(world, (&url, addresses), believing, (quic, logs), connect, talking)
-                    });
-                    let come =
-                        over_tcp(world, server, http.as_deref() == Some("2"), plan, (keeper, reach)).await;
-                    let ending = talking.borrow_mut().take();
-                    if let Some(task) = ending {
-                        let _ = world.timeout(CLOSING, task).await;
-                    }
-                    come
-                }
-            };
-            match come {
-                Ok((come, version)) => {
-                    spoken = version;
-                    come
-                }
-                Err(why) => {
-                    return nothing(outputs, why.clone(), format!("{}{}: {why}", url.origin(), url.target));
-                }
-            }
-        } else if url.carrier.is_http3() {
-            let client = match tls.map_or_else(|| Believing::by_default(None), Ok).and_then(|it| it.http3()) {
-                Ok(client) => client,
-                Err(why) => return nothing(outputs, why.clone(), why),
-            };
-            let count = addresses.len();
-            let name = url.host().to_owned();
-            let to = Http3Target { addresses, name, client, config: quic, logs };
-            let (host, connector) = to.host(world).await?;
-            let come = over_http3(world, connector, (count, connect), plan, keeper).await;
-            let _ = world.timeout(CLOSING, host.idle()).await;
-            match come {
-                Ok((come, version)) => {
-                    spoken = version;
-                    come
-                }
-                Err(why) => {
-                    return nothing(outputs, why.clone(), format!("{}{}: {why}", url.origin(), url.target));
-                }
-            }
-        } else {
-            let at_once = usize::from(sctp.streams);
-            let to = SctpTarget {
-                carrier: url.carrier,
+        let inner_port = sctp_port;
+        let target = |url: &Url, addresses, security| {
+            Ok::<_, Failure>(Target {
+                scheme: url.scheme.clone(),
                 addresses,
-                port: sctp_port,
-                config: sctp,
-                secure: None,
-                paths: Some(paths.clone()),
-            };
-            let (host, ways) = to.host(world).await?;
-            let peer = Peer::Origin(origin);
-            let associations =
-                Rc::new(Associations::new(world, ways.connector.clone(), ways.count(), peer, connect));
-            let come = visit(world, Way::Streams(associations.clone()), plan(at_once), keeper, None).await;
-            associations.close();
-            let _ = world.timeout(CLOSING, host.idle()).await;
-            come
+                name: url.host().to_owned(),
+                inner_port,
+                settings: tuned.of(&url.scheme)?,
+                security,
+                logs: logs.clone(),
+            })
+        };
+        let security = match tls.clone() {
+            None if url.scheme.is_secure() => match secure::client_by_default(None) {
+                Ok(security) => Some(security),
+                Err(why) => return nothing(outputs, why.clone(), why),
+            },
+            given => given,
+        };
+        let dialed = match dial(world, target(&url, addresses.clone(), security)?, Some(&paths)).await {
+            Err(DialFailure::Trust(why)) => return nothing(outputs, why.clone(), why),
+            dialed => dialed.map_err(|why| dial::failure(&url.scheme, why))?,
+        };
+        let count = dialed.servers.len();
+        // If the user named a version of HTTP, the client does not switch to HTTP/3.
+        let elsewhere = url.over_http3(&transports).filter(|_| http.is_none() && tls.is_some());
+        let ending = Rc::new(RefCell::default());
+        let reach = match elsewhere.filter(|other| other.scheme != url.scheme) {
+            Some(other) => {
+                let target = target(&other, addresses, tls)?;
+                Some(self::elsewhere(world, target, connect, ending.clone()))
+            }
+            None => None,
+        };
+        let at_once = usize::try_from(tuned.of(&url.scheme)?.streams()).unwrap_or(usize::MAX);
+        let connector = dialed.connector().map_err(|why| dial::failure(&url.scheme, why))?;
+        let come = match url.scheme.http() {
+            Some(Http::Http3) => over_http3(world, connector, (count, connect), plan, keeper).await,
+            Some(Http::StreamPairs) => {
+                let peer = Peer::Origin(origin);
+                let pool = Rc::new(Associations::new(world, connector, count, peer, connect));
+                let come = visit(world, Way::Streams(pool.clone()), plan(at_once), keeper, None).await;
+                pool.close();
+                Ok((come, HTTP1))
+            }
+            _ => {
+                let server = OneServer::new(world, connector, count, connect);
+                let http2 = http.as_deref() == Some("2");
+                over_one_stream(world, server, http2, plan, (keeper, reach)).await
+            }
+        };
+        let task = ending.borrow_mut().take();
+        if let Some(task) = task {
+            let _ = world.timeout(CLOSING, task).await;
+        }
+        let _ = world.timeout(CLOSING, dialed.host.idle()).await;
+        match come {
+            Ok((come, version)) => {
+                spoken = version;
+                come
+            }
+            Err(why) => {
+                return nothing(outputs, why.clone(), format!("{}{}: {why}", url.origin(), url.target));
+            }
         }
     };
     // Whether a connection carries one exchange at a time, as with HTTP/1.1.
-    let alone = url.carrier.is_kernels() && spoken == HTTP1;
+    let alone = url.scheme.http() == Some(Http::OneStream) && spoken == HTTP1;
     drop(shown);
     meter.clear();
     if !quiet {
@@ -241,8 +229,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let written = outputs.write(
         "",
-        || account::json(&objects, &left_out, settings, (start, end), paths.fields_with_paths()),
-        || account::csv(&objects, start),
+        || account::json(&objects, &transports, &left_out, settings, (start, end), paths.fields_with_paths()),
+        || account::csv(&objects, &transports, start),
     );
     let mut unwritten: Vec<Failure> = [written, kept].into_iter().filter_map(Result::err).collect();
     let mut done = Done::Well;
@@ -273,11 +261,27 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     Ok(done)
 }
 
-/// Loads a page over TCP or TLS. Uses HTTP/2 on one connection if `http2` is set or the server chooses HTTP/2; otherwise
-/// HTTP/1.1 on several connections. Returns the page and the version of HTTP.
-async fn over_tcp<C: Connector>(
+/// Opens connections to the origin of a page in the clear.
+struct Clear(OsWorld);
+
+impl Dial for Clear {
+    type Connector = StreamConnector<OsWorld>;
+
+    fn check(&self, to: &Origin) -> Result<(), ReachError> {
+        let why = "a page in the clear has nothing over TLS";
+        if to.secure { Err(ReachError::NoTrust(why.to_owned())) } else { Ok(()) }
+    }
+
+    fn connector(&self, _: &Origin, addresses: Vec<SocketAddr>) -> Result<Self::Connector, ReachError> {
+        StreamConnector::new(&self.0, addresses, None).map_err(ReachError::NoTrust)
+    }
+}
+
+/// Loads a page over sessions with one stream. Uses HTTP/2 on one session if `http2` is set or the server chooses HTTP/2;
+/// otherwise HTTP/1.1 on several sessions. Returns the page and the version of HTTP.
+async fn over_one_stream(
     world: &OsWorld,
-    server: OneServer<OsWorld, C>,
+    server: OneServer<OsWorld, AnyConnector>,
     http2: bool,
     plan: impl Fn(usize) -> Plan,
     (keeper, reach): (Rc<Kept>, Option<Reach>),
@@ -293,7 +297,7 @@ async fn over_tcp<C: Connector>(
     let (requests, conversation) = begun;
     let version = requests.version();
     let talking = world.spawn("http/2", conversation);
-    let way = Way::<OneServer<OsWorld, C>>::Requests(requests, session.id());
+    let way = Way::<OneServer<OsWorld, AnyConnector>>::Requests(requests, session.id());
     let come = visit(world, way, at_once, keeper, reach).await;
     let _ = world.timeout(CLOSING, talking).await;
     session.close();
@@ -321,31 +325,27 @@ async fn over_http3(
     Ok((come, version))
 }
 
-/// Returns the function that connects to the same host over HTTP/3 when a response advertises HTTP/3 (Alt-Svc).
+/// Returns the function that connects to `target`, the same host over HTTP/3, when a response advertises HTTP/3 (Alt-Svc).
 fn elsewhere(
     world: &OsWorld,
-    (url, addresses): (&Url, Vec<SocketAddr>),
-    believing: Believing,
-    (config, logs): (anabranch_quic::Config, LogsTo),
+    target: Target,
     connect: Duration,
     // Receives the task that closes the HTTP/3 connection. The caller waits for this task at the end.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
-    let (world, name) = (world.clone(), url.host().to_owned());
+    let world = world.clone();
     Box::new(move |alternative| {
-        let (world, believing, name) = (world.clone(), believing.clone(), name.clone());
-        let (mut addresses, config, logs) = (addresses.clone(), config.clone(), logs.clone());
-        let ending = ending.clone();
+        let (world, mut target, ending) = (world.clone(), target.clone(), ending.clone());
         Box::pin(async move {
             // The certificate must be valid for the original host (RFC 7838 §2.1). Alternatives on other hosts are
             // ignored.
-            if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&name)) {
+            if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&target.name)) {
                 return None;
             }
-            addresses.iter_mut().for_each(|address| address.set_port(alternative.port));
-            let (client, count) = (believing.http3().ok()?, addresses.len());
-            let to = Http3Target { addresses, name, client, config, logs };
-            let (host, connector) = to.host(&world).await.ok()?;
+            target.addresses.iter_mut().for_each(|address| address.set_port(alternative.port));
+            let dialed = dial(&world, target, None).await.ok()?;
+            let (connector, count): (AnyConnector, usize) = (dialed.connector().ok()?, dialed.servers.len());
+            let Dialed { host, .. } = dialed;
             let session = connect_any(&world, &connector, count, connect).await.ok()?;
             let id = session.id();
             let (requests, conversation, _) = Requests::begin_http3(session).await.ok()?;
@@ -363,7 +363,7 @@ fn elsewhere(
 fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: u64) -> String {
     let mut page = Page {
         name: url.text.clone(),
-        source: format!("loaded over {}", url.carrier.scheme()),
+        source: format!("loaded over {}", url.scheme.url()),
         hosts: vec![url.authority()],
         objects: Vec::new(),
         tls: 0,
@@ -376,7 +376,10 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
         entry.initiator = object.initiator;
         entry.content_type.clone_from(&object.content_type);
         page.objects.push(entry);
-        let connection = match (object.connection, url.carrier.is_kernels() && object.version == HTTP1) {
+        let connection = match (
+            object.connection,
+            url.scheme.http() == Some(Http::OneStream) && object.version == HTTP1,
+        ) {
             (None, _) => String::new(),
             (Some(connection), true) => connection.to_string(),
             (Some(connection), false) => format!("{connection}/{}", object.stream),
@@ -394,7 +397,10 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
         });
     }
     // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
-    let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
+    let scheme = match url.scheme.http() {
+        Some(Http::Http3) => "https",
+        _ => url.scheme.url(),
+    };
     har::write(&page, scheme, &fetches, began, env!("CARGO_PKG_VERSION"), "anabranch get --page")
 }
 

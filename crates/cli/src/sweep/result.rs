@@ -9,10 +9,10 @@ use crate::race::{Kind, Outputs};
 use crate::{Done, Failure, complain, say};
 use anabranch_lab::population;
 use anabranch_lab::sweep::Manifest;
-use anabranch_transports::Transports;
 use anabranch_report::people::page;
 use anabranch_report::{Captured, Framing, compare, table};
 use anabranch_results::{Point, Race, Series, csv, json};
+use anabranch_transports::Transports;
 use std::fs;
 use std::io::Write;
 

@@ -39,12 +39,12 @@ pub use workload::Workload;
 
 use crate::causes::Causes;
 use crate::causes::check::Claim;
-use anabranch_transports::Transports;
-use bare::Bare;
 use anabranch_base::Bytes;
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
+use anabranch_transports::Transports;
+use bare::Bare;
 use concrete::{Combinations, Concrete};
 use expect::Expect;
 use keys::Several;

@@ -15,9 +15,9 @@ use super::{
 use crate::causes::Causes;
 use crate::causes::check::Claim;
 use crate::population::{CHECKED, People};
-use anabranch_transports::Transports;
 use anabranch_report::people::tally::PERSON;
 use anabranch_results::World;
+use anabranch_transports::Transports;
 use std::cell::RefCell;
 
 /// An interpreted plan whose points are held as lists of levels.

@@ -7,6 +7,7 @@ use super::session::EngineSession;
 use crate::connector::{ConnectError, Connector, ListenError, Listener};
 use crate::drive::drive;
 use crate::erased::{AnyConnector, AnyListener};
+use crate::network::PathFigures;
 use crate::protocol::{ConnectionLog, Host, PathEvent, Server, Totals};
 use crate::session::CloseReason;
 use crate::settings::Settings;
@@ -154,6 +155,10 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
 
     fn accepted(&self) -> u64 {
         self.inner.shared.borrow().engine.accepted_count()
+    }
+
+    fn paths(&self) -> Vec<PathFigures> {
+        self.inner.shared.borrow().engine.paths()
     }
 
     fn on_path_event(&self, told: Box<dyn Fn(PathEvent)>) {

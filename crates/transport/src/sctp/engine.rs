@@ -410,6 +410,10 @@ impl SessionEngine for SctpEngine {
         self.endpoint.totals().associations
     }
 
+    fn paths(&self) -> Vec<PathFigures> {
+        self.endpoint.totals().paths.iter().map(path_figures).collect()
+    }
+
     fn on_path_event(&mut self, told: Box<dyn Fn(PathEvent)>) {
         self.on_path_event = Some(PathListener(told));
     }
@@ -417,24 +421,11 @@ impl SessionEngine for SctpEngine {
     fn session_figures(&self, id: AssociationId) -> Option<Figures> {
         let (stats, info) = (self.endpoint.stats(id)?, self.endpoint.info(id)?);
         let current = info.paths.iter().find(|path| path.current).or(info.paths.first());
-        let path = |path: &PathInfo| PathFigures {
-            address: path.address,
-            state: match path.state {
-                anabranch_sctp::PathState::Active => "active",
-                anabranch_sctp::PathState::PotentiallyFailed => "potentially-failed",
-                anabranch_sctp::PathState::Inactive => "failed",
-                anabranch_sctp::PathState::Unconfirmed => "unconfirmed",
-            },
-            current: path.current,
-            cwnd: path.cwnd,
-            acknowledged: path.stats.bytes_acked,
-        };
-        let paths: Vec<PathFigures> = info.paths.iter().filter(|path| !path.removed).map(path).collect();
         Some(Figures {
             retransmitted: stats.retransmitted_fast + stats.retransmitted_timeout,
             cwnd: current.map_or(0, |path| path.cwnd),
             srtt: current.and_then(|path| path.srtt).unwrap_or_default(),
-            paths: if paths.len() > 1 { paths } else { Vec::new() },
+            paths: info.paths.iter().map(path_figures).collect(),
         })
     }
 
@@ -540,6 +531,24 @@ impl Settings for Config {
         }
         let short = self.shared_keys.shorter_than(MIN_SECRET).filter(|_| !self.shared_keys.is_null());
         short.map(|id| format!("--key-file: key {id} has less than {MIN_SECRET} bytes"))
+    }
+}
+
+/// Returns the state of a path in the words of results.
+fn path_figures(path: &PathInfo) -> PathFigures {
+    PathFigures {
+        address: path.address,
+        state: match path.state {
+            anabranch_sctp::PathState::Active => "active",
+            anabranch_sctp::PathState::PotentiallyFailed => "potentially-failed",
+            anabranch_sctp::PathState::Inactive => "failed",
+            anabranch_sctp::PathState::Unconfirmed => "unconfirmed",
+        },
+        current: path.current,
+        cwnd: path.cwnd,
+        acknowledged: path.stats.bytes_acked,
+        received: path.stats.bytes_received,
+        removed: path.removed,
     }
 }
 

@@ -1,12 +1,9 @@
-//! Connections with one stream: over the kernel's protocol or over TLS on it, with their concrete types, or over any
-//! other transport. One type serves origins of both kinds (RFC 9110 §4.2.2).
+//! Connections of the kernel's TCP, with or without TLS. One type serves origins of both kinds (RFC 9110 §4.2.2).
 
-use anabranch_tls::{Client, TlsConnector, TlsSession, TlsStream};
+use crate::security::ClientSecurity;
+use anabranch_tls::{TlsConnector, TlsSession, TlsStream};
 use anabranch_transport::kernel::{KernelConnector, KernelSession, KernelStream};
-use anabranch_transport::{
-    AnyConnector, AnySession, AnyStream, CloseReason, ConnectError, Connector, OpenError, Session, Stream,
-    StreamId,
-};
+use anabranch_transport::{CloseReason, ConnectError, Connector, OpenError, Session, Stream, StreamId};
 use anabranch_world::kernel::KernelTcp;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -18,8 +15,6 @@ pub enum StreamConnector<W: KernelTcp> {
     Clear(KernelConnector<W>),
     /// TLS on connections of the kernel.
     Secure(TlsConnector<W, KernelConnector<W>>),
-    /// Sessions of another transport.
-    Other(AnyConnector),
 }
 
 impl<W: KernelTcp> StreamConnector<W> {
@@ -28,12 +23,16 @@ impl<W: KernelTcp> StreamConnector<W> {
     ///
     /// # Errors
     /// One line about a name that certificates cannot have.
-    pub fn new(world: &W, addresses: Vec<SocketAddr>, tls: Option<(Client, &str)>) -> Result<Self, String> {
+    pub fn new(
+        world: &W,
+        addresses: Vec<SocketAddr>,
+        tls: Option<(&ClientSecurity, &str)>,
+    ) -> Result<Self, String> {
         let count = addresses.len();
         let connector = KernelConnector::new(world.clone(), addresses);
-        let Some((client, name)) = tls else { return Ok(Self::Clear(connector)) };
+        let Some((security, name)) = tls else { return Ok(Self::Clear(connector)) };
         let names = vec![name.to_owned(); count];
-        TlsConnector::new(world.clone(), connector, client, &names).map(Self::Secure)
+        TlsConnector::new(world.clone(), connector, security.tls(), &names).map(Self::Secure)
     }
 }
 
@@ -44,7 +43,6 @@ impl<W: KernelTcp> Connector for StreamConnector<W> {
         Ok(match self {
             Self::Clear(connector) => StreamSession::Clear(connector.connect(server)?),
             Self::Secure(connector) => StreamSession::Secure(connector.connect(server)?),
-            Self::Other(connector) => StreamSession::Other(connector.connect(server)?),
         })
     }
 
@@ -60,8 +58,6 @@ pub enum StreamSession<W: KernelTcp> {
     Clear(KernelSession<W>),
     /// TLS on a connection of the kernel.
     Secure(TlsSession<KernelSession<W>>),
-    /// A session of another transport.
-    Other(AnySession),
 }
 
 /// Calls a method of the concrete type.
@@ -70,7 +66,6 @@ macro_rules! each {
         match $self {
             Self::Clear($it) => $call,
             Self::Secure($it) => $call,
-            Self::Other($it) => $call,
         }
     };
 }
@@ -112,7 +107,6 @@ impl<W: KernelTcp> Session for StreamSession<W> {
         Ok(match self {
             Self::Clear(session) => StreamStream::Clear(session.open(number)?),
             Self::Secure(session) => StreamStream::Secure(session.open(number)?),
-            Self::Other(session) => StreamStream::Other(session.open(number)?),
         })
     }
 
@@ -120,7 +114,6 @@ impl<W: KernelTcp> Session for StreamSession<W> {
         match self {
             Self::Clear(session) => session.poll_accept(cx).map_ok(StreamStream::Clear),
             Self::Secure(session) => session.poll_accept(cx).map_ok(StreamStream::Secure),
-            Self::Other(session) => session.poll_accept(cx).map_ok(StreamStream::Other),
         }
     }
 
@@ -147,8 +140,6 @@ pub enum StreamStream<W: KernelTcp> {
     Clear(KernelStream<W>),
     /// The stream of TLS on a connection of the kernel.
     Secure(TlsStream<KernelSession<W>>),
-    /// The stream of a session of another transport.
-    Other(AnyStream),
 }
 
 impl<W: KernelTcp> Stream for StreamStream<W> {
@@ -189,6 +180,6 @@ impl<W: KernelTcp> Stream for StreamStream<W> {
     }
 
     fn half_closes(&self) -> bool {
-        each!(self, it => it.half_closes())
+        true
     }
 }

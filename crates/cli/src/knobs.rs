@@ -79,6 +79,8 @@ mod linux {
         named: Vec<bool>,
         /// The payload protocol identifier, if it was chosen.
         ppid: Option<u32>,
+        /// The needs of the command.
+        needs: Needs,
     }
 
     impl Tuned {
@@ -112,7 +114,14 @@ mod linux {
             }
             let is_set = |key: &str| set.iter().any(|(known, _)| known == key);
             let ppid = matches.try_get_one::<u32>("ppid").ok().flatten().copied();
-            let mut tuned = Self { engines: Vec::new(), kernels: Vec::new(), used, named: Vec::new(), ppid };
+            let mut tuned = Self {
+                engines: Vec::new(),
+                kernels: Vec::new(),
+                used,
+                named: Vec::new(),
+                ppid,
+                needs: *needs,
+            };
             let mut identified = ppid.is_none();
             let mut refused = None;
             let mut keyed = false;
@@ -158,7 +167,11 @@ mod linux {
             let name = scheme.transport().name();
             match all.into_iter().find(|(transport, _)| transport.name() == name) {
                 Some((_, settings)) => Ok(settings.clone()),
-                None => self::set(scheme.protocol(), &[]),
+                None => {
+                    let mut settings = self::set(scheme.protocol(), &[])?;
+                    settings.suit(&self.needs, &|_| false);
+                    Ok(settings)
+                }
             }
         }
 

@@ -1,8 +1,6 @@
 //! Transports on real networks: how a program's use shapes their settings, how threads share a port, and where logs go.
 
-use crate::protocol::Start;
 use anabranch_base::time::Duration;
-use anabranch_world::World;
 use anabranch_world::steering::Steering;
 use std::any::Any;
 use std::fmt;
@@ -60,26 +58,6 @@ impl Member {
 impl fmt::Debug for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Member").finish_non_exhaustive()
-    }
-}
-
-/// The parameters with which a transport is started on a real network.
-pub struct Opening<W: World> {
-    /// The parameters that every start has.
-    pub start: Start,
-    /// The address at which a kernel transport listens; `None` for every address.
-    pub local: Option<IpAddr>,
-    /// The socket of this thread, if it shares a port with other threads.
-    pub socket: Option<W::Socket>,
-    /// The identity of this thread, if the transport has assigned one ([`Sharing::members`]).
-    pub member: Option<Member>,
-    /// The destination of connection logs; `None` if connections are not logged.
-    pub logs: Option<Arc<dyn Logs>>,
-}
-
-impl<W: World> From<Start> for Opening<W> {
-    fn from(start: Start) -> Self {
-        Self { start, local: None, socket: None, member: None, logs: None }
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::capabilities::{Capabilities, Carrier};
 use crate::connector::ListenError;
 use crate::erased::{AnyConnector, AnyListener};
-use crate::network::{Opening, PathFigures, Sharing};
+use crate::network::{Logs, Member, PathFigures, Sharing};
 use crate::placement::Placement;
 use crate::session::CloseReason;
 use crate::settings::Settings;
@@ -22,6 +22,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The description of a transport.
@@ -135,6 +136,26 @@ pub struct Start {
     /// The layer between the engine and the network, if there is one. Only protocols whose packets can go over a layer
     /// accept it ([`Capabilities::layered`]).
     pub layer: Option<Rc<dyn Layer>>,
+}
+
+/// The parameters with which a transport is started on a real network.
+pub struct Opening<W: World> {
+    /// The parameters that every start has.
+    pub start: Start,
+    /// The address at which a kernel transport listens; `None` for every address.
+    pub local: Option<IpAddr>,
+    /// The socket of this thread, if it shares a port with other threads.
+    pub socket: Option<W::Socket>,
+    /// The identity of this thread, if the transport has assigned one ([`Sharing::members`](crate::network::Sharing::members)).
+    pub member: Option<Member>,
+    /// The destination of connection logs; `None` if connections are not logged.
+    pub logs: Option<Arc<dyn Logs>>,
+}
+
+impl<W: World> From<Start> for Opening<W> {
+    fn from(start: Start) -> Self {
+        Self { start, local: None, socket: None, member: None, logs: None }
+    }
 }
 
 /// A layer between an engine and its socket, with its own handshake and its own state for each peer, for example DTLS.

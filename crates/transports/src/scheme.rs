@@ -204,3 +204,86 @@ impl Transports {
         self.iter().find(is_one)
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use anabranch_transport::protocol::{Start, Starting};
+    use anabranch_transport::{Runs, Settings, Streams};
+    use anabranch_world::World;
+    use std::io;
+
+    /// A transport with fresh streams that carries HTTP/1.1 on pairs of them.
+    #[derive(Debug)]
+    struct Fresh;
+
+    impl Protocol for Fresh {
+        fn name(&self) -> &'static str {
+            "fresh"
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            Capabilities { streams: Streams::Fresh, ..Capabilities::default() }
+        }
+
+        fn schemes(&self) -> &'static [Scheme] {
+            const URL: Option<&str> = Some("http+fresh");
+            &[Scheme { name: "fresh", url: URL, port: 1, in_udp: true, http: Some(Http::StreamPairs) }]
+        }
+
+        fn profiles(&self) -> &'static [&'static str] {
+            &[]
+        }
+
+        fn default_profile(&self) -> &'static str {
+            ""
+        }
+
+        fn profile(&self, _: &str) -> Option<Box<dyn Settings>> {
+            None
+        }
+    }
+
+    impl<W: World> Runs<W> for Fresh {
+        fn start(&self, _: W, _: Start) -> Starting {
+            Box::pin(async { Err(io::ErrorKind::Unsupported.into()) })
+        }
+    }
+
+    #[test]
+    fn schemes_are_those_of_transports_and_of_layers() {
+        let of = |scheme: &UrlScheme| (scheme.name(), scheme.http(), scheme.encryption());
+        let all: Vec<_> = Transports::standard().schemes().iter().map(of).collect();
+        let expected = [
+            ("tcp", Some(Http::OneStream), Encryption::None),
+            ("sctp", Some(Http::StreamPairs), Encryption::None),
+            ("sctp-ip", Some(Http::StreamPairs), Encryption::None),
+            ("h3", Some(Http::Http3), Encryption::Within),
+            ("mptcp", None, Encryption::None),
+            ("sctp-kernel", None, Encryption::None),
+            ("https", Some(Http::OneStream), Encryption::Above),
+            ("https+sctp", Some(Http::StreamPairs), Encryption::Below),
+        ];
+        let expected = expected.into_iter().filter(|one| cfg!(feature = "quic") || one.0 != "h3");
+        assert_eq!(all, expected.collect::<Vec<_>>());
+    }
+
+    /// Only the scheme says how HTTP is carried. Streams that are fresh for each exchange do not make it HTTP/3.
+    #[test]
+    fn fresh_streams_are_not_http3() {
+        let fresh = Transport::simulated(Fresh).and_emulated(Arc::new(Fresh));
+        let scheme = Transports::standard().with(fresh).url_scheme("http+fresh").expect("a scheme");
+        assert_eq!((scheme.http(), scheme.can().streams), (Some(Http::StreamPairs), Streams::Fresh));
+    }
+
+    #[test]
+    fn ports_and_paths_are_those_of_the_carrier() {
+        let scheme = |name| Transports::standard().scheme(name).expect("a scheme");
+        let port = |name| scheme(name).transport_port(9899, 80);
+        assert_eq!(["tcp", "sctp", "sctp-ip", "https+sctp"].map(port), [9899, 80, 9899, 80]);
+        let raw = |name| scheme(name).needs_raw_sockets();
+        assert_eq!(["tcp", "sctp", "sctp-ip", "mptcp"].map(raw), [false, false, true, false]);
+        let paths = |name| scheme(name).has_paths();
+        assert_eq!(["tcp", "sctp", "https+sctp", "mptcp"].map(paths), [false, true, false, false]);
+    }
+}

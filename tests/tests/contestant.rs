@@ -13,10 +13,11 @@ use anabranch_report::{Framing, html, table};
 use anabranch_results::{Contestant, Outcome, Race, json};
 use anabranch_transports::{Transport, Transports};
 use anabranch_wire::pcap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn transports() -> Transports {
-    Transports::standard().with(Transport::simulated(gbn::GoBackN))
+    Transports::standard().with(Transport::simulated(gbn::GoBackN).and_emulated(Arc::new(gbn::InUdp)))
 }
 
 fn plan(line: &str) -> Result<Plan, String> {

@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The path events of a run. Clones share one log.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct PathLog {
     begun: Rc<Cell<Instant>>,
     quiet: bool,

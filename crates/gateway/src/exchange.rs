@@ -5,12 +5,11 @@
 //! Gateway Timeout). After that the gateway resets the client's stream, so that the client does not take a partial response
 //! for a complete one.
 
-use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, PumpProgress, Stopped};
-use super::forwarded::Forwarded;
-use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
+use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped};
+use super::head::{Forwarded, Refusal, Request, Response, TUNNEL_FRAMING, write_field};
 use super::target::Target;
-use super::watch::{Ended, SharedSessions, watched};
-use super::{Activity, Route, Service, tunnel};
+use super::watch::{Ended, Progress, SharedSessions, watched};
+use super::{Activity, After, Route, Service, tunnel};
 use anabranch_http::authority::Origin;
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::{Access, Date};
@@ -22,21 +21,6 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
 use std::task::Poll;
-
-/// The state in which an exchange leaves the client's stream, and the action that follows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum After {
-    /// The stream can carry another request.
-    Reuse,
-    /// Both sides are done, and the stream is closed.
-    Close,
-    /// The stream is closed, although the client may still be sending the request that was refused.
-    Part,
-    /// The stream is reset in the middle of an exchange. The flag is true if the client has cancelled the exchange.
-    Tear(bool),
-    /// The response ended too early. The stream is reset after the client has received the part that arrived.
-    Cut,
-}
 
 /// The reason why an exchange failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,21 +39,6 @@ pub(super) enum Failed {
     Timeout,
     /// The exchange waits for a stream that blocks the shared window, and can use another association ([`Ended::Trapped`]).
     Trapped,
-}
-
-/// The progress of an exchange in both directions.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// The progress of the request's body.
-    pub(super) up: PumpProgress,
-    /// The progress of the response's body.
-    pub(super) down: PumpProgress,
-    /// Whether a head of the response has arrived from the peer.
-    pub(super) answered: Cell<bool>,
-    /// Whether the gateway has begun to send the final response to the client.
-    begun: Cell<bool>,
-    /// Whether the exchange may be restarted on another association before a response arrives.
-    pub(super) movable: bool,
 }
 
 /// The result of receiving the peer's response.

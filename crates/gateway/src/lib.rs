@@ -9,8 +9,7 @@
 //! Therefore a large body or a stalled client costs no memory. Every wait is limited: for a head by
 //! [`Options::head_timeout`], for progress by [`Options::idle`].
 //!
-//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew
-//! - `forwarded`: the fields that describe the client to an origin
+//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew, with the fields that describe the client to an origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
 //! - `origins`, `origin_stream`, `lookups`, `turns`, `associations`: connections to the other side
@@ -26,7 +25,6 @@ pub mod allow;
 mod associations;
 mod conn;
 mod exchange;
-mod forwarded;
 mod head;
 mod lookups;
 mod origin_stream;
@@ -52,7 +50,7 @@ use anabranch_http::upstream::Upstream;
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
 use conn::{Conn, HEAD_BYTES, NO_MEMORY, NoHead, Scratch};
-use exchange::{After, own_answer, own_body};
+use exchange::{own_answer, own_body};
 use head::{Refusal, Request};
 use http::Version;
 use std::cell::{Cell, RefCell};
@@ -386,6 +384,21 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     };
     end(&service, session, conn, after).await;
     drop(active);
+}
+
+/// The state in which an exchange leaves the client's stream, and the action that follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum After {
+    /// The stream can carry another request.
+    Reuse,
+    /// Both sides are done, and the stream is closed.
+    Close,
+    /// The stream is closed, although the client may still be sending the request that was refused.
+    Part,
+    /// The stream is reset in the middle of an exchange. The flag is true if the client has cancelled the exchange.
+    Tear(bool),
+    /// The response ended too early. The stream is reset after the client has received the part that arrived.
+    Cut,
 }
 
 /// Ends the client's stream, or the connection if the session has only one stream, as `after` demands.

@@ -9,10 +9,9 @@
 //! Home of RFC 9110 §9.3.6 and §7.8.
 
 use super::conn::{Conn, Moved, Pump, Stopped};
-use super::exchange::{After, Progress};
 use super::head::{TUNNEL_FRAMING, write_field};
-use super::watch::{SharedSessions, watched};
-use super::{Activity, Service};
+use super::watch::{Progress, SharedSessions, watched};
+use super::{Activity, After, Service};
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::Access;
 use anabranch_http::upstream::{Ending, Lease, Upstream};

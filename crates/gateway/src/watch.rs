@@ -4,8 +4,7 @@
 //! arrives on any other stream: the stream *blocks* the others. An exchange that waits for a blocked window is *trapped*. It
 //! continues on another association if it can. If it cannot, it is *starved*.
 
-use super::conn::Moved;
-use super::exchange::Progress;
+use super::conn::{Moved, PumpProgress};
 use super::{Activity, Service};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::limits::Pace;
@@ -14,6 +13,21 @@ use anabranch_world::{Timer, World};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
+
+/// The progress of an exchange in both directions.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The progress of the request's body.
+    pub(super) up: PumpProgress,
+    /// The progress of the response's body.
+    pub(super) down: PumpProgress,
+    /// Whether a head of the response has arrived from the peer.
+    pub(super) answered: Cell<bool>,
+    /// Whether the gateway has begun to send the final response to the client.
+    pub(super) begun: Cell<bool>,
+    /// Whether the exchange may be restarted on another association before a response arrives.
+    pub(super) movable: bool,
+}
 
 /// The reason why a watched future was ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,8 +5,8 @@
 use super::fields::{
     Field, connection_options, fields_of, has, number, says, write_field, write_fields, write_framing,
 };
+use super::forwarded::Forwarded;
 use super::{Refusal, bad};
-use crate::forwarded::Forwarded;
 use crate::target::Target;
 use anabranch_http::authority::{Authority, default_port};
 use anabranch_http::framing::Framing;

@@ -7,6 +7,7 @@
 //! - `pages` finds the pages and their entries.
 //! - `times` determines when an entry was sent, `size` and `post_data` how large it is, and `initiator` which entry caused
 //!   it.
+//! - [`shipped`] holds the pages that ship with the program.
 //! - [`write`](mod@write) writes HAR.
 //!
 //! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well.
@@ -21,6 +22,7 @@ mod initiator;
 mod pages;
 mod post_data;
 mod prune;
+pub mod shipped;
 mod size;
 mod times;
 pub mod write;

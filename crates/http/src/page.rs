@@ -1,12 +1,11 @@
 //! A page: a dependency graph of the objects to fetch.
 //!
 //! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory on
-//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`shipped`]). The
+//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`har::shipped`](crate::har::shipped)). The
 //! client assigns the objects of a page to streams.
 
 pub mod directory;
 pub mod embed;
-pub mod shipped;
 
 use anabranch_base::units::Bytes;
 use std::fmt;

@@ -60,10 +60,10 @@ where
             body.extend_from_slice(bytes);
             Ok::<_, ()>(())
         });
-        let (head, length) = taken.await.expect("an answer");
+        let (answer, length) = taken.await.expect("an answer");
         let right = Pattern::of(target).check(0, &body).is_ok();
         let read = stream.bytes_read();
-        let _ = writeln!(told, "{target} on {number}: {head:?} {length} right={right} read={read}");
+        let _ = writeln!(told, "{target} on {number}: {:?} {length} right={right} read={read}", answer.head);
     }
     drop(stream);
     session.close();

@@ -12,7 +12,7 @@ pub use place::{Destination, resolve, resolve_from, resolve_secure};
 
 use crate::alt_svc::Alternative;
 use crate::authority::{Authority, Origin};
-use crate::get::{Answer, GetError, Requests, get_with_fields};
+use crate::get::{Answer, GetError, Requests, get};
 use crate::page::embed;
 use crate::upstream::{Ending, Lease, Upstream};
 use anabranch_base::time::{Duration, Instant};
@@ -381,7 +381,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                     requests.get(&self.world, host, target, *timeout, placed, take).await
                 }
                 (None, Some(lease)) => {
-                    get_with_fields(&self.world, lease, host, target, *timeout, take).await
+                    get(&self.world, lease, host, target, *timeout, take).await
                 }
                 (None, None) => return Err("there is no stream".to_owned()),
             };

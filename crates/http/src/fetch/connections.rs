@@ -1,14 +1,12 @@
 //! The connections of a fetch: opens them under the policy, assigns objects to them, and closes them.
 
-use super::super::own_stream::{self, Response};
-use super::super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
-use super::super::request;
-use super::{Fetch, Object, ObjectState, places};
+use super::own_stream::{self, Requests, Response};
+use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
+use super::{Fetch, Object, ObjectState, http2, http3, places, request};
 use crate::body::Pattern;
 use crate::http2::Windows;
-use crate::http2::client as http2;
+use crate::http2::client::noting;
 use crate::http2::response::Response as IncomingHttp2;
-use crate::http3::client as http3;
 use crate::mapping::Version;
 use crate::observe::{Assigned, ExchangeId, FetchError, Observer};
 use anabranch_base::time::Instant;
@@ -17,6 +15,7 @@ use anabranch_world::World;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::task::Context;
 
 pub(super) struct Connection<S: Session> {
     pub(super) session: S,
@@ -30,13 +29,6 @@ pub(super) struct Connection<S: Session> {
     /// The handle that sends requests over HTTP/2 or HTTP/3; `None` until one of these versions has been started.
     pub(super) requests: Option<Requests<S>>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
-}
-
-/// A handle that sends requests over HTTP/2 or HTTP/3. Each request has a stream of its own.
-#[derive(Clone)]
-pub(crate) enum Requests<S: Session> {
-    Http2(http2::Requests),
-    Http3(http3::Requests<S>),
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
@@ -142,7 +134,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     fn speak_http2(&mut self, name: usize, windows: Windows) {
         let session = self.connections[name].session.clone();
         let (me, id) = (self.me.clone(), session.id());
-        let on_frame = http2::noting(move |stream, piece, _| {
+        let on_frame = noting(move |stream, piece, _| {
             if let Some(fetch) = me.upgrade() {
                 fetch.borrow().observer.requested(id, stream, piece);
             }
@@ -161,7 +153,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// Records that `requests` sends requests on the connection `name`.
-    pub(crate) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
+    pub(super) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
         let connection = &mut self.connections[name];
         if connection.over {
             return;
@@ -175,7 +167,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     /// Handles the end of the connection `name`. Its unfinished objects are requested again, unless they have used up
     /// their attempts.
-    pub(crate) fn closed(&mut self, name: usize, reason: &CloseReason) {
+    pub(super) fn closed(&mut self, name: usize, reason: &CloseReason) {
         let connection = &mut self.connections[name];
         if std::mem::replace(&mut connection.over, true) {
             return;
@@ -273,10 +265,11 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             Some(Requests::Http2(mut requests)) => {
                 let request = own_stream::request(wanted, host, http::Version::HTTP_2, priority);
                 let sent = request.ok().and_then(|request| requests.send_request(request, true).ok());
-                let Some(response) = sent.map(IncomingHttp2::new) else { return lost() };
+                let Some(mut response) = sent.map(IncomingHttp2::new) else { return lost() };
                 let exchange = ExchangeId { connection: id, stream: response.stream(), index: 0 };
                 self.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
-                let task = own_stream::run(me, (name, slot), pipeline, http2::read(response, taker));
+                let poll = move |cx: &mut Context<'_>| response.poll(cx).map_err(|failure| http2::ended(&failure));
+                let task = own_stream::run(me, (name, slot), pipeline, taker.read(poll, || http2::ALL));
                 self.tasks.push(self.world.spawn("http/2 exchange", task));
             }
             Some(Requests::Http3(requests)) => {
@@ -307,7 +300,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has not
     /// processed the request of this exchange.
-    pub(crate) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
+    pub(super) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
         let server = self.connections[name].server;
         let mapping = &mut self.servers[server].mapping;
         mapping.retire(name);
@@ -342,7 +335,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// Handles the end of a pipeline because its stream ended.
-    pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
+    pub(super) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
         if self.connections[connection].session.fresh_streams() {
             self.connections[connection].pipelines.remove(&stream);
         }

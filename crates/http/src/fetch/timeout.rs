@@ -12,7 +12,7 @@ use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
 /// Fails objects that make no progress for `timeout`, for as long as `fetch` exists.
-pub(in crate::fetch) async fn watch<W: World, C: Connector, O: Observer + 'static>(
+pub(super) async fn watch<W: World, C: Connector, O: Observer + 'static>(
     fetch: SharedFetch<W, C, O>,
     timeout: Duration,
 ) {

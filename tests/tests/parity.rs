@@ -7,7 +7,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_http::body::Pattern;
 use anabranch_http::get::get;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, Content, Options, Resource, Site, Stop};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
@@ -43,7 +43,7 @@ where
 {
     let stop = Stop::new();
     let options = Options { stop: Some(stop.clone()), ..Options::default() };
-    let serving = serve::run(server.clone(), listener, Rc::new(Objects), options, Unobserved);
+    let serving = serve::run(server.clone(), listener, Rc::new(Objects), options, Recorder::default());
     let serving = server.spawn("server", serving);
     let mut told = String::new();
     let session = connector.connect(0).expect("begun");

@@ -8,7 +8,7 @@ use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, knobs, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_span};
 use anabranch_http::limits::ConcurrencyLimit;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Names, Options, OwnOrigins, Redirected, Stop, Versions};
 use anabranch_tls::Shared;
@@ -254,20 +254,23 @@ async fn serve(
         };
         match opened {
             Opened::Kernel(listener, limit) => {
-                let server = serve::run(world.clone(), listener, clear.clone(), options(limit), Unobserved);
+                let server =
+                    serve::run(world.clone(), listener, clear.clone(), options(limit), Recorder::default());
                 servers.start(&world, server);
             }
             Opened::Secure(listener, limit) => {
-                let server = serve::run(world.clone(), listener, secure.clone(), options(limit), Unobserved);
+                let server =
+                    serve::run(world.clone(), listener, secure.clone(), options(limit), Recorder::default());
                 servers.start(&world, server);
             }
             Opened::Http3(listener, limit) => {
                 let options = Options { versions: Versions::Http3, ..options(limit) };
-                let server = serve::run(world.clone(), listener, secure.clone(), options, Unobserved);
+                let server =
+                    serve::run(world.clone(), listener, secure.clone(), options, Recorder::default());
                 servers.start(&world, server);
             }
             Opened::Ours(here, listener, limit) => {
-                let server = serve::run(here, listener, site.clone(), options(limit), Unobserved);
+                let server = serve::run(here, listener, site.clone(), options(limit), Recorder::default());
                 servers.start(&world, server);
             }
         }

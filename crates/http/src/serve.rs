@@ -52,7 +52,7 @@ use crate::closing::{AckProgress, CLOSING};
 use crate::head::Judged;
 use crate::http2::io::Scratch;
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
-use crate::observe::Observer;
+use crate::observe::Recorder;
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
@@ -130,22 +130,21 @@ pub enum Versions {
 ///
 /// # Errors
 /// The reason why the listener failed.
-pub async fn run<W, L, S, O>(
+pub async fn run<W, L, S>(
     world: W,
     mut listener: L,
     site: Rc<S>,
     options: Options,
-    observer: O,
+    recorder: Recorder,
 ) -> Result<(), CloseReason>
 where
     W: World,
     L: Listener,
     S: Site,
-    O: Observer + 'static,
 {
     let buffers = IdleBuffers::new(options.buffers_kept);
     let (date, scratch) = (Date::new(options.wall_clock), Scratch::default());
-    let service = Rc::new(Service { world: world.clone(), site, options, observer, buffers, date, scratch });
+    let service = Rc::new(Service { world: world.clone(), site, options, recorder, buffers, date, scratch });
     let tasks = Tasks::new(world);
     let room = service.options.sessions.clone();
     let mut admission = room.map(|room| Admission::new(&service.world, room));
@@ -177,18 +176,18 @@ where
 }
 
 /// The state that all sessions of a server share.
-struct Service<W, S, O> {
+struct Service<W, S> {
     world: W,
     site: Rc<S>,
     options: Options,
-    observer: O,
+    recorder: Recorder,
     buffers: IdleBuffers,
     date: Date,
     /// The buffer into which streams are read.
     scratch: Scratch,
 }
 
-impl<W, S: Site, O> Service<W, S, O> {
+impl<W, S: Site> Service<W, S> {
     /// Returns the response to a request. `scheme` is the scheme of the request target, if the target has one.
     fn answer(&self, asked: &Asked<'_>, scheme: Option<&str>) -> Answer {
         let own = self.options.own_origins.as_ref();
@@ -305,15 +304,14 @@ fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
 
 /// Serves a session. One task serves the whole session, because there may be thousands of idle sessions.
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
-fn serve_session<W, S, O, N>(
-    service: Rc<Service<W, S, O>>,
+fn serve_session<W, S, N>(
+    service: Rc<Service<W, S>>,
     session: N,
     slot: Option<Slot<N>>,
 ) -> impl Future<Output = ()>
 where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     async move {
@@ -353,15 +351,14 @@ struct ServedStreams<W: World> {
 }
 
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
-fn serve_streams<W, S, O, N>(
-    service: &Rc<Service<W, S, O>>,
+fn serve_streams<W, S, N>(
+    service: &Rc<Service<W, S>>,
     session: &N,
     activity: &Rc<Activity>,
 ) -> impl Future<Output = ()>
 where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     async move {

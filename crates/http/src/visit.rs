@@ -380,9 +380,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                     let placed = |stream| placed(*connection, stream, requests.version());
                     requests.get(&self.world, host, target, *timeout, placed, take).await
                 }
-                (None, Some(lease)) => {
-                    get(&self.world, lease, host, target, *timeout, take).await
-                }
+                (None, Some(lease)) => get(&self.world, lease, host, target, *timeout, take).await,
                 (None, None) => return Err("there is no stream".to_owned()),
             };
             self.note(index, |object, _| object.bytes = come);

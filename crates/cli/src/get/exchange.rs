@@ -74,9 +74,7 @@ async fn exchange<T: anabranch_transport::Stream>(
         }
     };
     let taken = match way {
-        Way::Stream(stream) => {
-            get(world, stream, &authority, &url.target, settings.timeout, take).await
-        }
+        Way::Stream(stream) => get(world, stream, &authority, &url.target, settings.timeout, take).await,
         Way::Requests(requests) => {
             let place =
                 |stream| settings.ledger.note(number, |fetched| fetched.place = Some((connection, stream)));

@@ -8,7 +8,7 @@ use crate::http2::Windows;
 use crate::http2::client::noting;
 use crate::http2::response::Response as IncomingHttp2;
 use crate::mapping::Version;
-use crate::observe::{Assigned, ExchangeId, FetchError, Observer};
+use crate::observe::{Assigned, ExchangeId, FetchError};
 use anabranch_base::time::Instant;
 use anabranch_transport::{CloseReason, ConnectError, Connector, Session};
 use anabranch_world::World;
@@ -31,7 +31,7 @@ pub(super) struct Connection<S: Session> {
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
-impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
+impl<W: World, C: Connector> Fetch<W, C> {
     /// Requests more streams from `server` for the queued objects, if the policy allows it.
     pub(super) fn grow(&mut self, server: usize) {
         let mut queued = self.servers[server].queue.len();
@@ -56,7 +56,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let now = self.world.now();
         let name = self.connections.len();
         let early = session.early_data();
-        self.observer.opened(session.id(), now);
+        self.recorder.opened(session.id(), now);
         let version = self.policy.version;
         let streams = places(version, session.streams());
         let usable = early && version == Version::Http1;
@@ -73,7 +73,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             if let Some(fetch) = me.upgrade() {
                 let mut this = fetch.borrow_mut();
                 let now = this.world.now();
-                this.observer.closed(watched.id(), now, &reason);
+                this.recorder.closed(watched.id(), now, &reason);
                 this.closed(name, &reason);
             }
         }));
@@ -98,7 +98,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let now = self.world.now();
         let connection = &mut self.connections[name];
         connection.established = true;
-        self.observer.established(connection.session.id(), now);
+        self.recorder.established(connection.session.id(), now);
         if connection.over {
             return;
         }
@@ -136,7 +136,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let (me, id) = (self.me.clone(), session.id());
         let on_frame = noting(move |stream, piece, _| {
             if let Some(fetch) = me.upgrade() {
-                fetch.borrow().observer.requested(id, stream, piece);
+                fetch.borrow().recorder.requested(id, stream, piece);
             }
         });
         let task = http2::drive(self.me.clone(), name, session, windows, on_frame);
@@ -239,7 +239,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.objects[object].attempts += 1;
         self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
         let request = start..pipeline.request_bytes;
-        self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
+        self.recorder.assigned(object, Assigned { at: now, exchange, request, attempt });
     }
 
     /// Requests `object` on a stream of its own. The object occupies `slot` of the mapping.
@@ -268,7 +268,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 let Some(mut response) = sent.map(IncomingHttp2::new) else { return lost() };
                 let exchange = ExchangeId { connection: id, stream: response.stream(), index: 0 };
                 self.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
-                let poll = move |cx: &mut Context<'_>| response.poll(cx).map_err(|failure| http2::ended(&failure));
+                let poll =
+                    move |cx: &mut Context<'_>| response.poll(cx).map_err(|failure| http2::ended(&failure));
                 let task = own_stream::run(me, (name, slot), pipeline, taker.read(poll, || http2::ALL));
                 self.tasks.push(self.world.spawn("http/2 exchange", task));
             }
@@ -295,7 +296,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     fn assigned(&self, object: usize, assigned: Assigned) {
-        self.observer.assigned(object, assigned);
+        self.recorder.assigned(object, assigned);
     }
 
     /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has not
@@ -325,7 +326,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         match self.connections[name].session.open(stream) {
             Ok(opened) => {
                 let fresh = self.connections[name].session.fresh_streams();
-                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened, fresh);
+                let task = pipeline::run::<W, C>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
             // The session has ended. Its own task reports that, so that no object is left waiting.

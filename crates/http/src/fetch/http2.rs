@@ -6,7 +6,7 @@ use crate::http2::Windows;
 use crate::http2::client::{builder, told};
 use crate::http2::io::{Frame, Io, Scratch};
 use crate::http2::response::Failure;
-use crate::observe::{FetchError, Observer};
+use crate::observe::FetchError;
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 use bytes::Bytes;
@@ -16,8 +16,8 @@ use std::pin::Pin;
 use std::rc::Weak;
 
 /// Drives a connection of a fetch until it ends. Calls `on_frame` for each frame sent.
-pub(super) async fn drive<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) async fn drive<W: World, C: Connector>(
+    fetch: Weak<RefCell<Fetch<W, C>>>,
     name: usize,
     session: C::Session,
     windows: Windows,
@@ -33,8 +33,8 @@ pub(super) async fn drive<W: World, C: Connector, O: Observer + 'static>(
     }
 }
 
-async fn run<W: World, C: Connector, O: Observer + 'static>(
-    fetch: &Weak<RefCell<Fetch<W, C, O>>>,
+async fn run<W: World, C: Connector>(
+    fetch: &Weak<RefCell<Fetch<W, C>>>,
     name: usize,
     session: &C::Session,
     windows: Windows,

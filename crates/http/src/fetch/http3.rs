@@ -5,7 +5,7 @@ use super::own_stream::{Ended, Requests, Response};
 use crate::http3::client::{self, begin, is_unprocessed, line};
 use crate::http3::connection::Failure;
 use crate::http3::streams::StreamError;
-use crate::observe::{FetchError, Observer};
+use crate::observe::FetchError;
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 use http::Request;
@@ -16,8 +16,8 @@ use std::rc::Weak;
 use std::task::Context;
 
 /// Drives a connection of a fetch until it ends.
-pub(super) async fn drive<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) async fn drive<W: World, C: Connector>(
+    fetch: Weak<RefCell<Fetch<W, C>>>,
     name: usize,
     session: C::Session,
 ) {
@@ -38,11 +38,11 @@ pub(super) async fn drive<W: World, C: Connector, O: Observer + 'static>(
 
 /// Requests an object and reads the response. Calls `on_sent` with the number of the stream and the byte range of the
 /// request on that stream.
-pub(super) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
+pub(super) async fn exchange<W: World, C: Connector>(
     requests: client::Requests<C::Session>,
     request: Request<()>,
     on_sent: impl FnOnce(u64, Range<u64>),
-    taker: Response<W, C, O>,
+    taker: Response<W, C>,
 ) -> Ended {
     let mut exchange = match requests.send(&request).await {
         Ok(exchange) => exchange,

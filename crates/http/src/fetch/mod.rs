@@ -21,7 +21,7 @@ mod timeout;
 
 use crate::http2::priority::Priority;
 use crate::mapping::{Choice, Mapping, Policy, Think, Version};
-use crate::observe::{Delivered, FetchError, Observer};
+use crate::observe::{Delivered, FetchError, Recorder};
 use crate::page::Page;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{Connector, Session};
@@ -78,15 +78,14 @@ impl Outcome {
 
 /// Fetches all objects of `page` from the servers that `connector` reaches. On return, all sessions are closing
 /// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when they are closed.
-pub async fn run<W, C, O>(world: W, connector: C, page: Rc<Page>, policy: Policy, observer: O) -> Outcome
+pub async fn run<W, C>(world: W, connector: C, page: Rc<Page>, policy: Policy, recorder: Recorder) -> Outcome
 where
     W: World,
     C: Connector,
-    O: Observer + 'static,
 {
     let started = world.now();
     let (deadline, timeout) = (policy.deadline, policy.timeout);
-    let fetch = start(world.clone(), connector, page, policy, observer);
+    let fetch = start(world.clone(), connector, page, policy, recorder);
     let watch = timeout.map(|timeout| world.spawn("http timeouts", timeout::watch(fetch.clone(), timeout)));
 
     let done = poll_fn(|cx| fetch.borrow_mut().poll_done(cx));
@@ -100,16 +99,16 @@ where
     outcome
 }
 
-type SharedFetch<W, C, O> = Rc<RefCell<Fetch<W, C, O>>>;
+type SharedFetch<W, C> = Rc<RefCell<Fetch<W, C>>>;
 
 /// The state of the fetch of one page.
-struct Fetch<W: World, C: Connector, O> {
+struct Fetch<W: World, C: Connector> {
     me: Weak<RefCell<Self>>,
     world: W,
     connector: C,
     page: Rc<Page>,
     policy: Policy,
-    observer: O,
+    recorder: Recorder,
     objects: Vec<Object>,
     servers: Vec<Server>,
     connections: Vec<Connection<C::Session>>,
@@ -168,17 +167,16 @@ fn places(version: Version, streams: u64) -> u64 {
 }
 
 /// Requests the objects that are known from the start, and opens the first connections.
-fn start<W, C, O>(
+fn start<W, C>(
     world: W,
     connector: C,
     page: Rc<Page>,
     policy: Policy,
-    observer: O,
-) -> SharedFetch<W, C, O>
+    recorder: Recorder,
+) -> SharedFetch<W, C>
 where
     W: World,
     C: Connector,
-    O: Observer + 'static,
 {
     let count = page.objects.len();
     let mut objects: Vec<Object> = (0..count)
@@ -215,7 +213,7 @@ where
             connector,
             page,
             policy,
-            observer,
+            recorder,
             objects,
             servers,
             connections: Vec::new(),
@@ -238,7 +236,7 @@ where
     fetch
 }
 
-impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
+impl<W: World, C: Connector> Fetch<W, C> {
     /// Completes when every object is delivered or failed.
     fn poll_done(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.left == 0 {
@@ -284,12 +282,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     fn first_byte(&mut self, object: usize) {
-        self.observer.first_byte(object, self.moved);
+        self.recorder.first_byte(object, self.moved);
     }
 
     /// Reports that the last read contained `bytes` bytes of the object's body.
     fn read(&self, object: usize, bytes: u64) {
-        self.observer.read(object, self.moved, bytes);
+        self.recorder.read(object, self.moved, bytes);
     }
 
     /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
@@ -315,7 +313,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 Ok(delivered) => {
                     self.servers[server].failures = 0;
                     self.body_bytes += delivered.body;
-                    self.observer.delivered(exchange.object, delivered);
+                    self.recorder.delivered(exchange.object, delivered);
                     self.over(exchange.object, None);
                     self.issue_caused(exchange.object);
                 }
@@ -396,7 +394,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             return;
         }
         let now = self.world.now();
-        self.observer.issued(object, now);
+        self.recorder.issued(object, now);
         self.objects[object].state = ObjectState::Queued { since: now };
         let server = self.server_of(object);
         let urgency = |object: usize| self.priority_of(object).map_or(0, |priority| priority.urgency);
@@ -458,7 +456,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     fn over(&mut self, object: usize, error: Option<FetchError>) {
         if let Some(error) = &error {
-            self.observer.failed(object, self.world.now(), error);
+            self.recorder.failed(object, self.world.now(), error);
         }
         self.objects[object].state = ObjectState::Over;
         self.objects[object].error = error;

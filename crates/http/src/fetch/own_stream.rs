@@ -8,10 +8,10 @@ use crate::http2::heads::fill;
 use crate::http2::priority::Priority;
 use crate::http3::client as http3;
 use crate::message::ResponseEvent;
-use crate::observe::{Delivered, FetchError, Observer};
+use crate::observe::{Delivered, FetchError};
 use crate::page::{self, bounded_head};
 use anabranch_base::time::Instant;
-use anabranch_transport::{CloseReason, Connector};
+use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Request, StatusCode, Version};
@@ -63,16 +63,16 @@ pub(super) enum Ended {
 }
 
 /// Processes the response to the only exchange of a pipeline.
-pub(super) struct Response<W: World, C: Connector, O> {
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) struct Response<W: World, C: Connector> {
+    fetch: Weak<RefCell<Fetch<W, C>>>,
     pipeline: Rc<RefCell<Pipeline>>,
     /// The number of body bytes received. `length` is the length that the head declares.
     body: u64,
     length: Option<u64>,
 }
 
-impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
-    pub(super) fn new(fetch: Weak<RefCell<Fetch<W, C, O>>>, pipeline: Rc<RefCell<Pipeline>>) -> Self {
+impl<W: World, C: Connector> Response<W, C> {
+    pub(super) fn new(fetch: Weak<RefCell<Fetch<W, C>>>, pipeline: Rc<RefCell<Pipeline>>) -> Self {
         Self { fetch, pipeline, body: 0, length: None }
     }
 
@@ -96,7 +96,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
     }
 
     /// Records that data was read, and calls `of` unless the object was given up. Returns the current time.
-    fn moved(&self, of: impl FnOnce(&mut Fetch<W, C, O>, &Exchange)) -> Instant {
+    fn moved(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().moved();
         let mut pipeline = self.pipeline.borrow_mut();
@@ -118,7 +118,11 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
 
     /// Processes a piece of the response body.
     fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
-        self.pipeline.borrow().in_flight.front().map_or(Ok(()), |exchange| exchange.check(self.body, bytes))?;
+        self.pipeline
+            .borrow()
+            .in_flight
+            .front()
+            .map_or(Ok(()), |exchange| exchange.check(self.body, bytes))?;
         self.body += bytes.len() as u64;
         self.moved(|fetch, exchange| fetch.read(exchange.object, bytes.len() as u64));
         Ok(())
@@ -136,8 +140,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
 
 /// Runs `exchange`, the only exchange in `pipeline`, in slot `slot` of the connection `name`. Reports to `fetch` how the
 /// exchange ended.
-pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) async fn run<W: World, C: Connector>(
+    fetch: Weak<RefCell<Fetch<W, C>>>,
     (name, slot): (usize, u64),
     pipeline: Rc<RefCell<Pipeline>>,
     exchange: impl Future<Output = Ended>,

@@ -5,7 +5,7 @@
 use super::response::{Head, ResponseParser, Step};
 use super::{Fetch, SharedFetch};
 use crate::body::Pattern;
-use crate::observe::{Delivered, FetchError, Observer};
+use crate::observe::{Delivered, FetchError};
 use anabranch_base::time::Instant;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
@@ -135,8 +135,8 @@ pub(super) enum PipelineEnd {
 }
 
 /// Runs the pipeline on `stream` until the stream ends.
-pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
-    shared: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) async fn run<W: World, C: Connector>(
+    shared: Weak<RefCell<Fetch<W, C>>>,
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
@@ -144,7 +144,7 @@ pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     fresh: bool,
 ) {
     let number = stream.number();
-    let mut reader = Reader::<W, C, O> {
+    let mut reader = Reader::<W, C> {
         shared: shared.clone(),
         connection,
         pipeline,
@@ -172,8 +172,8 @@ struct Current {
     intact: Result<(), FetchError>,
 }
 
-struct Reader<W: World, C: Connector, O> {
-    shared: Weak<RefCell<Fetch<W, C, O>>>,
+struct Reader<W: World, C: Connector> {
+    shared: Weak<RefCell<Fetch<W, C>>>,
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
@@ -198,7 +198,7 @@ struct Resetting {
     garbled: Option<String>,
 }
 
-impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
+impl<W: World, C: Connector> Reader<W, C> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<PipelineEnd> {
         loop {
             if self.pipeline.borrow().void {
@@ -300,7 +300,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         Ok(())
     }
 
-    fn take_in(&mut self, fetch: &SharedFetch<W, C, O>, mut input: &[u8]) -> Result<(), String> {
+    fn take_in(&mut self, fetch: &SharedFetch<W, C>, mut input: &[u8]) -> Result<(), String> {
         let now = fetch.borrow_mut().moved();
         self.pipeline.borrow_mut().moved = now;
         loop {
@@ -343,7 +343,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
     }
 
     /// Completes the exchange at the front of the pipeline.
-    fn complete(&mut self, fetch: &SharedFetch<W, C, O>, now: Instant) {
+    fn complete(&mut self, fetch: &SharedFetch<W, C>, now: Instant) {
         let exchange = self.pipeline.borrow_mut().in_flight.pop_front();
         let (Some(exchange), Some(current)) = (exchange, self.current.take()) else { return };
         let intact = current.intact.and_then(|()| check_length(current.body, exchange.length()));

@@ -71,7 +71,9 @@ impl Coming for Response {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {
         self.poll(cx).map_err(|failure| match &failure {
             Failure::Failed(error) => unanswered(error),
-            malformed => Unanswered { reason: CloseReason::Protocol(malformed.to_string()), unprocessed: false },
+            malformed => {
+                Unanswered { reason: CloseReason::Protocol(malformed.to_string()), unprocessed: false }
+            }
         })
     }
 }

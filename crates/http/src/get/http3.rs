@@ -20,10 +20,8 @@ pub(super) type Requests = Rc<dyn Fn(Request<()>) -> Reply>;
 /// Starts HTTP/3 as a client on a session. Also returns a counter of the traffic on request streams.
 pub(super) async fn begin<S: Session>(
     session: S,
-) -> Result<
-    (Requests, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>),
-    CloseReason,
-> {
+) -> Result<(Requests, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>), CloseReason>
+{
     let (mut driver, requests) = client::begin(session.clone()).await?;
     let traffic = requests.count();
     let conversation = async move {

@@ -16,7 +16,7 @@ use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, CONCURRENT, UNSENT, WINDOW};
 use crate::http2::{FOR_EVER, MAX_HEAD, RESETS};
 use crate::message::check_fields;
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
 use anabranch_transport::Session;
 use anabranch_world::{Tasks, World};
 use bytes::Bytes;
@@ -32,8 +32,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 /// Serves a session over HTTP/2 until the client or an error ends it, or until the server is stopped.
-pub(super) async fn serve<W, S, O, N>(
-    service: Rc<Service<W, S, O>>,
+pub(super) async fn serve<W, S, N>(
+    service: Rc<Service<W, S>>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
     // The permit of the session, held until no data is left on the stream.
@@ -43,7 +43,6 @@ pub(super) async fn serve<W, S, O, N>(
 ) where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     session.limit_unsent(UNSENT as u64);
@@ -62,9 +61,9 @@ pub(super) async fn serve<W, S, O, N>(
         let mut note = noting(move |stream, piece, first| {
             if first {
                 let exchange = ExchangeId { connection: id, stream, index: 0 };
-                observed.observer.written(exchange, observed.world.now());
+                observed.recorder.written(exchange, observed.world.now());
             }
-            observed.observer.answered(id, stream, piece);
+            observed.recorder.answered(id, stream, piece);
         });
         move |frame: Frame| {
             note(&frame);
@@ -196,8 +195,8 @@ const MOST_FRUITLESS: u64 = 20_000;
 const STATE: usize = 64 * 1024;
 
 /// Answers one request, from reading its content to handing the response to `writer`.
-async fn answer<W: World, S: Site, O: Observer>(
-    service: Rc<Service<W, S, O>>,
+async fn answer<W: World, S: Site>(
+    service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
     writer: Rc<RefCell<Writer>>,
     connection: u64,
@@ -230,8 +229,8 @@ async fn answer<W: World, S: Site, O: Observer>(
 /// Reads the content of a request before the request is answered, because content and trailers may still be malformed
 /// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is malformed or
 /// its stream was reset.
-async fn read_content<W: World, S: Site, O: Observer>(
-    service: &Service<W, S, O>,
+async fn read_content<W: World, S: Site>(
+    service: &Service<W, S>,
     activity: &Activity,
     content: &mut RecvStream,
 ) -> bool {

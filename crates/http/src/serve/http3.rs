@@ -16,7 +16,7 @@ use crate::http2::server::{CHUNK, UNSENT};
 use crate::http3::connection::{Connection, Incoming, begin, most_head};
 use crate::http3::streams::Pipe;
 use crate::http3::{Code, Event, encode_response, kind};
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::{Tasks, World};
 use http::header::EXPECT;
@@ -28,11 +28,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// Serves a session over HTTP/3 until the client or an error ends it, or until the server is stopped.
-pub(super) async fn serve<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N, activity: Rc<Activity>)
+pub(super) async fn serve<W, S, N>(service: Rc<Service<W, S>>, session: N, activity: Rc<Activity>)
 where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     session.limit_unsent(UNSENT as u64);
@@ -96,9 +95,9 @@ const MAX_AWAITED: u64 = 1 << 20;
 const MAX_REST: u64 = 64 * 1024;
 
 /// Answers one request, from reading its head to handing the response to `writer`.
-async fn answer<W: World, S: Site, O: Observer, N: Session>(
+async fn answer<W: World, S: Site, N: Session>(
     connection: Connection<N>,
-    writer: Rc<RefCell<Writer<W, S, O, N>>>,
+    writer: Rc<RefCell<Writer<W, S, N>>>,
     rests: Rc<Tasks<W>>,
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
     max_head: u64,
@@ -152,7 +151,7 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     }
     let Reply { response, content, bodiless, priority, held } =
         reply(&service, &activity, (name, stream), &request, early).await;
-    service.observer.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
+    service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
     // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes it on
     // later.
     let sent = poll_fn(|cx| {
@@ -216,8 +215,8 @@ impl<N: Session> Drop for Body<N> {
 }
 
 /// The unwritten responses of a session, and the order in which they are written.
-struct Writer<W, S, O, N: Session> {
-    service: Rc<Service<W, S, O>>,
+struct Writer<W, S, N: Session> {
+    service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
     connection: u64,
     bodies: BTreeMap<u64, Body<N>>,
@@ -226,8 +225,8 @@ struct Writer<W, S, O, N: Session> {
     waker: Option<Waker>,
 }
 
-impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
-    fn new(service: Rc<Service<W, S, O>>, activity: Rc<Activity>, connection: u64) -> Self {
+impl<W: World, S: Site, N: Session> Writer<W, S, N> {
+    fn new(service: Rc<Service<W, S>>, activity: Rc<Activity>, connection: u64) -> Self {
         Self { service, activity, connection, bodies: BTreeMap::new(), turns: Turns::default(), waker: None }
     }
 

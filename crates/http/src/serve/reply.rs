@@ -8,7 +8,7 @@ use super::{Activity, Service, target_of};
 use crate::http2::heads::fill;
 use crate::http2::priority::Priority;
 use crate::limits::SlotHandle;
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
 use crate::page::bounded_head;
 use anabranch_world::{Work, World};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
@@ -68,8 +68,8 @@ impl Drop for Busy {
 }
 
 /// Prepares the response to the request on `stream` of `connection`. `early` says that the request arrived in early data.
-pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
-    service: &Service<W, S, O>,
+pub(super) async fn reply<W: World, S: Site, B>(
+    service: &Service<W, S>,
     activity: &Rc<Activity>,
     (connection, stream): (u64, u64),
     request: &Request<B>,
@@ -77,7 +77,7 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
 ) -> Reply {
     let busy = Busy::begin(activity);
     let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
-    service.observer.serving(ExchangeId { connection, stream, index: 0 }, service.world.now());
+    service.recorder.serving(ExchangeId { connection, stream, index: 0 }, service.world.now());
     let serving = Serving::begin(activity);
     service.world.charge(Work::Request);
     if !service.options.service_time.is_zero() {

@@ -12,7 +12,7 @@ use crate::fetch::request::PADDING_FIELD;
 use crate::head::Refusal;
 use crate::http2::priority::Priority;
 use crate::limits::SlotHandle;
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
 use crate::page::bounded_head;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::{Work, World};
@@ -30,8 +30,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// Serves one stream until the client or an error ends it.
-pub(super) async fn serve<W, S, O, N>(
-    service: Rc<Service<W, S, O>>,
+pub(super) async fn serve<W, S, N>(
+    service: Rc<Service<W, S>>,
     log: Rc<Log>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
@@ -42,7 +42,6 @@ pub(super) async fn serve<W, S, O, N>(
 ) where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     let number = stream.number();
@@ -178,8 +177,8 @@ fn status_of(error: &hyper::Error) -> Option<StatusCode> {
     error.is_parse().then_some(StatusCode::BAD_REQUEST)
 }
 
-async fn answer<W, S, O>(
-    service: Rc<Service<W, S, O>>,
+async fn answer<W, S>(
+    service: Rc<Service<W, S>>,
     log: Rc<Log>,
     activity: Rc<Activity>,
     request: Request<Incoming>,
@@ -187,14 +186,13 @@ async fn answer<W, S, O>(
 where
     W: World,
     S: Site,
-    O: Observer,
 {
     let answering = Answering::begin(&log, &activity);
     log.plain.set(request.body().is_end_stream());
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
     let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
-    service.observer.serving(exchange, service.world.now());
+    service.recorder.serving(exchange, service.world.now());
     let serving = Serving::begin(&activity);
     service.world.charge(Work::Request);
     if !service.options.service_time.is_zero() {
@@ -251,8 +249,8 @@ impl Drop for Serving {
 }
 
 /// Returns the response, and the size of its head in bytes.
-fn respond<W: World, S: Site, O>(
-    service: &Service<W, S, O>,
+fn respond<W: World, S: Site>(
+    service: &Service<W, S>,
     log: &Log,
     request: &Request<Incoming>,
 ) -> (Response<ContentBody>, u64) {
@@ -414,18 +412,18 @@ impl Body for ContentBody {
 }
 
 /// An adapter through which hyper reads and writes a stream.
-struct Io<W: World, S, O, T> {
+struct Io<W: World, S, T> {
     stream: T,
     screen: Screen,
     /// Bytes that have passed the screen and that hyper has not read yet.
     ahead: Bytes,
     log: Rc<Log>,
-    service: Rc<Service<W, S, O>>,
+    service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
 }
 
-impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
-    /// Notifies the observer of every response whose first byte is among the `bytes` bytes now passed to the transport.
+impl<W: World, S, T: Stream> Io<W, S, T> {
+    /// Notifies the recorder of every response whose first byte is among the `bytes` bytes now passed to the transport.
     /// The time that bytes wait for room in the transport's send buffer does not count as the server's time.
     fn written(&self, bytes: usize) {
         let mut unwritten = self.log.unwritten.borrow_mut();
@@ -434,7 +432,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
         }
         let (now, end) = (self.service.world.now(), self.stream.bytes_written() + bytes as u64);
         while let Some(&(exchange, _)) = unwritten.front().filter(|(_, start)| *start < end) {
-            self.service.observer.written(exchange, now);
+            self.service.recorder.written(exchange, now);
             unwritten.pop_front();
         }
     }
@@ -447,7 +445,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S, O, T> Io<W, S, O, T> {
+impl<W: World, S, T> Io<W, S, T> {
     /// Records that no request is in progress any more.
     fn over(&self) {
         self.log.over(&self.activity);
@@ -464,16 +462,16 @@ impl<W: World, S, O, T> Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
+impl<W: World, S, T> Drop for Io<W, S, T> {
     fn drop(&mut self) {
         self.over();
     }
 }
 
 // The fields of `Io` are never pinned: all accesses use plain references.
-impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
+impl<W: World, S, T> Unpin for Io<W, S, T> {}
 
-impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
+impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
     /// Passes bytes that were already read from the stream through the screen.
     fn look_at(&mut self, seen: Bytes) {
         if seen.is_empty() {
@@ -536,7 +534,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
+impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -559,7 +557,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
+impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(from)])
     }

@@ -11,10 +11,10 @@
 //! - `access`, `stop`: the access log, and graceful shutdown
 //! - `fifo_lock`: serves one request at a time
 //! - `idle_buffers`: limits the buffers that streams keep between requests
-//! - `stream`: adapts a stream for hyper, and responds to each request
+//! - `reply`: prepares the response to a request
+//! - `stream`: adapts a stream for hyper, and responds to each request over HTTP/1.1
 //! - `exchanges`: the exchanges of a stream
 //! - `http2`, `http3`: sessions of these versions, and which response is written next
-//! - `reply`: the responses over HTTP/2 and HTTP/3
 //! - `opening`: determines whether a session speaks HTTP/2
 //! - `screen`: filters the bytes that hyper reads
 //! - `drain`: discards the bytes that are left when hyper has finished
@@ -44,9 +44,9 @@ pub use access::{Access, Log};
 pub use date::Date;
 pub use origin::{Names, OwnOrigins};
 pub use redirect::Redirected;
+pub use reply::least_head;
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
-pub use stream::least_head;
 
 use crate::closing::{AckProgress, CLOSING};
 use crate::head::Judged;
@@ -60,7 +60,6 @@ use anabranch_world::{Tasks, Timer, World};
 use bytes::Bytes;
 use idle_buffers::IdleBuffers;
 use opening::Spoken;
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -185,22 +184,6 @@ struct Service<W, S> {
     date: Date,
     /// The buffer into which streams are read.
     scratch: Scratch,
-}
-
-impl<W, S: Site> Service<W, S> {
-    /// Returns the response to a request. `scheme` is the scheme of the request target, if the target has one.
-    fn answer(&self, asked: &Asked<'_>, scheme: Option<&str>) -> Answer {
-        let own = self.options.own_origins.as_ref();
-        let elsewhere = own.and_then(|own| own.refuse(scheme, asked.host));
-        elsewhere.unwrap_or_else(|| self.site.answer(asked))
-    }
-}
-
-/// Returns the path and the query of the request target `uri`.
-fn target_of(uri: &http::Uri) -> Cow<'_, str> {
-    let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    // RFC 9112 §3.2.1: an empty path means the root.
-    if target.starts_with('?') { format!("/{target}").into() } else { target.into() }
 }
 
 /// The state that the streams of a session share with the session's `Watch`.

@@ -11,12 +11,14 @@ use super::{Activity, ExchangePermit, Service};
 use crate::authority::{Authority, default_port};
 use crate::head::{Judged, is_host, is_path_and_query};
 use crate::http2::client::noting;
+use crate::http2::faults::Inspector;
 use crate::http2::io::{Frame, Io};
 use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, CONCURRENT, UNSENT, WINDOW};
 use crate::http2::{FOR_EVER, MAX_HEAD, RESETS};
 use crate::message::check_fields;
 use crate::observe::ExchangeId;
+use anabranch_base::time::Instant;
 use anabranch_transport::Session;
 use anabranch_world::{Tasks, World};
 use bytes::Bytes;
@@ -48,80 +50,45 @@ pub(super) async fn serve<W, S, N>(
     session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
-    // When the task of the session was last woken. All actions of the task until it yields happen at this time.
-    let woken = Rc::new(Cell::new(service.world.now()));
-    // The number of response frames sent. `seen_gone` and `seen_came` are the numbers of frames sent and received when a
-    // response last made progress.
-    let gone = Rc::new(Cell::new(0_u64));
-    let (mut seen_gone, mut seen_came, mut calmed) = (0, 0, false);
-    let on_frame = {
-        let (activity, writer, woken) = (activity.clone(), writer.clone(), woken.clone());
-        let gone = gone.clone();
-        let observed = service.clone();
-        let mut note = noting(move |stream, piece, first| {
-            if first {
-                let exchange = ExchangeId { connection: id, stream, index: 0 };
-                observed.recorder.written(exchange, observed.world.now());
-            }
-            observed.recorder.answered(id, stream, piece);
-        });
-        move |frame: Frame| {
-            note(&frame);
-            gone.set(gone.get() + 1);
-            writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
-            activity.moved(woken.get(), (frame.span.end - frame.span.start) as usize);
-        }
-    };
+    let polled = Rc::new(Polled { woken: Cell::new(service.world.now()), gone: Cell::new(0) });
+    let on_frame = on_frame(service.clone(), activity.clone(), writer.clone(), polled.clone(), id);
     let (mut io, out) = Io::new(stream, false, seen, service.scratch.clone(), Box::new(on_frame));
-    let inspector = io.inspect();
+    let mut patience = Patience { inspector: io.inspect(), seen: (0, 0), ended: false, refused: false };
     activity.memory.hold(STATE);
-    let mut builder = Builder::new();
-    builder
-        .initial_window_size(WINDOW)
-        .max_concurrent_streams(CONCURRENT)
-        .max_header_list_size(service.options.max_head.map_or(MAX_HEAD, |most| most.min(1 << 30) as u32))
-        .max_concurrent_reset_streams(RESETS)
-        .reset_stream_duration(FOR_EVER)
-        .max_send_buffer_size(UNSENT);
-    let Ok(mut connection) = builder.handshake::<_, Bytes>(io).await else {
+    let Ok(mut connection) = builder(service.options.max_head).handshake::<_, Bytes>(io).await else {
         activity.memory.release(STATE);
         session.close();
         return;
     };
     let tasks = Tasks::new(service.world.clone());
     let stops = service.options.stop.is_some();
-    let (mut ending, mut refused) = (false, false);
+    let mut ending = false;
     poll_fn(|cx| {
         if stops && activity.poll_ending(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
             // Responses in progress are completed, but no more requests are accepted.
             connection.graceful_shutdown();
         }
         out.begin();
-        inspector.borrow_mut().begin();
-        woken.set(service.world.now());
+        patience.inspector.borrow_mut().begin();
+        polled.woken.set(service.world.now());
         // Data that is added during this poll is also written during it, so the task need not be woken.
         writer.borrow_mut().waker = None;
         loop {
             // Polling removes completed tasks.
             let _ = tasks.poll_idle(cx);
-            if gone.get() != seen_gone {
-                (seen_gone, seen_came) = (gone.get(), inspector.borrow().frames());
-            }
-            if inspector.borrow().frames() - seen_came > MOST_FRUITLESS
-                && !std::mem::replace(&mut calmed, true)
-            {
+            if patience.ends(polled.gone.get()) {
                 // RFC 9113 §10.5: the client has sent too many frames without effect, although each of them is allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             let accepted = connection.poll_accept(cx);
-            if inspector.borrow().lacks_settings() && !std::mem::replace(&mut refused, true) {
+            if patience.misses_settings() {
                 // RFC 9113 §3.4: an invalid preface is a connection error. A request behind it is not answered.
                 connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
                 continue;
             }
             match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
-                    activity.moved(woken.get(), 0);
+                    activity.moved(polled.woken.get(), 0);
                     if service.options.judged == Judged::Strictly && is_malformed(&request) {
                         // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
@@ -153,6 +120,76 @@ pub(super) async fn serve<W, S, N>(
     }
     activity.memory.release(STATE);
     session.close();
+}
+
+/// Configures the server side of a connection, which accepts heads of up to `max_head` bytes.
+fn builder(max_head: Option<usize>) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .initial_window_size(WINDOW)
+        .max_concurrent_streams(CONCURRENT)
+        .max_header_list_size(max_head.map_or(MAX_HEAD, |most| most.min(1 << 30) as u32))
+        .max_concurrent_reset_streams(RESETS)
+        .reset_stream_duration(FOR_EVER)
+        .max_send_buffer_size(UNSENT);
+    builder
+}
+
+/// What the task of a session and the frames that it writes share.
+struct Polled {
+    /// When the task was last woken. All actions of the task until it yields happen at this time.
+    woken: Cell<Instant>,
+    /// The number of response frames sent.
+    gone: Cell<u64>,
+}
+
+/// Returns the function that is called for each response frame that h2 writes on `connection`.
+fn on_frame<W: World, S: Site>(
+    service: Rc<Service<W, S>>,
+    activity: Rc<Activity>,
+    writer: Rc<RefCell<Writer>>,
+    polled: Rc<Polled>,
+    connection: u64,
+) -> impl FnMut(Frame) {
+    let mut note = noting(move |stream, piece, first| {
+        if first {
+            service.recorder.written(ExchangeId { connection, stream, index: 0 }, service.world.now());
+        }
+        service.recorder.answered(connection, stream, piece);
+    });
+    move |frame| {
+        note(&frame);
+        polled.gone.set(polled.gone.get() + 1);
+        writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
+        activity.moved(polled.woken.get(), (frame.span.end - frame.span.start) as usize);
+    }
+}
+
+/// Counts the frames of a client that cause no response, and decides when the server ends the connection.
+struct Patience {
+    inspector: Rc<RefCell<Inspector>>,
+    /// The numbers of frames sent and received when a response last made progress.
+    seen: (u64, u64),
+    /// Whether the connection was ended because of too many frames. `refused` is the same for a missing SETTINGS.
+    ended: bool,
+    refused: bool,
+}
+
+impl Patience {
+    /// Returns true once, when the client has sent too many frames without effect. `gone` is the number of response frames
+    /// sent.
+    fn ends(&mut self, gone: u64) -> bool {
+        let came = self.inspector.borrow().frames();
+        if gone != self.seen.0 {
+            self.seen = (gone, came);
+        }
+        came - self.seen.1 > MOST_FRUITLESS && !std::mem::replace(&mut self.ended, true)
+    }
+
+    /// Returns true once, when the client's first frame is not SETTINGS.
+    fn misses_settings(&mut self) -> bool {
+        self.inspector.borrow().lacks_settings() && !std::mem::replace(&mut self.refused, true)
+    }
 }
 
 /// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. A request is malformed if its fields are, or if

@@ -12,6 +12,7 @@ use anabranch_http::upstream::SharedWindow;
 use anabranch_world::{Timer, World};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::Poll;
 
 /// The progress of an exchange in both directions.
@@ -63,7 +64,7 @@ pub(super) async fn watched<W: World, U, T>(
     let idle = service.options.idle;
     // Check more often if the exchange shares a window, because others wait as long as this exchange blocks the window.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
-    let mut wait = std::pin::pin!(wait);
+    let mut wait = pin!(wait);
     let mut timer = service.world.timer();
     timer.set(Some(service.world.now() + tick));
     let mut blocking = Mark { count: shared.upstream.map(|window| &window.blocking), marked: false };
@@ -122,6 +123,33 @@ pub(super) async fn watched<W: World, U, T>(
             timer.set(Some(service.world.now() + tick));
         }
         Poll::Pending
+    })
+    .await
+}
+
+/// Polls the directions from and to the client until the latter is done, and the former as well if `needs_both`. Ends early
+/// if either fails.
+pub(super) async fn both<T, E>(
+    upward: impl Future<Output = Result<(), E>>,
+    downward: impl Future<Output = Result<T, E>>,
+    needs_both: bool,
+) -> Result<T, E> {
+    let (mut upward, mut downward) = (pin!(upward), pin!(downward));
+    let (mut sent, mut received) = (false, None);
+    poll_fn(|cx| {
+        if !sent && let Poll::Ready(result) = upward.as_mut().poll(cx) {
+            result?;
+            sent = true;
+        }
+        if received.is_none()
+            && let Poll::Ready(result) = downward.as_mut().poll(cx)
+        {
+            received = Some(result?);
+        }
+        match received.take_if(|_| sent || !needs_both) {
+            Some(result) => Poll::Ready(Ok(result)),
+            None => Poll::Pending,
+        }
     })
     .await
 }

@@ -30,6 +30,11 @@ impl Forwarded {
         Self { client, is_trusted, secure }
     }
 
+    /// Returns whether the client is a trusted proxy.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_trusted
+    }
+
     /// Returns whether the gateway replaces or drops a field of the request instead of forwarding it.
     pub(super) fn replaces(&self, field: &Field) -> bool {
         if self.is_trusted { field.is(FORWARDED) || field.is(FOR) } else { is_forwarding(field.name()) }

@@ -3,14 +3,13 @@
 
 use super::allow::Rules;
 use super::lookups::Lookups;
-use super::origin_stream::{OriginSession, OriginStream};
 use super::turns::{Turn, Turns};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Origin;
 use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
 use anabranch_tls::{Client, TlsConnector};
 use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::{CloseReason, Stream};
+use anabranch_transport::{AnySession, AnyStream, CloseReason, OpenError, Session, Stream};
 use anabranch_world::Detach;
 use anabranch_world::kernel::KernelTcp;
 use anabranch_world::names::Names;
@@ -31,7 +30,7 @@ pub struct Origins<W: KernelTcp + Names> {
 pub type MakeClient = Box<dyn Fn() -> Result<Client, String>>;
 
 /// An idle connection, and the time since when it has been idle.
-type Kept<W> = (OriginSession<W>, Instant);
+type Kept = (AnySession, Instant);
 
 struct Pool<W: KernelTcp + Names> {
     world: W,
@@ -47,7 +46,7 @@ struct Pool<W: KernelTcp + Names> {
     client: OnceCell<Result<Client, String>>,
     begin_tls: MakeClient,
     /// The idle connections of each origin, the longest idle first.
-    kept: RefCell<BTreeMap<Origin, Vec<Kept<W>>>>,
+    kept: RefCell<BTreeMap<Origin, Vec<Kept>>>,
 }
 
 impl<W: KernelTcp + Names> Origins<W> {
@@ -109,12 +108,12 @@ async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
 
 impl<W: KernelTcp + Names> Pool<W> {
     /// Returns an idle connection to `to` that is still open, and on which no data has arrived.
-    fn take(&self, to: &Origin) -> Option<(OriginSession<W>, OriginStream<W>)> {
+    fn take(&self, to: &Origin) -> Option<(AnySession, AnyStream)> {
         let mut kept = self.kept.borrow_mut();
         let sessions = kept.get_mut(to)?;
         let mut found = None;
         while let Some((session, _)) = sessions.pop() {
-            let Ok(mut stream) = session.open() else { continue };
+            let Ok(mut stream) = session.open(0) else { continue };
             let mut cx = Context::from_waker(Waker::noop());
             if stream.poll_read(&mut cx, &mut [0]).is_pending() {
                 found = Some((session, stream));
@@ -138,7 +137,7 @@ impl<W: KernelTcp + Names> Pool<W> {
         self.client.get_or_init(|| (self.begin_tls)()).as_ref().map_err(Clone::clone)
     }
 
-    fn keep(&self, to: Origin, session: OriginSession<W>) {
+    fn keep(&self, to: Origin, session: AnySession) {
         let mut kept = self.kept.borrow_mut();
         if kept.values().map(Vec::len).sum::<usize>() < MAX_KEPT {
             kept.entry(to).or_default().push((session, self.world.now()));
@@ -149,12 +148,12 @@ impl<W: KernelTcp + Names> Pool<W> {
 fn lend<W: KernelTcp + Names>(
     pool: &Rc<Pool<W>>,
     to: &Origin,
-    session: OriginSession<W>,
-    stream: OriginStream<W>,
+    session: AnySession,
+    stream: AnyStream,
     reused: bool,
-) -> Lease<OriginStream<W>> {
+) -> Lease<AnyStream> {
     let (pool, to, connection) = (pool.clone(), to.clone(), session.id());
-    let back = move |stream: OriginStream<W>, how: Ending, _| {
+    let back = move |stream: AnyStream, how: Ending, _| {
         drop(stream);
         match how {
             Ending::Reusable => pool.keep(to, session),
@@ -181,7 +180,7 @@ fn begins<W: KernelTcp + Names>(world: &W, turn: Turn) -> Begins {
 }
 
 impl<W: KernelTcp + Names> Upstream for Origins<W> {
-    type Stream = OriginStream<W>;
+    type Stream = AnyStream;
 
     fn half_close(&self) -> bool {
         true
@@ -196,7 +195,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         to: &Origin,
         fresh: bool,
         client: Option<IpAddr>,
-    ) -> Result<Lease<OriginStream<W>>, ReachError> {
+    ) -> Result<Lease<AnyStream>, ReachError> {
         let pool = &self.pool;
         let (authority, configured) = (&to.authority, pool.configured.as_ref() == Some(to));
         if !configured && !pool.rules.may_allow(&authority.host, authority.port) {
@@ -225,16 +224,16 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
         let count = addresses.len();
         let connector = KernelConnector::new(pool.world.clone(), addresses);
         let session = match tls {
-            None => OriginSession::Clear(connect_any(&pool.world, &connector, count, pool.timeout).await?),
+            None => AnySession::new(connect_any(&pool.world, &connector, count, pool.timeout).await?),
             Some(tls) => {
                 let names = vec![authority.host.clone(); count];
                 let connector = TlsConnector::new(pool.world.clone(), connector, tls.clone(), &names)
                     .map_err(|why| ReachError::Closed(CloseReason::Untrusted(why)))?;
-                OriginSession::Secure(connect_any(&pool.world, &connector, count, pool.timeout).await?)
+                AnySession::new(connect_any(&pool.world, &connector, count, pool.timeout).await?)
             }
         };
-        let stream = session.open().map_err(|why| match why {
-            anabranch_transport::OpenError::Closed(reason) => ReachError::Closed(reason),
+        let stream = session.open(0).map_err(|why| match why {
+            OpenError::Closed(reason) => ReachError::Closed(reason),
             _ => ReachError::Timeout,
         })?;
         Ok(lend(pool, to, session, stream, false).that_begins(begins(&pool.world, turn)))

@@ -69,7 +69,10 @@ fn requests_are_answered_as_the_table_says() {
         let max_head = Some(16 << 10);
         let options =
             serve::Options { own_origins, max_head, wall_clock: clock(), ..serve::Options::default() };
-        world.spawn("server", serve::run(world.clone(), meeting.clone(), site.clone(), options, Recorder::default()))
+        world.spawn(
+            "server",
+            serve::run(world.clone(), meeting.clone(), site.clone(), options, Recorder::default()),
+        )
     };
     let _servers = [serve(&behind, false), serve(&secure, true)];
     let long = Duration::from_secs(60);

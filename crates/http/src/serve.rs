@@ -148,25 +148,22 @@ where
     let room = service.options.sessions.clone();
     let mut admission = room.map(|room| Admission::new(&service.world, room));
     let stop = service.options.stop.as_ref().map(Stop::wait);
+    let stops = |cx: &Context<'_>| stop.as_ref().map_or(Poll::Pending, |stop| stop.poll(cx));
     loop {
-        let next = poll_fn(|cx| {
-            if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
-                return Poll::Ready(None);
+        let next = match &mut admission {
+            Some(admission) => {
+                let admitted = admission.next(&mut listener, stops).await?;
+                admitted.map(|(session, slot)| (session, Some(slot)))
             }
-            if let Some(Poll::Ready(admitted)) = admission.as_mut().map(|admission| admission.poll(cx)) {
-                return Poll::Ready(Some(Ok(Err(admitted))));
+            None => {
+                let next = poll_fn(|cx| match stops(cx) {
+                    Poll::Ready(()) => Poll::Ready(Ok(None)),
+                    Poll::Pending => listener.poll_accept(cx).map_ok(Some),
+                });
+                next.await?.map(|session| (session, None))
             }
-            listener.poll_accept(cx).map(|session| Some(session.map(Ok)))
-        });
-        let Some(next) = next.await else { break };
-        let (session, slot) = match (next?, &mut admission) {
-            (Err((session, slot)), _) => (session, Some(slot)),
-            (Ok(session), None) => (session, None),
-            (Ok(session), Some(admission)) => match admission.admit(session) {
-                Some((session, slot)) => (session, Some(slot)),
-                None => continue,
-            },
         };
+        let Some((session, slot)) = next else { break };
         tasks.spawn("http session", serve_session(service.clone(), session, slot));
     }
     drop((listener, admission));

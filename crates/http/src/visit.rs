@@ -14,7 +14,7 @@ use crate::alt_svc::Alternative;
 use crate::authority::{Authority, Origin};
 use crate::get::{Answer, GetError, Requests, get};
 use crate::page::embed;
-use crate::upstream::{Ending, Lease, Upstream};
+use crate::upstream::{Ending, Upstream};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Tasks, World};
@@ -327,7 +327,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                     let origin = Origin::new(self.plan.authority.clone(), self.plan.secure);
                     let lease = upstream.reach(&origin, fresh, None).await;
                     let mut lease = lease.map_err(|why| why.to_string())?;
-                    self.placed(index, lease.connection(), lease.number(), HTTP1);
+                    self.placed(index, lease.connection, lease.number(), HTTP1);
                     (get(&self.world, &mut lease, host, target, *timeout, take).await, Some(lease))
                 }
                 (Some((requests, connection)), _) => {
@@ -339,7 +339,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             };
             let Body { file, not_kept, text, come, .. } = body;
             self.note(index, |object, _| object.bytes = come);
-            let retry = lease.as_ref().is_some_and(Lease::is_reused) && !fresh && come == 0;
+            let retry = lease.as_ref().is_some_and(|lease| lease.reused) && !fresh && come == 0;
             if let Some(lease) = lease {
                 lease.end(match &taken {
                     Ok((answer, _)) if !answer.head.close => Ending::Reusable,

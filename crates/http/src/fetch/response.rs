@@ -5,6 +5,9 @@
 //!
 //! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far as a client reads them.
 
+use crate::framing;
+use crate::head::number;
+
 /// The maximum size of a response head in bytes.
 pub const MAX_HEAD: usize = 64 * 1024;
 /// The maximum number of fields in a head or trailer section.
@@ -332,19 +335,7 @@ impl ResponseParser {
 
 /// Takes at most `left` bytes off the front of `input`. Returns `None` if there are no bytes to take.
 fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
-    let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-    let (taken, rest) = input.split_at(length);
-    *input = rest;
-    (length > 0).then_some(taken)
-}
-
-/// RFC 9110 §8.6: parses a Content-Length value, which consists of digits only, without a sign or a list.
-fn number(value: &[u8]) -> Option<u64> {
-    let value = value.trim_ascii();
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
+    Some(framing::take(input, left)).filter(|taken| !taken.is_empty())
 }
 
 /// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is replaced

@@ -69,18 +69,10 @@ pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Pag
     from_input(name, bytes, bytes.len() as u64, number)
 }
 
-/// Reads the HAR file at `path`.
-///
-/// # Errors
-/// [`PageError`] if the file cannot be read or is not a HAR.
-pub fn load(path: &Path) -> Result<Page, PageError> {
-    load_page(path, None)
-}
-
 /// Reads page `number`, counted from 1, from the HAR file at `path`.
 ///
 /// # Errors
-/// The errors of [`load`] and [`read_page`].
+/// [`PageError`] if the file cannot be read or is not a HAR; the errors of [`read_page`].
 pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> {
     let name = path.display().to_string();
     let wrong = |why: std::io::Error| PageError::new(format!("{name}: {why}"));

@@ -5,15 +5,14 @@
 //! transport. A more urgent request then waits at most for those bytes and for the bytes that the transport has accepted.
 //! The transport accepts no more than its window allows plus the same number of bytes.
 
-use super::reply::{Held, Reply, reply};
-use super::site::{Content, Site};
+use super::reply::{Busy, Reply, Sending, Unwritten, reply};
+use super::site::Site;
 use super::{Activity, ExchangePermit, Service};
 use crate::authority::{Authority, default_port};
 use crate::head::{Judged, is_host, is_path_and_query};
 use crate::http2::client::noting;
 use crate::http2::faults::Inspector;
 use crate::http2::io::{Frame, Io};
-use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, CONCURRENT, UNSENT, WINDOW};
 use crate::http2::{FOR_EVER, MAX_HEAD, RESETS};
 use crate::message::check_fields;
@@ -27,10 +26,9 @@ use h2::{Reason, RecvStream, SendStream};
 use http::header::{EXPECT, HOST};
 use http::{Method, Request};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Serves a session over HTTP/2 until the client or an error ends it, or until the server is stopped.
@@ -72,7 +70,7 @@ pub(super) async fn serve<W, S, N>(
         patience.inspector.borrow_mut().begin();
         polled.woken.set(service.world.now());
         // Data that is added during this poll is also written during it, so the task need not be woken.
-        writer.borrow_mut().waker = None;
+        writer.borrow_mut().responses.waker = None;
         loop {
             // Polling removes completed tasks.
             let _ = tasks.poll_idle(cx);
@@ -250,16 +248,13 @@ async fn answer<W: World, S: Site>(
         // RFC 9113 §8.1.1: a malformed request is a stream error. This has no effect if h2 has reset the stream.
         return respond.send_reset(Reason::PROTOCOL_ERROR);
     }
-    let Reply { response, content, bodiless, priority, held } =
+    let Reply { response, sending, bodiless, priority } =
         reply(&service, &activity, (connection, stream), &request, false).await;
     // If the client has cancelled the request, sending fails, and there is nothing more to do.
     let sent = respond.send_response(response, bodiless);
-    match (sent, bodiless) {
-        (Ok(send), false) => {
-            let body = Body { send, content, at: 0, unsent: 0, held: Some(held) };
-            writer.borrow_mut().add(stream, priority, body);
-        }
-        _ => held.end(0),
+    if let (Ok(send), false) = (sent, bodiless) {
+        let body = Body { send, sending: Some(sending), unsent: 0 };
+        writer.borrow_mut().responses.add(stream, priority, body);
     }
 }
 
@@ -302,57 +297,29 @@ const MAX_CONTENT_WAIT: Duration = Duration::from_secs(1);
 /// A response that h2 or the transport has not accepted completely.
 struct Body {
     send: SendStream<Bytes>,
-    content: Content,
-    /// The number of content bytes that were passed to h2.
-    at: u64,
+    /// The content; `None` once h2 has the whole content.
+    sending: Option<Sending<Busy>>,
     /// The number of bytes that were passed to h2 and are not yet with the transport.
     unsent: u64,
-    /// The resources of the response, held until h2 has the whole content.
-    held: Option<Held>,
 }
 
-impl Body {
-    fn let_go(&mut self) {
-        if let Some(held) = self.held.take() {
-            held.end(self.at);
-        }
-    }
-}
-
-impl Drop for Body {
-    fn drop(&mut self) {
-        self.let_go();
-    }
-}
-
-/// The unwritten responses of a session, and the order in which they are written.
+/// The unwritten responses of a session.
 #[derive(Default)]
 struct Writer {
-    bodies: BTreeMap<u64, Body>,
-    turns: Turns,
+    responses: Unwritten<Body>,
     /// The number of response bytes that are in h2 and not yet with the transport.
     unsent: u64,
-    /// The waker of the session's task.
-    waker: Option<Waker>,
 }
 
 impl Writer {
-    fn add(&mut self, stream: u64, priority: Priority, body: Body) {
-        self.bodies.insert(stream, body);
-        self.turns.add(stream, priority);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
     /// Records that the transport has accepted `bytes` bytes of the response on `stream`.
     fn gone(&mut self, stream: u64, bytes: u64) {
-        let Some(body) = self.bodies.get_mut(&stream) else { return };
+        let Some(body) = self.responses.bodies.get_mut(&stream) else { return };
         let bytes = bytes.min(body.unsent);
         body.unsent -= bytes;
         self.unsent -= bytes;
-        if body.unsent == 0 && body.held.is_none() {
-            self.bodies.remove(&stream);
+        if body.unsent == 0 && body.sending.is_none() {
+            self.responses.bodies.remove(&stream);
         }
     }
 
@@ -362,11 +329,12 @@ impl Writer {
 
     /// Passes data to h2 until h2 holds enough. Returns whether any data was passed.
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
-        self.waker = Some(cx.waker().clone());
+        self.responses.waker = Some(cx.waker().clone());
         // Forget cancelled streams, because h2 never sends the data that it holds for them.
         let mut cancelled = |body: &mut Body| body.send.poll_reset(cx).is_ready();
+        let bodies = self.responses.bodies.iter_mut();
         let cancelled: Vec<u64> =
-            self.bodies.iter_mut().filter_map(|(stream, body)| cancelled(body).then_some(*stream)).collect();
+            bodies.filter_map(|(stream, body)| cancelled(body).then_some(*stream)).collect();
         cancelled.into_iter().for_each(|stream| self.give_up(stream));
         let mut any = false;
         while self.has_room() && self.write_piece(cx) {
@@ -378,10 +346,10 @@ impl Writer {
     /// Passes a piece of a response to h2. The response is the first one in order for which the client's flow control has
     /// room.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
-        let order: Vec<u64> = self.turns.order().collect();
-        for stream in order {
-            let Some(body) = self.bodies.get_mut(&stream) else { continue };
-            let wanted = body.content.length().saturating_sub(body.at).min(CHUNK as u64) as usize;
+        for stream in self.responses.order() {
+            let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };
+            let Some(sending) = &mut body.sending else { continue };
+            let wanted = sending.left().min(CHUNK as u64) as usize;
             body.send.reserve_capacity(wanted);
             if body.send.capacity() == 0 {
                 match body.send.poll_capacity(cx) {
@@ -396,24 +364,22 @@ impl Writer {
                 }
             }
             let most = wanted.min(body.send.capacity());
-            let Ok(mut piece) = body.content.piece(body.at, most) else {
+            let Ok(piece) = sending.piece(most, most) else {
                 // The content cannot be read further. The reset tells the client that the response is incomplete.
                 body.send.send_reset(Reason::INTERNAL_ERROR);
                 self.give_up(stream);
                 return true;
             };
-            piece.truncate(most);
-            body.at += piece.len() as u64;
             body.unsent += piece.len() as u64;
             self.unsent += piece.len() as u64;
-            let last = body.at == body.content.length();
+            let last = sending.left() == 0;
             if body.send.send_data(piece, last).is_err() {
                 self.give_up(stream);
             } else if last {
-                body.let_go();
-                self.turns.remove(stream);
+                body.sending = None;
+                self.responses.turns.remove(stream);
             } else {
-                self.turns.written(stream);
+                self.responses.turns.written(stream);
             }
             return true;
         }
@@ -422,8 +388,7 @@ impl Writer {
 
     /// Stops writing the response on `stream`.
     fn give_up(&mut self, stream: u64) {
-        self.turns.remove(stream);
-        if let Some(body) = self.bodies.remove(&stream) {
+        if let Some(body) = self.responses.remove(stream) {
             self.unsent -= body.unsent;
         }
     }

@@ -5,15 +5,19 @@ use super::fifo_lock::FifoGuard;
 use super::site::{Answer, Asked, Content, PATTERN_TYPE, Site};
 use super::{Activity, Service};
 use crate::http2::heads::fill;
-use crate::http2::priority::Priority;
+use crate::http2::priority::{Priority, Turns};
 use crate::limits::SlotHandle;
 use crate::observe::ExchangeId;
 use crate::page::bounded_head;
 use anabranch_world::{Work, World};
+use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io;
 use std::rc::Rc;
+use std::task::Waker;
 
 /// The status 425, Too Early (RFC 8470 §5.2).
 const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
@@ -24,31 +28,92 @@ const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
 /// A response that is ready to be sent.
 pub(super) struct Reply {
     pub(super) response: Response<()>,
-    pub(super) content: Content,
+    pub(super) sending: Sending<Busy>,
     /// Whether the content is not sent, as for HEAD.
     pub(super) bodiless: bool,
     pub(super) priority: Priority,
-    pub(super) held: Held,
 }
 
-/// The resources of a response, held until the layer below has the whole response.
-pub(super) struct Held {
+/// The content of a response that is being sent, and the resources that are held until the layer below has it. The log
+/// entry is written when this value is dropped, whether or not the whole content was sent.
+#[derive(Debug)]
+pub(super) struct Sending<G> {
+    pub(super) content: Content,
+    /// The number of bytes that were passed to the layer below.
+    at: u64,
     entry: Option<Entry>,
+    /// The lock of the session, which is passed on when it is dropped.
     _turn: Option<FifoGuard>,
-    _busy: Busy,
+    /// Counts the response as in progress.
+    pub(super) guard: G,
 }
 
-impl Held {
-    /// Writes the log entry of the exchange and releases the resources. `bytes` is the number of body bytes sent.
-    pub(super) fn end(self, bytes: u64) {
-        if let Some(entry) = self.entry {
-            entry.write(bytes);
+impl<G> Sending<G> {
+    pub(super) fn new(content: Content, entry: Option<Entry>, turn: Option<FifoGuard>, guard: G) -> Self {
+        Self { content, at: 0, entry, _turn: turn, guard }
+    }
+
+    /// Returns the number of bytes that are left to be sent.
+    pub(super) fn left(&self) -> u64 {
+        self.content.length().saturating_sub(self.at)
+    }
+
+    /// Returns the next piece of the content. At most `most` bytes are read from a store, and at most `cut` returned.
+    pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
+        let mut piece = self.content.piece(self.at, most)?;
+        piece.truncate(cut);
+        self.at += piece.len() as u64;
+        Ok(piece)
+    }
+}
+
+impl<G> Drop for Sending<G> {
+    fn drop(&mut self) {
+        if let Some(Entry { mut access, log }) = self.entry.take() {
+            access.bytes = self.at;
+            log.write(&access);
         }
     }
 }
 
+/// The unwritten responses of a session, and the order in which they are written.
+pub(super) struct Unwritten<B> {
+    pub(super) bodies: BTreeMap<u64, B>,
+    pub(super) turns: Turns,
+    /// The waker of the session's task.
+    pub(super) waker: Option<Waker>,
+}
+
+impl<B> Default for Unwritten<B> {
+    fn default() -> Self {
+        Self { bodies: BTreeMap::new(), turns: Turns::default(), waker: None }
+    }
+}
+
+impl<B> Unwritten<B> {
+    pub(super) fn add(&mut self, stream: u64, priority: Priority, body: B) {
+        self.bodies.insert(stream, body);
+        self.turns.add(stream, priority);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Returns the streams in the order in which their responses are written.
+    pub(super) fn order(&self) -> Vec<u64> {
+        self.turns.order().collect()
+    }
+
+    /// Removes the response on `stream`, which is not written further.
+    pub(super) fn remove(&mut self, stream: u64) -> Option<B> {
+        self.turns.remove(stream);
+        self.bodies.remove(&stream)
+    }
+}
+
 /// Counts a request as in progress until this value is dropped.
-struct Busy(Rc<Activity>);
+#[derive(Debug)]
+pub(super) struct Busy(Rc<Activity>);
 
 impl Busy {
     fn begin(activity: &Rc<Activity>) -> Self {
@@ -196,11 +261,11 @@ pub(super) async fn reply<W: World, S: Site, B>(
     let bodiless = request.method() == Method::HEAD
         || status == StatusCode::NOT_MODIFIED
         || resource.content.length() == 0;
+    let content = if bodiless { Content::Bytes(Bytes::new()) } else { resource.content };
     let mut response = Response::new(());
     (*response.status_mut(), *response.headers_mut()) = (status, fields);
     let priority = request.headers().get("priority").and_then(|value| value.to_str().ok());
     let priority = priority.map_or_else(Priority::default, Priority::read);
     drop(serving);
-    let held = Held { entry, _turn: turn, _busy: busy };
-    Reply { response, content: resource.content, bodiless, priority, held }
+    Reply { response, sending: Sending::new(content, entry, turn, busy), bodiless, priority }
 }

@@ -1,10 +1,9 @@
 //! Serves HTTP/1.1 on a stream: adapts the stream for hyper, and responds to each request.
 
-use super::access::{Access, Entry};
+use super::access::Access;
 use super::drain::drain;
 use super::exchanges::{Answering, Log};
-use super::fifo_lock::FifoGuard;
-use super::reply::{begin, entry, head_size, respond};
+use super::reply::{Sending, begin, entry, head_size, respond};
 use super::screen::{STAND_IN_METHOD, Screen};
 use super::site::{Answer, Content, PIECE, Site};
 use super::{Activity, ExchangePermit, Service};
@@ -174,7 +173,7 @@ async fn answer<W: World, S: Site>(
     log: Rc<Log>,
     activity: Rc<Activity>,
     request: Request<Incoming>,
-) -> Result<Response<ContentBody>, Infallible> {
+) -> Result<Response<Sending<Answering>>, Infallible> {
     let answering = Answering::begin(&log, &activity);
     log.plain.set(request.body().is_end_stream());
     let index = log.next.replace(log.next.get() + 1);
@@ -204,9 +203,7 @@ async fn answer<W: World, S: Site>(
     log.end.set(log.end.get() + head as u64 + body);
     log.hold(&activity, head);
     drop(serving);
-    let content =
-        ContentBody { content: resource.content, at: 0, _turn: turn, entry, answering: Some(answering) };
-    let mut response = Response::new(content);
+    let mut response = Response::new(Sending::new(resource.content, entry, turn, answering));
     (*response.status_mut(), *response.headers_mut()) = (status, fields);
     Ok(response)
 }
@@ -254,28 +251,8 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// The body of a response, which is read in chunks without a copy.
-#[derive(Debug)]
-struct ContentBody {
-    content: Content,
-    at: u64,
-    /// The lock of the session. It is dropped when hyper has taken the whole body, which passes the lock on.
-    _turn: Option<FifoGuard>,
-    /// The log entry. It is written when the body is dropped, whether or not the whole body was sent.
-    entry: Option<Entry>,
-    /// Counts the response as in progress. Dropped when hyper has taken the whole body.
-    answering: Option<Answering>,
-}
-
-impl Drop for ContentBody {
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            entry.write(self.at);
-        }
-    }
-}
-
-impl Body for ContentBody {
+/// The body of a response, which is read in chunks without a copy. It is dropped when hyper has taken all of it.
+impl Body for Sending<Answering> {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -284,26 +261,25 @@ impl Body for ContentBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         // Content that is read from a store now takes additional memory, for which this response must account.
-        let answering = self.answering.as_ref().filter(|_| matches!(self.content, Content::Stored(_)));
-        let most = answering.map_or(Poll::Ready(PIECE), |answering| answering.poll_room(cx, PIECE));
-        let bytes = match self.content.piece(self.at, ready!(most)) {
+        let is_stored = matches!(self.content, Content::Stored(_));
+        let most = if is_stored { ready!(self.guard.poll_room(cx, PIECE)) } else { PIECE };
+        let bytes = match self.piece(most, usize::MAX) {
             Ok(bytes) => bytes,
             // On this error, hyper ends the connection. Then `serve` breaks off the stream.
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
-        if let Some(answering) = answering {
-            answering.hold(bytes.len());
+        if is_stored {
+            self.guard.hold(bytes.len());
         }
-        self.at += bytes.len() as u64;
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.at >= self.content.length()
+        self.left() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.content.length() - self.at)
+        SizeHint::with_exact(self.left())
     }
 }
 

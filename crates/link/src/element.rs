@@ -4,7 +4,7 @@
 //! [`Holding`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is open, so the
 //! packet is a generic parameter.
 
-use crate::meter::Meter;
+use crate::meter::{Cause, Meter};
 use anabranch_base::{Ecn, Instant, Rng};
 
 /// A packet, with the operations that a link needs.
@@ -34,23 +34,6 @@ pub trait Carried: Sized {
 
     /// Flips one or more bits, chosen by `rng`, and leaves checksums unchanged.
     fn corrupt(&mut self, rng: &mut Rng);
-}
-
-/// The reason why the link did not deliver a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Cause {
-    /// The queue was full.
-    Overflow,
-    /// Active queue management (RED, PIE, CoDel) dropped the packet.
-    Early,
-    /// The loss model dropped the packet after it had used the link.
-    Loss,
-    /// The packet collided too often with packets from the other end.
-    Collision,
-    /// The link was down.
-    Outage,
-    /// The packet was larger than the link's MTU, which is the value in bytes. The sender gets an ICMP message.
-    TooBig(u32),
 }
 
 /// The fate of a packet that enters a [`Passing`] element.

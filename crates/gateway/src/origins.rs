@@ -6,10 +6,10 @@ use super::lookups::Lookups;
 use super::turns::{Turn, Turns};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Origin;
-use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
+use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any, is_idle};
 use anabranch_tls::{Client, TlsConnector};
 use anabranch_transport::kernel::KernelConnector;
-use anabranch_transport::{AnySession, AnyStream, CloseReason, OpenError, Session, Stream};
+use anabranch_transport::{AnySession, AnyStream, CloseReason, Session};
 use anabranch_world::Detach;
 use anabranch_world::kernel::KernelTcp;
 use anabranch_world::names::Names;
@@ -18,7 +18,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
-use std::task::{Context, Waker};
 
 /// Connects to origins over TCP, and to `https` origins over TLS.
 pub struct Origins<W: KernelTcp + Names> {
@@ -114,8 +113,7 @@ impl<W: KernelTcp + Names> Pool<W> {
         let mut found = None;
         while let Some((session, _)) = sessions.pop() {
             let Ok(mut stream) = session.open(0) else { continue };
-            let mut cx = Context::from_waker(Waker::noop());
-            if stream.poll_read(&mut cx, &mut [0]).is_pending() {
+            if is_idle(&mut stream) {
                 found = Some((session, stream));
                 break;
             }
@@ -232,10 +230,7 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
                 AnySession::new(connect_any(&pool.world, &connector, count, pool.timeout).await?)
             }
         };
-        let stream = session.open(0).map_err(|why| match why {
-            OpenError::Closed(reason) => ReachError::Closed(reason),
-            _ => ReachError::Timeout,
-        })?;
+        let stream = session.open(0)?;
         Ok(lend(pool, to, session, stream, false).that_begins(begins(&pool.world, turn)))
     }
 }

@@ -8,14 +8,14 @@ pub use one_server::OneServer;
 
 use crate::authority::Origin;
 use anabranch_base::time::Duration;
-use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, Session, Stream};
+use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, OpenError, Session, Stream};
 use anabranch_world::{Timer, World};
 use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// Provides streams to origins, or to the next gateway.
 pub trait Upstream: 'static {
@@ -63,6 +63,21 @@ pub enum ReachError {
     /// The connection was not established in time.
     #[error("no connection in time")]
     Timeout,
+}
+
+impl From<OpenError> for ReachError {
+    fn from(why: OpenError) -> Self {
+        match why {
+            OpenError::Closed(reason) => Self::Closed(reason),
+            _ => Self::Timeout,
+        }
+    }
+}
+
+/// Returns whether a stream without a request is open and has no data. Data that no request asked for would be taken for a
+/// response.
+pub fn is_idle<T: Stream>(stream: &mut T) -> bool {
+    stream.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]).is_pending()
 }
 
 /// The state in which an exchange leaves its stream.

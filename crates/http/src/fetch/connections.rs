@@ -213,76 +213,77 @@ impl<W: World, C: Connector> Fetch<W, C> {
         }
     }
 
-    /// Writes the request for `object` to `stream` of the connection `name`. `last` announces that no request follows on
-    /// the stream.
+    /// Requests `object` on `stream` of the connection `name`. `last` announces that no request follows on the stream.
     pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
-        if self.policy.version != Version::Http1 {
-            return self.ride_alone(object, name, stream);
-        }
         let now = self.world.now();
-        let pipeline = match self.connections[name].pipelines.get(&stream) {
-            Some(pipeline) => pipeline.clone(),
-            None => self.open_pipeline(name, stream),
-        };
-        let connection = &self.connections[name];
-        let wanted = &self.page.objects[object];
-        let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
-        let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
-        let priority = self.priority_of(object);
-        let mut pipeline = pipeline.borrow_mut();
-        let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
-        pipeline.push(Exchange { object, abandoned: false, pattern, expected: wanted.body }, |out| {
-            request::write_head(out, &wanted.name, host, last, priority, wanted.request_head)
-        });
-        let exchange = ExchangeId { connection: connection.session.id(), stream, index };
-        let attempt = self.objects[object].attempts;
-        self.objects[object].attempts += 1;
-        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
-        let request = start..pipeline.request_bytes;
-        self.recorder.assigned(object, Assigned { at: now, exchange, request, attempt });
-    }
-
-    /// Requests `object` on a stream of its own. The object occupies `slot` of the mapping.
-    fn ride_alone(&mut self, object: usize, name: usize, slot: u64) {
-        let now = self.world.now();
-        let wanted = &self.page.objects[object];
-        let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
+        let page = self.page.clone();
+        let wanted = &page.objects[object];
+        let host = page.hosts.get(wanted.host).map_or("server", String::as_str);
         let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
         let priority = self.priority_of(object);
         let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
-        self.objects[object].state = ObjectState::Riding { connection: name, stream: slot, since: now };
+        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
+        let version = match self.policy.version {
+            Version::Http1 => {
+                let pipeline = match self.connections[name].pipelines.get(&stream) {
+                    Some(pipeline) => pipeline.clone(),
+                    None => self.open_pipeline(name, stream),
+                };
+                let mut pipeline = pipeline.borrow_mut();
+                let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
+                pipeline.push(exchange, |out| {
+                    request::write_head(out, &wanted.name, host, last, priority, wanted.request_head)
+                });
+                let id = ExchangeId { connection: self.connections[name].session.id(), stream, index };
+                let request = start..pipeline.request_bytes;
+                return self.assigned(object, Assigned { at: now, exchange: id, request, attempt });
+            }
+            Version::Http2(_) => http::Version::HTTP_2,
+            Version::Http3 => http::Version::HTTP_3,
+        };
         let pipeline = Rc::new(RefCell::new(Pipeline::of(now, exchange)));
-        let connection = &mut self.connections[name];
-        connection.pipelines.insert(slot, pipeline.clone());
-        let (me, id) = (self.me.clone(), connection.session.id());
+        self.connections[name].pipelines.insert(stream, pipeline.clone());
+        let request = own_stream::request(wanted, host, version, priority).ok();
+        let begun =
+            request.and_then(|request| self.ride_alone(object, (name, stream), pipeline, request, attempt));
+        if begun.is_none() {
+            // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
+            self.connections[name].session.abort();
+        }
+    }
+
+    /// Sends `request` for `object` on a stream of its own, and reads the response in a task. The object occupies slot
+    /// `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    fn ride_alone(
+        &mut self,
+        object: usize,
+        (name, slot): (usize, u64),
+        pipeline: Rc<RefCell<Pipeline>>,
+        request: http::Request<()>,
+        attempt: u32,
+    ) -> Option<()> {
+        let (me, world) = (self.me.clone(), self.world.clone());
+        let connection = self.connections[name].session.id();
         let taker = Response::new(me.clone(), pipeline.clone());
-        // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
-        let lost = || connection.session.abort();
-        match connection.requests.clone() {
-            None => lost(),
-            Some(Requests::Http2(mut requests)) => {
-                let request = own_stream::request(wanted, host, http::Version::HTTP_2, priority);
-                let sent = request.ok().and_then(|request| requests.send_request(request, true).ok());
-                let Some(mut response) = sent.map(IncomingHttp2::new) else { return lost() };
-                let exchange = ExchangeId { connection: id, stream: response.stream(), index: 0 };
-                self.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
+        match self.connections[name].requests.clone()? {
+            Requests::Http2(mut requests) => {
+                let mut response = IncomingHttp2::new(requests.send_request(request, true).ok()?);
+                let exchange = ExchangeId { connection, stream: response.stream(), index: 0 };
+                let request = http2::ALL;
+                self.assigned(object, Assigned { at: world.now(), exchange, request, attempt });
                 let poll =
                     move |cx: &mut Context<'_>| response.poll(cx).map_err(|failure| http2::ended(&failure));
                 let task = own_stream::run(me, (name, slot), pipeline, taker.read(poll, || http2::ALL));
                 self.tasks.push(self.world.spawn("http/2 exchange", task));
             }
-            Some(Requests::Http3(requests)) => {
-                let request = own_stream::request(wanted, host, http::Version::HTTP_3, priority);
-                let Ok(request) = request else {
-                    return lost();
-                };
-                let (world, fetch) = (self.world.clone(), me.clone());
+            Requests::Http3(requests) => {
+                let fetch = me.clone();
                 // Called when the request gets its stream. The request may wait for the stream, because the server limits
                 // their number.
                 let on_sent = move |stream, request| {
-                    let exchange = ExchangeId { connection: id, stream, index: 0 };
+                    let exchange = ExchangeId { connection, stream, index: 0 };
                     if let Some(fetch) = fetch.upgrade() {
                         let assigned = Assigned { at: world.now(), exchange, request, attempt };
                         fetch.borrow().assigned(object, assigned);
@@ -293,6 +294,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
                 self.tasks.push(self.world.spawn("http/3 exchange", task));
             }
         }
+        Some(())
     }
 
     fn assigned(&self, object: usize, assigned: Assigned) {

@@ -364,7 +364,7 @@ fn tunnel_head<W, U: Upstream>(
     if switches && !(upgrades(service, request) && response.says("upgrade", WEBSOCKET)) {
         return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
     }
-    if !switches && !(request.is_tunnel() && (200..300).contains(&response.status)) {
+    if !(switches || request.is_tunnel() && (200..300).contains(&response.status)) {
         return Ok(None);
     }
     if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {

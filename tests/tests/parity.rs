@@ -7,7 +7,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_http::body::Pattern;
 use anabranch_http::get::get;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, Content, Options, Resource, Site, Stop};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, SimWorld};
@@ -43,7 +43,7 @@ where
 {
     let stop = Stop::new();
     let options = Options { stop: Some(stop.clone()), ..Options::default() };
-    let serving = serve::run(server.clone(), listener, Rc::new(Objects), options, Unobserved);
+    let serving = serve::run(server.clone(), listener, Rc::new(Objects), options, Recorder::default());
     let serving = server.spawn("server", serving);
     let mut told = String::new();
     let session = connector.connect(0).expect("begun");
@@ -60,10 +60,10 @@ where
             body.extend_from_slice(bytes);
             Ok::<_, ()>(())
         });
-        let (head, length) = taken.await.expect("an answer");
+        let (answer, length) = taken.await.expect("an answer");
         let right = Pattern::of(target).check(0, &body).is_ok();
         let read = stream.bytes_read();
-        let _ = writeln!(told, "{target} on {number}: {head:?} {length} right={right} read={read}");
+        let _ = writeln!(told, "{target} on {number}: {:?} {length} right={right} read={read}", answer.head);
     }
     drop(stream);
     session.close();

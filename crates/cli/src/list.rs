@@ -1,6 +1,6 @@
 //! Prints the lists of `race --list WHAT`. `link --list` offers some of these lists.
 
-use anabranch_http::page::shipped;
+use anabranch_http::har::shipped;
 use anabranch_lab::plan::contestant;
 use anabranch_lab::plan::workload::readable;
 use anabranch_link::preset::PRESETS;

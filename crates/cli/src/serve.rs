@@ -7,7 +7,7 @@ use crate::secure::{ServerTls, Spoken};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_span};
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Names, Options, OwnOrigins, Redirected, Stop, Versions};
 use anabranch_transport::network::{Needs, StreamNeed};

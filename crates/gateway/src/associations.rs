@@ -11,7 +11,7 @@ use super::origins::leads_to;
 use anabranch_base::time::Duration;
 use anabranch_http::authority::Origin;
 use anabranch_http::closing::reset_done;
-use anabranch_http::upstream::{Ending, Lease, ReachError, SharedWindow, Upstream, connect_in_turn};
+use anabranch_http::upstream::{Ending, Lease, ReachError, SharedWindow, Upstream, connect_in_turn, is_idle};
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::{Detach, Timer, World};
 use std::cell::{Cell, RefCell};
@@ -76,13 +76,11 @@ impl<S: Session> Association<S> {
                 .pop_first()
                 .unwrap_or_else(|| self.unused.replace(self.unused.get() + 1));
             if let Ok(mut stream) = self.session.open(number) {
-                // Do not use an association whose free stream has data: data that no request asked for would be taken for a
-                // response.
-                let mut cx = Context::from_waker(Waker::noop());
-                match stream.poll_read(&mut cx, &mut [0]) {
-                    Poll::Pending => return Some(stream),
-                    Poll::Ready(_) => self.retired.set(true),
+                // An association whose free stream has data is not used further.
+                if is_idle(&mut stream) {
+                    return Some(stream);
                 }
+                self.retired.set(true);
             }
         }
         None

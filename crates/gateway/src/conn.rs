@@ -24,15 +24,15 @@ pub(super) struct Conn<T> {
     /// The slot of the client's session, in which the bytes of this stream are counted.
     meter: Option<SlotHandle>,
     /// The session's share of the memory budget, in which the bytes read ahead are counted.
-    memory: Option<Rc<SessionMemory>>,
+    memory: Rc<SessionMemory>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
     /// Counts the bytes read ahead beyond [`HEAD_BYTES`] in the memory budget.
-    hold: Option<HeldBytes>,
+    hold: HeldBytes,
 }
 
 impl ReadAhead {
@@ -52,7 +52,7 @@ impl ReadAhead {
     /// Whether the memory budget allows reading more bytes ahead.
     fn admits_more(&mut self) -> bool {
         let beyond = self.bytes.len().saturating_sub(HEAD_BYTES);
-        let admits = self.hold.as_ref().is_none_or(|hold| hold.fits(beyond));
+        let admits = self.hold.fits(beyond);
         if admits {
             self.count();
         }
@@ -60,9 +60,7 @@ impl ReadAhead {
     }
 
     fn count(&mut self) {
-        if let Some(hold) = &mut self.hold {
-            hold.set(self.bytes.len().saturating_sub(HEAD_BYTES));
-        }
+        self.hold.set(self.bytes.len().saturating_sub(HEAD_BYTES));
     }
 }
 
@@ -115,8 +113,8 @@ pub(super) enum NoHead {
 impl<T: Stream> Conn<T> {
     /// Wraps a stream to the peer. Bytes read ahead on it count in the memory of the client's session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
-        let held = ReadAhead { hold: Some(memory.holding()), ..ReadAhead::default() };
-        Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory: Some(memory) }
+        let held = ReadAhead { bytes: Vec::new(), at: 0, hold: memory.holding() };
+        Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory }
     }
 
     /// Wraps a client's stream. Its bytes are also counted in the slot of the client's session.
@@ -126,14 +124,14 @@ impl<T: Stream> Conn<T> {
 
     /// Whether the memory budget allows `bytes` more bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
-        self.memory.as_ref().is_none_or(|memory| memory.holding().fits(bytes))
+        self.memory.holding().fits(bytes)
     }
 
     /// Counts `bytes` bytes in the memory budget until the returned value is dropped.
-    pub(super) fn holding(&self, bytes: usize) -> Option<HeldBytes> {
-        let mut hold = self.memory.as_ref()?.holding();
+    pub(super) fn holding(&self, bytes: usize) -> HeldBytes {
+        let mut hold = self.memory.holding();
         hold.set(bytes);
-        Some(hold)
+        hold
     }
 
     /// Whether the memory budget allows reading more bytes ahead.
@@ -337,15 +335,10 @@ impl<W, S, D> Pump<'_, W, S, D> {
     /// Counts `bytes` bytes in the memory budget, because the sink does not accept them yet.
     fn count(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.counted, bytes);
-        if let Some(memory) = self.memory().filter(|_| before != bytes) {
-            memory.hold(bytes);
-            memory.release(before);
+        if before != bytes {
+            self.sink.memory.hold(bytes);
+            self.sink.memory.release(before);
         }
-    }
-
-    /// Returns the memory share of the client's session. The client may be the source or the sink.
-    fn memory(&self) -> Option<&SessionMemory> {
-        self.sink.memory.as_deref().or(self.source.memory.as_deref())
     }
 }
 
@@ -431,65 +424,61 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         Poll::Pending
     }
 
+    /// Takes the next bytes of the body off the front of `input`; `None` if more input is needed.
+    fn step<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<&'i [u8]>, Stopped> {
+        let bytes = self.decoder.step(input).map_err(|Broken| Stopped::Framing)?;
+        Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
+    }
+
+    /// Keeps bytes of the body that have to be written before the next read.
+    fn put(&mut self, bytes: &[u8]) {
+        if self.chunked { write_chunk(&mut self.out, bytes) } else { self.out.extend_from_slice(bytes) }
+    }
+
+    fn carry(&self, bytes: usize) {
+        self.progress.carried.set(self.progress.carried.get() + bytes as u64);
+    }
+
     /// Reads once, and writes as much of the data as the sink accepts.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
-        {
-            let mut held = self.source.held.borrow_mut();
-            let mut input = held.rest();
-            if !input.is_empty() {
-                let before = input.len();
-                let mut carried = 0;
-                loop {
-                    let bytes = self.decoder.step(&mut input).map_err(|Broken| Stopped::Framing)?;
-                    if bytes.is_empty() {
-                        break;
-                    }
-                    carried += bytes.len() as u64;
-                    if self.chunked {
-                        write_chunk(&mut self.out, bytes)
-                    } else {
-                        self.out.extend_from_slice(bytes)
-                    }
-                }
-                let used = before - input.len();
-                held.used(used);
-                self.progress.carried.set(self.progress.carried.get() + carried);
-                return Poll::Ready(Ok(()));
+        let source = self.source;
+        let mut held = source.held.borrow_mut();
+        let mut input = held.rest();
+        if !input.is_empty() {
+            let before = input.len();
+            let mut carried = 0;
+            while let Some(bytes) = self.step(&mut input)? {
+                carried += bytes.len();
+                self.put(bytes);
             }
+            let used = before - input.len();
+            held.used(used);
+            self.carry(carried);
+            return Poll::Ready(Ok(()));
         }
-        let most = self.memory().map_or(READ_BYTES, |memory| memory.piece(READ_BYTES));
+        let most = self.sink.memory.piece(READ_BYTES);
         let scratch = self.scratch.clone();
         let mut scratch = scratch.borrow_mut();
-        let read = ready!(self.source.poll_read(cx, &mut scratch[..most])).map_err(Stopped::Source)?;
+        let read = ready!(source.poll_read(cx, &mut scratch[..most])).map_err(Stopped::Source)?;
         self.moved.now();
         if read == 0 {
             return Poll::Ready(self.decoder.end().map_err(|Broken| Stopped::Framing));
         }
         let mut input = &scratch[..read];
-        loop {
-            let bytes = self.decoder.step(&mut input).map_err(|Broken| Stopped::Framing)?;
-            if bytes.is_empty() {
-                break;
-            }
-            self.progress.carried.set(self.progress.carried.get() + bytes.len() as u64);
-            if self.chunked {
-                write_chunk(&mut self.out, bytes);
-                continue;
-            }
-            let mut rest = bytes;
+        while let Some(mut rest) = self.step(&mut input)? {
+            self.carry(rest.len());
             // The usual case: the sink accepts the data at once, and no copy is made.
-            while self.out.is_empty() && !rest.is_empty() {
+            while !self.chunked && self.out.is_empty() && !rest.is_empty() {
                 match self.sink.poll_write(cx, rest) {
                     Poll::Ready(Ok(taken)) => rest = &rest[taken..],
                     Poll::Ready(Err(reason)) => return Poll::Ready(Err(Stopped::Sink(reason))),
                     Poll::Pending => break,
                 }
             }
-            self.out.extend_from_slice(rest);
+            self.put(rest);
         }
         // Keep the bytes after the body, because they belong to the next head.
         if !input.is_empty() {
-            let mut held = self.source.held.borrow_mut();
             held.bytes.extend_from_slice(input);
             held.count();
         }

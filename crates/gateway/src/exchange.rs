@@ -5,12 +5,11 @@
 //! Gateway Timeout). After that the gateway resets the client's stream, so that the client does not take a partial response
 //! for a complete one.
 
-use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, PumpProgress, Stopped};
-use super::forwarded::Forwarded;
-use super::head::{Refusal, Request, Response, TUNNEL_FRAMING, write_field};
+use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped};
+use super::head::{Forwarded, Refusal, Request, Response, TUNNEL_FRAMING, write_field, write_tunnel_framing};
 use super::target::Target;
-use super::watch::{Ended, SharedSessions, watched};
-use super::{Activity, Route, Service, tunnel};
+use super::watch::{Ended, Progress, SharedSessions, both, watched};
+use super::{Activity, After, Options, Route, Service, tunnel};
 use anabranch_http::authority::Origin;
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::{Access, Date};
@@ -19,24 +18,7 @@ use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 use http::StatusCode;
 use std::borrow::Cow;
-use std::cell::Cell;
-use std::future::{Future, pending, poll_fn};
-use std::task::Poll;
-
-/// The state in which an exchange leaves the client's stream, and the action that follows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum After {
-    /// The stream can carry another request.
-    Reuse,
-    /// Both sides are done, and the stream is closed.
-    Close,
-    /// The stream is closed, although the client may still be sending the request that was refused.
-    Part,
-    /// The stream is reset in the middle of an exchange. The flag is true if the client has cancelled the exchange.
-    Tear(bool),
-    /// The response ended too early. The stream is reset after the client has received the part that arrived.
-    Cut,
-}
+use std::future::{pending, poll_fn};
 
 /// The reason why an exchange failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,21 +39,6 @@ pub(super) enum Failed {
     Trapped,
 }
 
-/// The progress of an exchange in both directions.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// The progress of the request's body.
-    pub(super) up: PumpProgress,
-    /// The progress of the response's body.
-    pub(super) down: PumpProgress,
-    /// Whether a head of the response has arrived from the peer.
-    pub(super) answered: Cell<bool>,
-    /// Whether the gateway has begun to send the final response to the client.
-    begun: Cell<bool>,
-    /// Whether the exchange may be restarted on another association before a response arrives.
-    pub(super) movable: bool,
-}
-
 /// The result of receiving the peer's response.
 enum Got {
     /// A complete response. `reusable` is whether the peer's stream can carry another request.
@@ -85,6 +52,8 @@ pub(super) struct Onward<'a> {
     pub(super) to: Origin,
     host: String,
     target: Cow<'a, str>,
+    /// The fields that describe the client to the origin of a reverse gateway.
+    forwarded: Option<Forwarded>,
 }
 
 /// Performs one exchange with the client on the stream `down`. `others` is the activity of the client's session.
@@ -201,13 +170,15 @@ fn onward<'a, W, U: Upstream>(
     if request.max_forwards() == Some(0) {
         return Err(Refusal::new(200, "a gateway"));
     }
-    let onward = |to: &Origin, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
-    match (&service.options.route, &request.target) {
+    let Options { route, secure, trusted_proxies, .. } = &service.options;
+    let forwarded = matches!(route, Route::Origin(_))
+        .then(|| Forwarded::new(client.peer.map(|peer| peer.ip()), *secure, trusted_proxies));
+    let is_trusted = forwarded.as_ref().is_some_and(Forwarded::is_trusted);
+    let onward = |to: &Origin, host, target| Onward { to: to.clone(), host, target, forwarded };
+    match (route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
         // RFC 9110 §7.4: refuse a request for an https resource that arrived neither over TLS nor from a trusted proxy.
-        (Route::Origin(_), Target::Absolute(origin, _))
-            if origin.secure && !service.options.secure && !is_trusted(service, client) =>
-        {
+        (Route::Origin(_), Target::Absolute(origin, _)) if origin.secure && !secure && !is_trusted => {
             Err(Refusal::new(400, "a resource of https is not served in the clear"))
         }
         (Route::Origin(origin), Target::Origin(path) | Target::Absolute(_, path)) => {
@@ -230,12 +201,6 @@ fn onward<'a, W, U: Upstream>(
             Err(Refusal::new(400, "this is a proxy: send it http://HOST/PATH, https://HOST/PATH or CONNECT"))
         }
     }
-}
-
-/// Returns whether the client is a trusted proxy.
-fn is_trusted<W, U>(service: &Service<W, U>, client: &Activity) -> bool {
-    let ip = client.peer.map(|peer| peer.ip().to_canonical());
-    ip.is_some_and(|ip| service.options.trusted_proxies.iter().any(|proxy| proxy.contains(ip)))
 }
 
 /// Returns a line for the operator if the target could not be authenticated.
@@ -287,23 +252,14 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     let up = Conn::new(lease, others.memory.clone());
     let window = up.shared_window();
     let moved = Moved::new(&service.world);
-    let forwarded = matches!(service.options.route, Route::Origin(_)).then(|| {
-        Forwarded::new(
-            others.peer.map(|peer| peer.ip()),
-            service.options.secure,
-            &service.options.trusted_proxies,
-        )
-    });
     let name = &service.options.name;
-    let mut head = request.onward(&onward.host, &onward.target, name, forwarded.as_ref());
+    let mut head = request.onward(&onward.host, &onward.target, name, onward.forwarded.as_ref());
     let upgrade = upgrades(service, request);
     if upgrade {
-        write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
-        write_field(&mut head, "Connection", b"Upgrade");
+        write_upgrade(&mut head);
     }
     if (request.is_tunnel() || upgrade) && !service.upstream.half_close() {
-        write_field(&mut head, TUNNEL_FRAMING, b"chunked");
-        write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
+        write_tunnel_framing(&mut head);
     }
     head.extend_from_slice(b"\r\n");
     let sending = async {
@@ -324,7 +280,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
         half_close: service.options.half_close,
     };
     let left = || (up.unacknowledged(), down.unacknowledged());
-    let whole = watched(service, &moved, progress, shared, left, both(sending, receiving)).await;
+    let whole = watched(service, &moved, progress, shared, left, both(sending, receiving, false)).await;
     let reusable = matches!(whole, Ok(Ok(_))) && progress.up.done.get() && up.is_clean();
     let result = match whole {
         Err(Ended::Still) => Err(Failed::Timeout),
@@ -361,7 +317,6 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     moved: &Moved<W>,
     access: &mut Access,
 ) -> Result<Got, Failed> {
-    let name = &service.options.name;
     let (mut interim, mut interim_bytes) = (0, 0);
     loop {
         let head = up.answer_head(service.options.max_head.max(MIN_HEAD)).await.map_err(|why| match why {
@@ -377,114 +332,119 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         // Drop the head now. Otherwise the head would stay in memory until the whole body has been forwarded.
         drop(head);
         let response = response.map_err(Failed::Answer)?;
-        if response.status == 101 {
-            if !upgrades(service, request) || !response.says("upgrade", WEBSOCKET) {
-                return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
-            }
-            if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {
-                return Err(Failed::Answer("the next gateway does not support Tunnel-Framing"));
-            }
-            // RFC 9110 §7.8: Upgrade and Connection apply to a single hop, so the gateway writes its own.
-            let mut head = response.back(Framing::Empty, false, name, None, None);
-            write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
-            write_field(&mut head, "Connection", b"Upgrade");
-            return Ok(Got::Tunnel(101, head));
+        if let Some(tunnel) = tunnel_head(service, request, &response)? {
+            return Ok(tunnel);
         }
-        if response.is_interim() {
-            interim += 1;
-            interim_bytes += head_bytes;
-            if interim > MAX_INTERIM || interim_bytes > MAX_INTERIM_BYTES {
-                return Err(Failed::Answer("the server sent too many interim answers and no final one"));
-            }
-            // RFC 9110 §15.2: an HTTP/1.0 client does not understand interim responses.
-            if request.minor > 0 {
-                let mut head = response.back(Framing::Empty, false, name, None, None);
-                head.extend_from_slice(b"\r\n");
-                drop(response);
-                let _held = down.holding(head.len());
-                down.write_all(&head).await.map_err(Failed::Client)?;
-            }
-            continue;
+        if !response.is_interim() {
+            return deliver(service, (down, up), request, response, progress, moved, access).await;
         }
-        if request.is_tunnel() && (200..300).contains(&response.status) {
-            let framed = service.upstream.half_close() || response.says(TUNNEL_FRAMING, "chunked");
-            return if framed {
-                Ok(Got::Tunnel(200, opened(service)))
-            } else {
-                Err(Failed::Answer("the next gateway does not support Tunnel-Framing"))
-            };
+        interim += 1;
+        interim_bytes += head_bytes;
+        if interim > MAX_INTERIM || interim_bytes > MAX_INTERIM_BYTES {
+            return Err(Failed::Answer("the server sent too many interim answers and no final one"));
         }
-        let framing = match response.framing {
-            Framing::Close if request.minor > 0 => Framing::Chunked,
-            framing => framing,
-        };
-        // HTTP/1.0 has no chunks. A body of unknown length ends with the connection there.
-        let framing =
-            if request.minor == 0 && framing == Framing::Chunked { Framing::Close } else { framing };
-        if framing == Framing::Close && !service.options.half_close {
-            return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
+        // RFC 9110 §15.2: an HTTP/1.0 client does not understand interim responses.
+        if request.minor > 0 {
+            let mut head = response.back(Framing::Empty, false, &service.options.name, None, None);
+            head.extend_from_slice(b"\r\n");
+            drop(response);
+            let _held = down.holding(head.len());
+            down.write_all(&head).await.map_err(Failed::Client)?;
         }
-        // RFC 9931: bytes that the client sent ahead for a tunnel are not a request if the response opens no tunnel.
-        let ahead = upgrades(service, request) && !down.is_clean();
-        let parts = request.is_tunnel() || ahead || !progress.up.done.get();
-        let close = request.close || framing == Framing::Close || parts;
-        let origin = match &service.options.route {
-            Route::Origin(origin) => Some(origin),
-            Route::Any => None,
-        };
-        let chunked = framing == Framing::Chunked;
-        // RFC 9110 §6.5.1: forward trailers only to clients that accept them, and only in chunks.
-        let trailers = request.takes_trailers() && chunked && response.framing == Framing::Chunked;
-        let mut head = response.back(framing, close, name, origin, service.date.now().as_ref());
-        if trailers {
-            response.announce_trailers(&mut head);
-        }
-        head.extend_from_slice(b"\r\n");
-        access.status = response.status;
-        progress.begun.set(true);
-        let state = (moved, &service.scratch, &progress.down);
-        let (framing, reusable) = (response.framing, !response.close);
-        drop(response);
-        let pump = Pump::new((up, down), state, head, framing, chunked);
-        return match pump.carrying_trailers(trailers).run().await {
-            Ok(()) => {
-                let after = match close {
-                    _ if parts => After::Part,
-                    true => After::Close,
-                    false => After::Reuse,
-                };
-                Ok(Got::All { reusable, after })
-            }
-            Err(Stopped::Source(reason)) => Err(Failed::Peer(reason)),
-            Err(Stopped::Framing) => Err(Failed::Answer("the answer ended early")),
-            Err(Stopped::Sink(reason)) => Err(Failed::Client(reason)),
-        };
     }
+}
+
+/// Returns the head that opens a tunnel at the client, if `response` opens one: by status 101, or in response to CONNECT.
+fn tunnel_head<W, U: Upstream>(
+    service: &Service<W, U>,
+    request: &Request,
+    response: &Response,
+) -> Result<Option<Got>, Failed> {
+    let switches = response.status == 101;
+    if switches && !(upgrades(service, request) && response.says("upgrade", WEBSOCKET)) {
+        return Err(Failed::Answer("the answer changes the protocol without a request to do so"));
+    }
+    if !(switches || request.is_tunnel() && (200..300).contains(&response.status)) {
+        return Ok(None);
+    }
+    if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {
+        return Err(Failed::Answer("the next gateway does not support Tunnel-Framing"));
+    }
+    if !switches {
+        return Ok(Some(Got::Tunnel(200, opened(service))));
+    }
+    // RFC 9110 §7.8: Upgrade and Connection apply to a single hop, so the gateway writes its own.
+    let mut head = response.back(Framing::Empty, false, &service.options.name, None, None);
+    write_upgrade(&mut head);
+    Ok(Some(Got::Tunnel(101, head)))
+}
+
+/// Forwards the final response to the client: the head, then the body.
+async fn deliver<W: World, U: Upstream, D: Stream>(
+    service: &Service<W, U>,
+    (down, up): (&Conn<D>, &Conn<Lease<U::Stream>>),
+    request: &Request,
+    response: Response,
+    progress: &Progress,
+    moved: &Moved<W>,
+    access: &mut Access,
+) -> Result<Got, Failed> {
+    // HTTP/1.0 has no chunks. A body of unknown length ends with the connection there.
+    let framing = match (response.framing, request.minor) {
+        (Framing::Close, 1..) => Framing::Chunked,
+        (Framing::Chunked, 0) => Framing::Close,
+        (framing, _) => framing,
+    };
+    if framing == Framing::Close && !service.options.half_close {
+        return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
+    }
+    // RFC 9931: bytes that the client sent ahead for a tunnel are not a request if the response opens no tunnel.
+    let ahead = upgrades(service, request) && !down.is_clean();
+    let parts = request.is_tunnel() || ahead || !progress.up.done.get();
+    let close = request.close || framing == Framing::Close || parts;
+    let origin = match &service.options.route {
+        Route::Origin(origin) => Some(origin),
+        Route::Any => None,
+    };
+    let chunked = framing == Framing::Chunked;
+    // RFC 9110 §6.5.1: forward trailers only to clients that accept them, and only in chunks.
+    let trailers = request.takes_trailers() && chunked && response.framing == Framing::Chunked;
+    let mut head = response.back(framing, close, &service.options.name, origin, service.date.now().as_ref());
+    if trailers {
+        response.announce_trailers(&mut head);
+    }
+    head.extend_from_slice(b"\r\n");
+    access.status = response.status;
+    progress.begun.set(true);
+    let state = (moved, &service.scratch, &progress.down);
+    let (framing, reusable) = (response.framing, !response.close);
+    drop(response);
+    let pump = Pump::new((up, down), state, head, framing, chunked);
+    match pump.carrying_trailers(trailers).run().await {
+        Ok(()) => {
+            let after = match close {
+                _ if parts => After::Part,
+                true => After::Close,
+                false => After::Reuse,
+            };
+            Ok(Got::All { reusable, after })
+        }
+        Err(Stopped::Source(reason)) => Err(Failed::Peer(reason)),
+        Err(Stopped::Framing) => Err(Failed::Answer("the answer ended early")),
+        Err(Stopped::Sink(reason)) => Err(Failed::Client(reason)),
+    }
+}
+
+/// Appends the fields that ask for a WebSocket, or that agree to one.
+fn write_upgrade(head: &mut Vec<u8>) {
+    write_field(head, "Upgrade", WEBSOCKET.as_bytes());
+    write_field(head, "Connection", b"Upgrade");
 }
 
 /// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Upgrades to other protocols are
 /// not forwarded. With h2c, for example, intermediaries would not see the requests inside.
 fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
     request.upgrades_to(WEBSOCKET) && (service.options.half_close || request.says(TUNNEL_FRAMING, "chunked"))
-}
-
-/// Polls both futures until `receiving` is done, or until `sending` fails.
-async fn both<T>(
-    sending: impl Future<Output = Result<(), Failed>>,
-    receiving: impl Future<Output = Result<T, Failed>>,
-) -> Result<T, Failed> {
-    let (mut sending, mut receiving) = (std::pin::pin!(sending), std::pin::pin!(receiving));
-    let mut sent = false;
-    poll_fn(|cx| {
-        if !sent && let Poll::Ready(result) = sending.as_mut().poll(cx) {
-            sent = true;
-            if let Err(failed) = result {
-                return Poll::Ready(Err(failed));
-            }
-        }
-        receiving.as_mut().poll(cx)
-    })
-    .await
 }
 
 /// Answers the client with `refusal`. `complete` is whether the whole request has been read.

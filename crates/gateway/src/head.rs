@@ -8,11 +8,13 @@
 //! gateway.
 
 mod fields;
+mod forwarded;
 mod request;
 mod response;
 
 pub(super) use anabranch_http::head::{Refusal, end_of_head, too_large};
-pub(super) use fields::{Field, TUNNEL_FRAMING, write_field, write_trailers};
+pub(super) use fields::{TUNNEL_FRAMING, write_field, write_trailers, write_tunnel_framing};
+pub(super) use forwarded::Forwarded;
 pub(super) use request::Request;
 pub(super) use response::{Response, begins_answer};
 

@@ -9,8 +9,7 @@
 //! Therefore a large body or a stalled client costs no memory. Every wait is limited: for a head by
 //! [`Options::head_timeout`], for progress by [`Options::idle`].
 //!
-//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew
-//! - `forwarded`: the fields that describe the client to an origin
+//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew, with the fields that describe the client to an origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
 //! - `origins`, `lookups`, `turns`, `associations`: connections to the other side
@@ -26,7 +25,6 @@ pub mod allow;
 mod associations;
 mod conn;
 mod exchange;
-mod forwarded;
 mod head;
 mod lookups;
 mod origins;
@@ -51,7 +49,7 @@ use anabranch_http::upstream::Upstream;
 use anabranch_transport::{CloseReason, Listener, Session, Stream};
 use anabranch_world::{Tasks, Timer, World};
 use conn::{Conn, HEAD_BYTES, NO_MEMORY, NoHead, Scratch};
-use exchange::{After, own_answer, own_body};
+use exchange::{own_answer, own_body};
 use head::{Refusal, Request};
 use http::Version;
 use std::cell::{Cell, RefCell};
@@ -61,7 +59,7 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, ready};
 
 /// The destination of requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -206,22 +204,8 @@ where
     let tasks = Tasks::new(world);
     let mut admission = Admission::new(&service.world, service.options.sessions.clone());
     let stop = service.options.stop.wait();
-    loop {
-        let next = poll_fn(|cx| {
-            if stop.poll(cx).is_ready() {
-                return Poll::Ready(None);
-            }
-            if let Poll::Ready(admitted) = admission.poll(cx) {
-                return Poll::Ready(Some(Ok(Err(admitted))));
-            }
-            listener.poll_accept(cx).map(|session| Some(session.map(Ok)))
-        });
-        let Some(next) = next.await else { break };
-        let admitted = match next? {
-            Err(admitted) => Some(admitted),
-            Ok(session) => admission.admit(session),
-        };
-        let Some((session, slot)) = admitted else { continue };
+    let stops = |cx: &Context<'_>| stop.poll(cx);
+    while let Some((session, slot)) = admission.next(&mut listener, stops).await? {
         tasks.spawn("gateway session", serve_session(service.clone(), session, slot));
     }
     drop((listener, admission));
@@ -330,7 +314,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     let connection = service.options.half_close;
     let after = loop {
         match next_request(&service, &conn, &stop).await {
-            Next::Request(mut request, _held) => {
+            Ok((mut request, _held)) => {
                 let under_way = UnderWay::begin(&activity);
                 let mut access = Access {
                     peer: activity.peer,
@@ -362,7 +346,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                     return;
                 }
             }
-            Next::Refused(refusal) => {
+            Err(NoHead::Refused(refusal)) => {
                 let access = Access {
                     peer: activity.peer,
                     stream: number,
@@ -379,12 +363,27 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 let sent = service.world.timeout(CLOSING, conn.write_all(&told)).await;
                 break if sent.is_some_and(|sent| sent.is_ok()) { After::Part } else { After::Tear(false) };
             }
-            Next::Ended => break After::Close,
-            Next::Lost(cancelled) => break After::Tear(cancelled),
+            Err(NoHead::Ended) => break After::Close,
+            Err(NoHead::Lost(reason)) => break After::Tear(reason == CloseReason::Cancelled),
         }
     };
     end(&service, session, conn, after).await;
     drop(active);
+}
+
+/// The state in which an exchange leaves the client's stream, and the action that follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum After {
+    /// The stream can carry another request.
+    Reuse,
+    /// Both sides are done, and the stream is closed.
+    Close,
+    /// The stream is closed, although the client may still be sending the request that was refused.
+    Part,
+    /// The stream is reset in the middle of an exchange. The flag is true if the client has cancelled the exchange.
+    Tear(bool),
+    /// The response ended too early. The stream is reset after the client has received the part that arrived.
+    Cut,
 }
 
 /// Ends the client's stream, or the connection if the session has only one stream, as `after` demands.
@@ -438,22 +437,13 @@ async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
     }
 }
 
-/// The result of waiting for a request.
-enum Next {
-    /// A request, and the memory that it takes from the budget of its session.
-    Request(Request, Option<HeldBytes>),
-    /// The stream has ended, or no request has begun in time.
-    Ended,
-    Refused(Refusal),
-    /// The client's stream has failed. The flag is true if the client has cancelled it.
-    Lost(bool),
-}
-
+/// Waits for a request. Also returns the memory that it takes from the budget of its session. A stream on which no request
+/// begins in time counts as ended.
 async fn next_request<W: World, U, T: Stream>(
     service: &Service<W, U>,
     conn: &Conn<T>,
     stop: &Waiting,
-) -> Next {
+) -> Result<(Request, HeldBytes), NoHead> {
     let options = &service.options;
     let began = {
         let mut begins = pin!(conn.begins());
@@ -463,26 +453,16 @@ async fn next_request<W: World, U, T: Stream>(
         });
         service.world.timeout(options.idle, first).await.flatten()
     };
-    match began {
-        None | Some(Ok(false)) => return Next::Ended,
-        Some(Err(reason)) => return Next::Lost(reason == CloseReason::Cancelled),
-        Some(Ok(true)) => {}
+    if !began.unwrap_or(Ok(false)).map_err(NoHead::Lost)? {
+        return Err(NoHead::Ended);
     }
-    match service.world.timeout(options.head_timeout, conn.head(options.max_head)).await {
-        None => Next::Refused(Refusal::new(408, "the request did not arrive in time")),
-        Some(Ok(head)) => match Request::parse(&head, options.secure) {
-            Ok(request) => {
-                let bytes = request.bytes().saturating_sub(HEAD_BYTES);
-                match conn.fits(bytes) {
-                    true => Next::Request(request, conn.holding(bytes)),
-                    false => Next::Refused(Refusal::new(503, NO_MEMORY)),
-                }
-            }
-            Err(refusal) => Next::Refused(refusal),
-        },
-        Some(Err(NoHead::Ended)) => Next::Ended,
-        Some(Err(NoHead::Refused(refusal))) => Next::Refused(refusal),
-        Some(Err(NoHead::Lost(reason))) => Next::Lost(reason == CloseReason::Cancelled),
+    let head = service.world.timeout(options.head_timeout, conn.head(options.max_head)).await;
+    let late = || NoHead::Refused(Refusal::new(408, "the request did not arrive in time"));
+    let request = Request::parse(&head.ok_or_else(late)??, options.secure).map_err(NoHead::Refused)?;
+    let bytes = request.bytes().saturating_sub(HEAD_BYTES);
+    match conn.fits(bytes) {
+        true => Ok((request, conn.holding(bytes))),
+        false => Err(NoHead::Refused(Refusal::new(503, NO_MEMORY))),
     }
 }
 

@@ -6,8 +6,8 @@ use super::lookups::Lookups;
 use super::turns::{Turn, Turns};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::authority::Origin;
-use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any};
-use anabranch_transport::{Connector, OpenError, Session, Stream};
+use anabranch_http::upstream::{Begins, Ending, Lease, ReachError, Upstream, connect_any, is_idle};
+use anabranch_transport::{Connector, Session};
 use anabranch_world::names::Names;
 use anabranch_world::{Detach, World};
 use std::cell::{Cell, RefCell};
@@ -15,7 +15,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
-use std::task::{Context, Waker};
 
 /// Connects to origins.
 pub struct Origins<W: World + Names, D: Dial> {
@@ -123,8 +122,7 @@ impl<W: World + Names, D: Dial> Pool<W, D> {
         let mut found = None;
         while let Some((session, _)) = sessions.pop() {
             let Ok(mut stream) = session.open(0) else { continue };
-            let mut cx = Context::from_waker(Waker::noop());
-            if stream.poll_read(&mut cx, &mut [0]).is_pending() {
+            if is_idle(&mut stream) {
                 found = Some((session, stream));
                 break;
             }
@@ -228,10 +226,7 @@ impl<W: World + Names, D: Dial> Upstream for Origins<W, D> {
         let count = addresses.len();
         let connector = pool.dial.connector(to, addresses)?;
         let session = connect_any(&pool.world, &connector, count, pool.timeout).await?;
-        let stream = session.open(0).map_err(|why| match why {
-            OpenError::Closed(reason) => ReachError::Closed(reason),
-            _ => ReachError::Timeout,
-        })?;
+        let stream = session.open(0)?;
         Ok(lend(pool, to, session, stream, false).that_begins(begins(&pool.world, turn)))
     }
 }

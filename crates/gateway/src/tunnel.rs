@@ -9,17 +9,14 @@
 //! Home of RFC 9110 §9.3.6 and §7.8.
 
 use super::conn::{Conn, Moved, Pump, Stopped};
-use super::exchange::{After, Progress};
-use super::head::{TUNNEL_FRAMING, write_field};
-use super::watch::{SharedSessions, watched};
-use super::{Activity, Service};
+use super::head::write_tunnel_framing;
+use super::watch::{Progress, SharedSessions, both, watched};
+use super::{Activity, After, Service};
 use anabranch_http::framing::Framing;
 use anabranch_http::serve::Access;
 use anabranch_http::upstream::{Ending, Lease, Upstream};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
-use std::future::{Future, poll_fn};
-use std::task::Poll;
 
 /// Sends `head` with its final fields to the client, and then forwards bytes in both directions until the tunnel ends.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
@@ -35,31 +32,32 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     let moved = Moved::new(&service.world);
     let progress = Progress::default();
     if !near {
-        write_field(&mut head, TUNNEL_FRAMING, b"chunked");
-        write_field(&mut head, "Connection", TUNNEL_FRAMING.as_bytes());
+        write_tunnel_framing(&mut head);
     }
     head.extend_from_slice(b"\r\n");
     access.status = status;
     let framing = |half_close| if half_close { Framing::Close } else { Framing::Chunked };
     let upward = async {
         let state = (&moved, &service.scratch, &progress.up);
-        Pump::new((down, &up), state, Vec::new(), framing(near), !far).run().await?;
-        if far {
+        let pump = Pump::new((down, &up), state, Vec::new(), framing(near), !far);
+        let pumped = pump.run().await.map_err(|stopped| (true, stopped));
+        if far && pumped.is_ok() {
             up.finish();
         }
-        Ok(())
+        pumped
     };
     let downward = async {
         let state = (&moved, &service.scratch, &progress.down);
-        Pump::new((&up, down), state, head, framing(far), !near).run().await?;
-        if near {
+        let pump = Pump::new((&up, down), state, head, framing(far), !near);
+        let pumped = pump.run().await.map_err(|stopped| (false, stopped));
+        if near && pumped.is_ok() {
             down.finish();
         }
-        Ok(())
+        pumped
     };
     let shared = SharedSessions { upstream: window.as_deref(), client: others, half_close: near };
     let left = || (up.unacknowledged(), down.unacknowledged());
-    let whole = watched(service, &moved, &progress, shared, left, both(upward, downward)).await;
+    let whole = watched(service, &moved, &progress, shared, left, both(upward, downward, true)).await;
     access.bytes = progress.down.carried.get();
     let clean = up.is_clean();
     let lease = up.into_stream();
@@ -86,30 +84,4 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
             After::Tear(cancelled(true))
         }
     }
-}
-
-/// Polls both directions until both are done, or until one fails. The flag in the error is true if the direction from the
-/// client failed.
-async fn both(
-    upward: impl Future<Output = Result<(), Stopped>>,
-    downward: impl Future<Output = Result<(), Stopped>>,
-) -> Result<(), (bool, Stopped)> {
-    let (mut upward, mut downward) = (std::pin::pin!(upward), std::pin::pin!(downward));
-    let mut done = (false, false);
-    poll_fn(|cx| {
-        if !done.0
-            && let Poll::Ready(result) = upward.as_mut().poll(cx)
-        {
-            result.map_err(|stopped| (true, stopped))?;
-            done.0 = true;
-        }
-        if !done.1
-            && let Poll::Ready(result) = downward.as_mut().poll(cx)
-        {
-            result.map_err(|stopped| (false, stopped))?;
-            done.1 = true;
-        }
-        if done == (true, true) { Poll::Ready(Ok(())) } else { Poll::Pending }
-    })
-    .await
 }

@@ -4,8 +4,7 @@
 //! arrives on any other stream: the stream *blocks* the others. An exchange that waits for a blocked window is *trapped*. It
 //! continues on another association if it can. If it cannot, it is *starved*.
 
-use super::conn::Moved;
-use super::exchange::Progress;
+use super::conn::{Moved, PumpProgress};
 use super::{Activity, Service};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::limits::Pace;
@@ -13,7 +12,23 @@ use anabranch_http::upstream::SharedWindow;
 use anabranch_world::{Timer, World};
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::task::Poll;
+
+/// The progress of an exchange in both directions.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The progress of the request's body.
+    pub(super) up: PumpProgress,
+    /// The progress of the response's body.
+    pub(super) down: PumpProgress,
+    /// Whether a head of the response has arrived from the peer.
+    pub(super) answered: Cell<bool>,
+    /// Whether the gateway has begun to send the final response to the client.
+    pub(super) begun: Cell<bool>,
+    /// Whether the exchange may be restarted on another association before a response arrives.
+    pub(super) movable: bool,
+}
 
 /// The reason why a watched future was ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,7 +64,7 @@ pub(super) async fn watched<W: World, U, T>(
     let idle = service.options.idle;
     // Check more often if the exchange shares a window, because others wait as long as this exchange blocks the window.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
-    let mut wait = std::pin::pin!(wait);
+    let mut wait = pin!(wait);
     let mut timer = service.world.timer();
     timer.set(Some(service.world.now() + tick));
     let mut blocking = Mark { count: shared.upstream.map(|window| &window.blocking), marked: false };
@@ -108,6 +123,33 @@ pub(super) async fn watched<W: World, U, T>(
             timer.set(Some(service.world.now() + tick));
         }
         Poll::Pending
+    })
+    .await
+}
+
+/// Polls the directions from and to the client until the latter is done, and the former as well if `needs_both`. Ends early
+/// if either fails.
+pub(super) async fn both<T, E>(
+    upward: impl Future<Output = Result<(), E>>,
+    downward: impl Future<Output = Result<T, E>>,
+    needs_both: bool,
+) -> Result<T, E> {
+    let (mut upward, mut downward) = (pin!(upward), pin!(downward));
+    let (mut sent, mut received) = (false, None);
+    poll_fn(|cx| {
+        if !sent && let Poll::Ready(result) = upward.as_mut().poll(cx) {
+            result?;
+            sent = true;
+        }
+        if received.is_none()
+            && let Poll::Ready(result) = downward.as_mut().poll(cx)
+        {
+            received = Some(result?);
+        }
+        match received.take_if(|_| sent || !needs_both) {
+            Some(result) => Poll::Ready(Ok(result)),
+            None => Poll::Pending,
+        }
     })
     .await
 }

@@ -11,7 +11,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_gateway::{Associations, Options, Peer, Route};
 use anabranch_http::authority::{Authority, Origin};
 use anabranch_http::limits::ConcurrencyLimit;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, OwnOrigins, Stop};
 use anabranch_sim::{Network, SimWorld};
@@ -69,7 +69,10 @@ fn requests_are_answered_as_the_table_says() {
         let max_head = Some(16 << 10);
         let options =
             serve::Options { own_origins, max_head, wall_clock: clock(), ..serve::Options::default() };
-        world.spawn("server", serve::run(world.clone(), meeting.clone(), site.clone(), options, Unobserved))
+        world.spawn(
+            "server",
+            serve::run(world.clone(), meeting.clone(), site.clone(), options, Recorder::default()),
+        )
     };
     let _servers = [serve(&behind, false), serve(&secure, true)];
     let long = Duration::from_secs(60);

@@ -196,7 +196,8 @@ pub fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
 /// The bytes that end a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
-fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
+/// Takes at most `left` bytes off the front of `input`.
+pub(crate) fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
     let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
     let (taken, rest) = input.split_at(length);
     *input = rest;

@@ -3,18 +3,21 @@
 //!
 //! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
-//! - `requests`: connections on which each object has a stream of its own
+//! - `requests`, `reply`: requests on connections where each object has a stream of its own, and the responses
 //! - `http2`, `http3`: the two HTTP versions that have such connections
 
 mod http2;
 mod http3;
+mod reply;
 mod requests;
 
+pub use crate::fetch::response::Answer;
 pub use crate::http2::io::Traffic;
 pub use http2::Conversation;
-pub use requests::{Part, Query, Reply, Requests, Unanswered};
+pub use reply::{Part, Reply, Unanswered};
+pub use requests::{Query, Requests};
 
-use crate::fetch::response::{Head, ResponseError, ResponseParser, Step};
+use crate::fetch::response::{ResponseError, ResponseParser, Step};
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
@@ -36,42 +39,12 @@ pub enum GetError<E> {
     Taker(E),
 }
 
-/// The head of a response, with the fields that are needed to follow redirections and to load pages.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answer {
-    /// The status code and the length of the body.
-    pub head: Head,
-    /// The value of the Location field.
-    pub location: Option<String>,
-    /// The media type in lower case, without parameters.
-    pub content_type: Option<String>,
-    /// The value of the Alt-Svc field, which names alternative services.
-    pub alt_svc: Option<String>,
-}
-
 /// Gets `target` from `host` over `stream`. Calls `take` first with the head, and then with the head and each piece of the
 /// body. Returns the head and the length of the body.
 ///
 /// # Errors
 /// [`GetError`]; the stream must not be used any more.
 pub async fn get<W: World, T: Stream, E>(
-    world: &W,
-    stream: &mut T,
-    host: &str,
-    target: &str,
-    timeout: Duration,
-    mut take: impl FnMut(&Head, &[u8]) -> Result<(), E>,
-) -> Result<(Head, u64), GetError<E>> {
-    let taken =
-        get_with_fields(world, stream, host, target, timeout, |answer, bytes| take(&answer.head, bytes));
-    taken.await.map(|(answer, length)| (answer.head, length))
-}
-
-/// Like [`get`], but `take` receives more fields of the head.
-///
-/// # Errors
-/// [`GetError`]; the stream must not be used any more.
-pub async fn get_with_fields<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,
     host: &str,
@@ -102,13 +75,7 @@ pub async fn get_with_fields<W: World, T: Stream, E>(
             match parser.step(&mut input)? {
                 Step::More => break,
                 Step::Head(head) => {
-                    let fields = parser.fields();
-                    let said = Answer {
-                        head,
-                        location: fields.location,
-                        content_type: fields.content_type,
-                        alt_svc: fields.alt_svc,
-                    };
+                    let said = parser.answer(head);
                     take(&said, &[]).map_err(GetError::Taker)?;
                     answer = Some(said);
                 }

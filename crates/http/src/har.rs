@@ -7,6 +7,7 @@
 //! - `pages` finds the pages and their entries.
 //! - `times` determines when an entry was sent, `size` and `post_data` how large it is, and `initiator` which entry caused
 //!   it.
+//! - [`shipped`] holds the pages that ship with the program.
 //! - [`write`](mod@write) writes HAR.
 //!
 //! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well.
@@ -21,10 +22,12 @@ mod initiator;
 mod pages;
 mod post_data;
 mod prune;
+pub mod shipped;
 mod size;
 mod times;
 pub mod write;
 
+use crate::fetch::request::least_head;
 use crate::page::{MAX_HEAD, MAX_OBJECTS, Object, Page, PageError, bounded_head};
 use address::{Address, MAX_TARGET, Unusable, WEBSOCKET};
 use file::{Blank, Unpacked};
@@ -66,18 +69,10 @@ pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Pag
     from_input(name, bytes, bytes.len() as u64, number)
 }
 
-/// Reads the HAR file at `path`.
-///
-/// # Errors
-/// [`PageError`] if the file cannot be read or is not a HAR.
-pub fn load(path: &Path) -> Result<Page, PageError> {
-    load_page(path, None)
-}
-
 /// Reads page `number`, counted from 1, from the HAR file at `path`.
 ///
 /// # Errors
-/// The errors of [`load`] and [`read_page`].
+/// [`PageError`] if the file cannot be read or is not a HAR; the errors of [`read_page`].
 pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> {
     let name = path.display().to_string();
     let wrong = |why: std::io::Error| PageError::new(format!("{name}: {why}"));
@@ -263,28 +258,7 @@ fn build(
                 "{name}: the URLs have more than {most} MiB; split the recording into files of fewer entries"
             )));
         }
-        // A request head cannot be shorter than its request line and its Host field.
-        let host = &entry.address.host;
-        let least = (entry.address.whole.max(target.len())
-            + host.len()
-            + "GET  HTTP/1.1\r\nHost: \r\n\r\n".len()) as u64;
-        let request_head = (bytes.request - bytes.request_body).max(least);
-        let request = request_head.saturating_add(bytes.request_body);
-        let is_cut = entry.address.whole > MAX_TARGET;
-        if is_cut {
-            notes.add("a URL of more than 31 KiB, of which so much is sent", entry.index, entry.url);
-        }
-        if request > MAX_HEAD && bytes.request_body > 0 {
-            notes.add(CUT_BODY, entry.index, entry.url);
-        }
-        let is_large = request > MAX_HEAD && bytes.request_body == 0 && !is_cut;
-        if is_large || bytes.head > MAX_HEAD {
-            notes.add("a head of more than 32 KiB, of which so much is sent", entry.index, entry.url);
-        }
-        let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
-        if method != "GET" {
-            notes.add("not a GET: fetched as a GET of the same sizes", entry.index, entry.url);
-        }
+        let request = request_size(entry, bytes, &target, &mut notes);
         let host = hosts.iter().position(|known| *known == entry.address.host).unwrap_or_else(|| {
             hosts.push(entry.address.host.clone());
             hosts.len() - 1
@@ -325,6 +299,31 @@ fn build(
     let page = Page { name: name.to_owned(), source, hosts, objects, tls, warnings };
     page.validate()?;
     Ok(page)
+}
+
+/// Returns the size of the request for `target`, head and body together. Notes every difference from the recorded request.
+fn request_size(entry: &Entry<'_>, bytes: &size::Size, target: &str, notes: &mut Notes) -> u64 {
+    let mut note = |why| notes.add(why, entry.index, entry.url);
+    // A request head cannot be shorter than its request line and its Host field.
+    let least = least_head("", &entry.address.host, false) + entry.address.whole.max(target.len());
+    let request_head = (bytes.request - bytes.request_body).max(least as u64);
+    let request = request_head.saturating_add(bytes.request_body);
+    let is_cut = entry.address.whole > MAX_TARGET;
+    if is_cut {
+        note("a URL of more than 31 KiB, of which so much is sent");
+    }
+    if request > MAX_HEAD && bytes.request_body > 0 {
+        note(CUT_BODY);
+    }
+    let is_large = request > MAX_HEAD && bytes.request_body == 0 && !is_cut;
+    if is_large || bytes.head > MAX_HEAD {
+        note("a head of more than 32 KiB, of which so much is sent");
+    }
+    let method = entry.value.pointer("/request/method").and_then(Value::as_str).unwrap_or("GET");
+    if method != "GET" {
+        note("not a GET: fetched as a GET of the same sizes");
+    }
+    request
 }
 
 /// Returns `target`, with a number appended if another object already has the same target. This happens if a URL was

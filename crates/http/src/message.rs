@@ -8,6 +8,7 @@
 //! rules.
 
 use crate::authority::Authority;
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, StatusCode, Uri};
@@ -50,6 +51,14 @@ pub struct ResponseHead {
     pub fields: HeaderMap,
     /// The declared length of the content, and a count of the content received.
     pub content: ContentLength,
+}
+
+/// The next event of a response.
+pub(crate) enum ResponseEvent {
+    /// The head of the final response.
+    Head(ResponseHead),
+    /// A piece of the content.
+    Data(Bytes),
 }
 
 impl Section {

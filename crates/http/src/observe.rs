@@ -1,6 +1,6 @@
 //! Records the events of each object, connection and exchange, with their times.
 //!
-//! Client and server call an [`Observer`] when events happen. These events are called milestones. Together with the traces
+//! Client and server report events to a [`Recorder`] when they happen. These events are called milestones. Together with the traces
 //! of the engines (`base::trace`), they give the eleven instants that divide a response time into parts:
 //!
 //! | instant | from |
@@ -94,118 +94,6 @@ pub enum FetchError {
     Deadline,
 }
 
-/// Receives the milestones of clients and servers. By default, the methods do nothing. `object` is an index into the page.
-pub trait Observer {
-    /// The client started a session. The first packet of the session is sent now.
-    fn opened(&self, connection: u64, at: Instant) {
-        let _ = (connection, at);
-    }
-    /// The client learned that the session's handshake is complete.
-    fn established(&self, connection: u64, at: Instant) {
-        let _ = (connection, at);
-    }
-    /// The client learned that the session has ended.
-    fn closed(&self, connection: u64, at: Instant, reason: &CloseReason) {
-        let _ = (connection, at, reason);
-    }
-    /// The object is to be requested: its initiator was delivered, and its think time has passed.
-    fn issued(&self, object: usize, at: Instant) {
-        let _ = (object, at);
-    }
-    /// The object was assigned to a connection and a stream. Called again after a reconnect.
-    fn assigned(&self, object: usize, assigned: Assigned) {
-        let _ = (object, assigned);
-    }
-    /// The first byte of the response to the object's request was read.
-    fn first_byte(&self, object: usize, at: Instant) {
-        let _ = (object, at);
-    }
-    /// `bytes` more bytes of the object's body were read.
-    fn read(&self, object: usize, at: Instant, bytes: u64) {
-        let _ = (object, at, bytes);
-    }
-    /// The whole response was read, and the object was delivered.
-    fn delivered(&self, object: usize, delivered: Delivered) {
-        let _ = (object, delivered);
-    }
-    /// The object failed and will not be delivered.
-    fn failed(&self, object: usize, at: Instant, error: &FetchError) {
-        let _ = (object, at, error);
-    }
-    /// The server has read a request and begins to process it. The service time begins here.
-    fn serving(&self, exchange: ExchangeId, at: Instant) {
-        let _ = (exchange, at);
-    }
-    /// The server passed the first byte of the response to the transport, which may not have had room for the byte yet.
-    fn written(&self, exchange: ExchangeId, at: Instant) {
-        let _ = (exchange, at);
-    }
-    /// The client wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
-    fn requested(&self, connection: u64, stream: u64, frame: Piece) {
-        let _ = (connection, stream, frame);
-    }
-    /// The server wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
-    fn answered(&self, connection: u64, stream: u64, frame: Piece) {
-        let _ = (connection, stream, frame);
-    }
-    /// The byte range that the object occupies on the sender's stream, if it differs from the receiver's count. The sender
-    /// also counts abandoned bytes, which the receiver never gets.
-    fn placed(&self, object: usize, bytes: Range<u64>) {
-        let _ = (object, bytes);
-    }
-}
-
-/// An observer that ignores all milestones.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unobserved;
-
-impl Observer for Unobserved {}
-
-impl<O: Observer + ?Sized> Observer for Rc<O> {
-    fn opened(&self, connection: u64, at: Instant) {
-        (**self).opened(connection, at);
-    }
-    fn established(&self, connection: u64, at: Instant) {
-        (**self).established(connection, at);
-    }
-    fn closed(&self, connection: u64, at: Instant, reason: &CloseReason) {
-        (**self).closed(connection, at, reason);
-    }
-    fn issued(&self, object: usize, at: Instant) {
-        (**self).issued(object, at);
-    }
-    fn assigned(&self, object: usize, assigned: Assigned) {
-        (**self).assigned(object, assigned);
-    }
-    fn first_byte(&self, object: usize, at: Instant) {
-        (**self).first_byte(object, at);
-    }
-    fn read(&self, object: usize, at: Instant, bytes: u64) {
-        (**self).read(object, at, bytes);
-    }
-    fn delivered(&self, object: usize, delivered: Delivered) {
-        (**self).delivered(object, delivered);
-    }
-    fn failed(&self, object: usize, at: Instant, error: &FetchError) {
-        (**self).failed(object, at, error);
-    }
-    fn serving(&self, exchange: ExchangeId, at: Instant) {
-        (**self).serving(exchange, at);
-    }
-    fn written(&self, exchange: ExchangeId, at: Instant) {
-        (**self).written(exchange, at);
-    }
-    fn requested(&self, connection: u64, stream: u64, frame: Piece) {
-        (**self).requested(connection, stream, frame);
-    }
-    fn answered(&self, connection: u64, stream: u64, frame: Piece) {
-        (**self).answered(connection, stream, frame);
-    }
-    fn placed(&self, object: usize, bytes: Range<u64>) {
-        (**self).placed(object, bytes);
-    }
-}
-
 /// All milestones of one object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectRecord {
@@ -262,91 +150,125 @@ pub struct Record {
     pub answers: Placement,
 }
 
-/// An observer that records all milestones. Clones share one record, so the client and the server each get a clone.
+/// Records the milestones of clients and servers. Clones share one record, so the client and the server each get a clone.
+/// The default records nothing. `object` is an index into the page.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
-    record: Rc<RefCell<Record>>,
+    record: Option<Rc<RefCell<Record>>>,
 }
 
 impl Recorder {
     /// Returns a recorder with an empty record.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self { record: Some(Rc::default()) }
     }
 
     /// Returns the milestones recorded so far, and clears the record.
     #[must_use]
     pub fn take(&self) -> Record {
-        self.record.take()
+        self.record.as_ref().map(|record| record.take()).unwrap_or_default()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Record)) {
+        if let Some(record) = &self.record {
+            change(&mut record.borrow_mut());
+        }
     }
 
     fn object(&self, object: usize, change: impl FnOnce(&mut ObjectRecord)) {
-        let mut record = self.record.borrow_mut();
-        if record.objects.len() <= object {
-            record.objects.resize_with(object + 1, ObjectRecord::default);
-        }
-        change(&mut record.objects[object]);
+        self.change(|record| {
+            if record.objects.len() <= object {
+                record.objects.resize_with(object + 1, ObjectRecord::default);
+            }
+            change(&mut record.objects[object]);
+        });
     }
 
     fn connection(&self, connection: u64, change: impl FnOnce(&mut ConnectionRecord)) {
-        change(self.record.borrow_mut().connections.entry(connection).or_default());
+        self.change(|record| change(record.connections.entry(connection).or_default()));
     }
 
     fn served(&self, exchange: ExchangeId, change: impl FnOnce(&mut ServedRecord)) {
-        change(self.record.borrow_mut().served.entry(exchange).or_default());
+        self.change(|record| change(record.served.entry(exchange).or_default()));
     }
-}
 
-impl Observer for Recorder {
-    fn opened(&self, connection: u64, at: Instant) {
+    /// The client started a session. The first packet of the session is sent now.
+    pub fn opened(&self, connection: u64, at: Instant) {
         self.connection(connection, |c| c.opened = at);
     }
-    fn established(&self, connection: u64, at: Instant) {
+
+    /// The client learned that the session's handshake is complete.
+    pub fn established(&self, connection: u64, at: Instant) {
         self.connection(connection, |c| c.established = Some(at));
     }
-    fn closed(&self, connection: u64, at: Instant, reason: &CloseReason) {
+
+    /// The client learned that the session has ended.
+    pub fn closed(&self, connection: u64, at: Instant, reason: &CloseReason) {
         self.connection(connection, |c| c.closed = Some((at, reason.clone())));
     }
-    fn issued(&self, object: usize, at: Instant) {
+
+    /// The object is to be requested: its initiator was delivered, and its think time has passed.
+    pub fn issued(&self, object: usize, at: Instant) {
         self.object(object, |o| o.issued = Some(at));
     }
-    fn assigned(&self, object: usize, assigned: Assigned) {
+
+    /// The object was assigned to a connection and a stream. Called again after a reconnect.
+    pub fn assigned(&self, object: usize, assigned: Assigned) {
         self.object(object, |o| {
             o.assigned = Some(assigned);
             o.first_byte = None;
             o.read.clear();
         });
     }
-    fn first_byte(&self, object: usize, at: Instant) {
+
+    /// The first byte of the response to the object's request was read.
+    pub fn first_byte(&self, object: usize, at: Instant) {
         self.object(object, |o| o.first_byte = Some(at));
     }
-    fn read(&self, object: usize, at: Instant, bytes: u64) {
+
+    /// `bytes` more bytes of the object's body were read.
+    pub fn read(&self, object: usize, at: Instant, bytes: u64) {
         let millisecond = |at: Instant| at.as_nanos() / 1_000_000;
         self.object(object, |o| match o.read.last_mut() {
             Some((first, sum)) if millisecond(*first) == millisecond(at) => *sum += bytes,
             _ => o.read.push((at, bytes)),
         });
     }
-    fn delivered(&self, object: usize, delivered: Delivered) {
+
+    /// The whole response was read, and the object was delivered.
+    pub fn delivered(&self, object: usize, delivered: Delivered) {
         self.object(object, |o| o.delivered = Some(delivered));
     }
-    fn failed(&self, object: usize, at: Instant, error: &FetchError) {
+
+    /// The object failed and will not be delivered.
+    pub fn failed(&self, object: usize, at: Instant, error: &FetchError) {
         self.object(object, |o| o.failed = Some((at, error.clone())));
     }
-    fn serving(&self, exchange: ExchangeId, at: Instant) {
+
+    /// The server has read a request and begins to process it. The service time begins here.
+    pub fn serving(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.serving = Some(at));
     }
-    fn written(&self, exchange: ExchangeId, at: Instant) {
+
+    /// The server passed the first byte of the response to the transport, which may not have had room for the byte yet.
+    pub fn written(&self, exchange: ExchangeId, at: Instant) {
         self.served(exchange, |s| s.written = Some(at));
     }
-    fn requested(&self, connection: u64, stream: u64, frame: Piece) {
-        self.record.borrow_mut().requests.add(connection, stream, frame);
+
+    /// The client wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    pub fn requested(&self, connection: u64, stream: u64, frame: Piece) {
+        self.change(|record| record.requests.add(connection, stream, frame));
     }
-    fn answered(&self, connection: u64, stream: u64, frame: Piece) {
-        self.record.borrow_mut().answers.add(connection, stream, frame);
+
+    /// The server wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
+    pub fn answered(&self, connection: u64, stream: u64, frame: Piece) {
+        self.change(|record| record.answers.add(connection, stream, frame));
     }
-    fn placed(&self, object: usize, bytes: Range<u64>) {
+
+    /// The byte range that the object occupies on the sender's stream, if it differs from the receiver's count. The sender
+    /// also counts abandoned bytes, which the receiver never gets.
+    pub fn placed(&self, object: usize, bytes: Range<u64>) {
         self.object(object, |o| o.placed = Some(bytes));
     }
 }

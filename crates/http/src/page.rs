@@ -1,15 +1,13 @@
 //! A page: a dependency graph of the objects to fetch.
 //!
 //! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory on
-//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`shipped`]). The
+//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`har::shipped`](crate::har::shipped)). The
 //! client assigns the objects of a page to streams.
 
 pub mod directory;
 pub mod embed;
-pub mod shipped;
 
 use anabranch_base::units::Bytes;
-use std::fmt;
 use std::time::Duration;
 
 /// The assumed size of a request head, in bytes.
@@ -93,7 +91,8 @@ impl Object {
 }
 
 /// The reason why the input is not a valid page. It is one line that says where the error is and what to write instead.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
 pub struct PageError(String);
 
 impl PageError {
@@ -102,14 +101,6 @@ impl PageError {
         Self(line.into())
     }
 }
-
-impl fmt::Display for PageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PageError {}
 
 impl Page {
     /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of these

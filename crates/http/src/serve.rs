@@ -11,10 +11,10 @@
 //! - `access`, `stop`: the access log, and graceful shutdown
 //! - `fifo_lock`: serves one request at a time
 //! - `idle_buffers`: limits the buffers that streams keep between requests
-//! - `stream`: adapts a stream for hyper, and responds to each request
+//! - `reply`: prepares the response to a request
+//! - `stream`: adapts a stream for hyper, and responds to each request over HTTP/1.1
 //! - `exchanges`: the exchanges of a stream
 //! - `http2`, `http3`: sessions of these versions, and which response is written next
-//! - `reply`: the responses over HTTP/2 and HTTP/3
 //! - `opening`: determines whether a session speaks HTTP/2
 //! - `screen`: filters the bytes that hyper reads
 //! - `drain`: discards the bytes that are left when hyper has finished
@@ -44,15 +44,15 @@ pub use access::{Access, Log};
 pub use date::Date;
 pub use origin::{Names, OwnOrigins};
 pub use redirect::Redirected;
+pub use reply::least_head;
 pub use site::{Answer, Asked, Content, PageSite, Resource, Site, Store, Stored};
 pub use stop::{Stop, Waiting};
-pub use stream::least_head;
 
 use crate::closing::{AckProgress, CLOSING};
 use crate::head::Judged;
 use crate::http2::io::Scratch;
 use crate::limits::{Admission, ConcurrencyLimit, ExchangePermit, SessionMemory, Slot, SlotHandle};
-use crate::observe::Observer;
+use crate::observe::Recorder;
 use anabranch_base::Budget;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Listener, Session};
@@ -60,7 +60,6 @@ use anabranch_world::{Tasks, Timer, World};
 use bytes::Bytes;
 use idle_buffers::IdleBuffers;
 use opening::Spoken;
-use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -130,45 +129,41 @@ pub enum Versions {
 ///
 /// # Errors
 /// The reason why the listener failed.
-pub async fn run<W, L, S, O>(
+pub async fn run<W, L, S>(
     world: W,
     mut listener: L,
     site: Rc<S>,
     options: Options,
-    observer: O,
+    recorder: Recorder,
 ) -> Result<(), CloseReason>
 where
     W: World,
     L: Listener,
     S: Site,
-    O: Observer + 'static,
 {
     let buffers = IdleBuffers::new(options.buffers_kept);
     let (date, scratch) = (Date::new(options.wall_clock), Scratch::default());
-    let service = Rc::new(Service { world: world.clone(), site, options, observer, buffers, date, scratch });
+    let service = Rc::new(Service { world: world.clone(), site, options, recorder, buffers, date, scratch });
     let tasks = Tasks::new(world);
     let room = service.options.sessions.clone();
     let mut admission = room.map(|room| Admission::new(&service.world, room));
     let stop = service.options.stop.as_ref().map(Stop::wait);
+    let stops = |cx: &Context<'_>| stop.as_ref().map_or(Poll::Pending, |stop| stop.poll(cx));
     loop {
-        let next = poll_fn(|cx| {
-            if stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
-                return Poll::Ready(None);
+        let next = match &mut admission {
+            Some(admission) => {
+                let admitted = admission.next(&mut listener, stops).await?;
+                admitted.map(|(session, slot)| (session, Some(slot)))
             }
-            if let Some(Poll::Ready(admitted)) = admission.as_mut().map(|admission| admission.poll(cx)) {
-                return Poll::Ready(Some(Ok(Err(admitted))));
+            None => {
+                let next = poll_fn(|cx| match stops(cx) {
+                    Poll::Ready(()) => Poll::Ready(Ok(None)),
+                    Poll::Pending => listener.poll_accept(cx).map_ok(Some),
+                });
+                next.await?.map(|session| (session, None))
             }
-            listener.poll_accept(cx).map(|session| Some(session.map(Ok)))
-        });
-        let Some(next) = next.await else { break };
-        let (session, slot) = match (next?, &mut admission) {
-            (Err((session, slot)), _) => (session, Some(slot)),
-            (Ok(session), None) => (session, None),
-            (Ok(session), Some(admission)) => match admission.admit(session) {
-                Some((session, slot)) => (session, Some(slot)),
-                None => continue,
-            },
         };
+        let Some((session, slot)) = next else { break };
         tasks.spawn("http session", serve_session(service.clone(), session, slot));
     }
     drop((listener, admission));
@@ -177,31 +172,15 @@ where
 }
 
 /// The state that all sessions of a server share.
-struct Service<W, S, O> {
+struct Service<W, S> {
     world: W,
     site: Rc<S>,
     options: Options,
-    observer: O,
+    recorder: Recorder,
     buffers: IdleBuffers,
     date: Date,
     /// The buffer into which streams are read.
     scratch: Scratch,
-}
-
-impl<W, S: Site, O> Service<W, S, O> {
-    /// Returns the response to a request. `scheme` is the scheme of the request target, if the target has one.
-    fn answer(&self, asked: &Asked<'_>, scheme: Option<&str>) -> Answer {
-        let own = self.options.own_origins.as_ref();
-        let elsewhere = own.and_then(|own| own.refuse(scheme, asked.host));
-        elsewhere.unwrap_or_else(|| self.site.answer(asked))
-    }
-}
-
-/// Returns the path and the query of the request target `uri`.
-fn target_of(uri: &http::Uri) -> Cow<'_, str> {
-    let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    // RFC 9112 §3.2.1: an empty path means the root.
-    if target.starts_with('?') { format!("/{target}").into() } else { target.into() }
 }
 
 /// The state that the streams of a session share with the session's `Watch`.
@@ -305,15 +284,14 @@ fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
 
 /// Serves a session. One task serves the whole session, because there may be thousands of idle sessions.
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
-fn serve_session<W, S, O, N>(
-    service: Rc<Service<W, S, O>>,
+fn serve_session<W, S, N>(
+    service: Rc<Service<W, S>>,
     session: N,
     slot: Option<Slot<N>>,
 ) -> impl Future<Output = ()>
 where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     async move {
@@ -353,15 +331,14 @@ struct ServedStreams<W: World> {
 }
 
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
-fn serve_streams<W, S, O, N>(
-    service: &Rc<Service<W, S, O>>,
+fn serve_streams<W, S, N>(
+    service: &Rc<Service<W, S>>,
     session: &N,
     activity: &Rc<Activity>,
 ) -> impl Future<Output = ()>
 where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     async move {

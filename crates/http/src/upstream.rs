@@ -8,14 +8,14 @@ pub use one_server::OneServer;
 
 use crate::authority::Origin;
 use anabranch_base::time::Duration;
-use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, Session, Stream};
+use anabranch_transport::{CloseReason, ConnectError, Connector, Delivery, OpenError, Session, Stream};
 use anabranch_world::{Timer, World};
 use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 /// Provides streams to origins, or to the next gateway.
 pub trait Upstream: 'static {
@@ -65,6 +65,21 @@ pub enum ReachError {
     Timeout,
 }
 
+impl From<OpenError> for ReachError {
+    fn from(why: OpenError) -> Self {
+        match why {
+            OpenError::Closed(reason) => Self::Closed(reason),
+            _ => Self::Timeout,
+        }
+    }
+}
+
+/// Returns whether a stream without a request is open and has no data. Data that no request asked for would be taken for a
+/// response.
+pub fn is_idle<T: Stream>(stream: &mut T) -> bool {
+    stream.poll_read(&mut Context::from_waker(Waker::noop()), &mut [0]).is_pending()
+}
+
 /// The state in which an exchange leaves its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
@@ -91,14 +106,14 @@ pub struct SharedWindow {
 
 /// A leased stream. If the lease is dropped without [`end`](Self::end), its exchange counts as torn.
 pub struct Lease<T: Stream> {
-    stream: Option<T>,
+    /// The stream, and the function that takes it back; `None` only while the stream is given back.
+    lent: Option<(T, Back<T>)>,
     /// The identifier of the stream's session ([`Session::id`]).
-    connection: u64,
+    pub connection: u64,
     /// Whether the session has carried exchanges before.
     pub reused: bool,
     /// The receive window that the stream shares with other streams, if any.
     pub shared_window: Option<Rc<SharedWindow>>,
-    back: Option<Back<T>>,
     /// The function that is called when the first read completes.
     begins: Option<Begins>,
 }
@@ -119,7 +134,7 @@ impl<T: Stream> Lease<T> {
         shared_window: Option<Rc<SharedWindow>>,
         back: Back<T>,
     ) -> Self {
-        Self { stream: Some(stream), connection, reused, shared_window, back: Some(back), begins: None }
+        Self { lent: Some((stream, back)), connection, reused, shared_window, begins: None }
     }
 
     /// Sets the function that is called when the first read completes.
@@ -128,27 +143,29 @@ impl<T: Stream> Lease<T> {
         self
     }
 
-    /// Returns the identifier of the stream's session ([`Session::id`]).
-    #[must_use]
-    pub fn connection(&self) -> u64 {
-        self.connection
-    }
-
-    /// Returns whether the session has carried exchanges before.
-    #[must_use]
-    pub fn is_reused(&self) -> bool {
-        self.reused
-    }
-
     /// Ends the lease and gives the stream back. `how` is the state in which the exchange leaves the stream.
     pub fn end(mut self, how: Ending) {
         self.give_back(how, true);
     }
 
     fn give_back(&mut self, how: Ending, waits: bool) {
-        if let (Some(stream), Some(back)) = (self.stream.take(), self.back.take()) {
+        if let Some((stream, back)) = self.lent.take() {
             back(stream, how, waits);
         }
+    }
+}
+
+impl<T: Stream> Lease<T> {
+    /// Returns the value of `of` for the stream, or `gone` while the stream is given back.
+    fn get<R>(&self, gone: R, of: impl FnOnce(&T) -> R) -> R {
+        self.lent.as_ref().map_or(gone, |(stream, _)| of(stream))
+    }
+
+    fn poll(
+        &mut self,
+        poll: impl FnOnce(&mut T) -> Poll<Result<usize, CloseReason>>,
+    ) -> Poll<Result<usize, CloseReason>> {
+        self.lent.as_mut().map_or(Poll::Ready(Err(CloseReason::Aborted)), |(stream, _)| poll(stream))
     }
 }
 
@@ -164,28 +181,25 @@ impl<T: Stream> fmt::Debug for Lease<T> {
     }
 }
 
-/// The reason that a lease without a stream reports. A lease has no stream only while the stream is given back.
-const GONE: CloseReason = CloseReason::Aborted;
-
 impl<T: Stream> Stream for Lease<T> {
     fn number(&self) -> u64 {
-        self.stream.as_ref().map_or(0, Stream::number)
+        self.get(0, Stream::number)
     }
 
     fn bytes_read(&self) -> u64 {
-        self.stream.as_ref().map_or(0, Stream::bytes_read)
+        self.get(0, Stream::bytes_read)
     }
 
     fn bytes_written(&self) -> u64 {
-        self.stream.as_ref().map_or(0, Stream::bytes_written)
+        self.get(0, Stream::bytes_written)
     }
 
     fn unacknowledged(&self) -> u64 {
-        self.stream.as_ref().map_or(0, Stream::unacknowledged)
+        self.get(0, Stream::unacknowledged)
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>> {
-        let read = self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_read(cx, into));
+        let read = self.poll(|stream| stream.poll_read(cx, into));
         if read.is_ready()
             && let Some(begins) = self.begins.take()
         {
@@ -195,27 +209,27 @@ impl<T: Stream> Stream for Lease<T> {
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>> {
-        self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_write(cx, from))
+        self.poll(|stream| stream.poll_write(cx, from))
     }
 
     fn poll_write_message(&mut self, cx: &mut Context<'_>, whole: &[u8]) -> Poll<Result<usize, CloseReason>> {
-        self.stream.as_mut().map_or(Poll::Ready(Err(GONE)), |stream| stream.poll_write_message(cx, whole))
+        self.poll(|stream| stream.poll_write_message(cx, whole))
     }
 
     fn set_delivery(&mut self, delivery: Delivery) {
-        if let Some(stream) = &mut self.stream {
+        if let Some((stream, _)) = &mut self.lent {
             stream.set_delivery(delivery);
         }
     }
 
     fn finish(&mut self) {
-        if let Some(stream) = &mut self.stream {
+        if let Some((stream, _)) = &mut self.lent {
             stream.finish();
         }
     }
 
     fn half_closes(&self) -> bool {
-        self.stream.as_ref().is_some_and(Stream::half_closes)
+        self.get(false, Stream::half_closes)
     }
 }
 

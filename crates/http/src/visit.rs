@@ -12,9 +12,9 @@ pub use place::{Destination, resolve, resolve_from, resolve_secure};
 
 use crate::alt_svc::Alternative;
 use crate::authority::{Authority, Origin};
-use crate::get::{Answer, GetError, Requests, get_with_fields};
+use crate::get::{Answer, GetError, Requests, get};
 use crate::page::embed;
-use crate::upstream::{Ending, Lease, Upstream};
+use crate::upstream::{Ending, Upstream};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::{Tasks, World};
@@ -313,108 +313,131 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
         Err(format!("redirected more than {MAX_REDIRECTIONS} times"))
     }
 
+    /// Requests `target` for object `index`, again if the connection ended before the server can have read the request.
     async fn once(&self, index: usize, target: &str) -> Result<Came, String> {
         let mut fresh = false;
-        let placed = |connection: u64, stream: u64, version: &'static str| {
-            self.note(index, |object, now| {
-                object.version = version;
-                object.connection = Some(connection);
-                object.stream = stream;
-                object.assigned = now;
-            });
-        };
         loop {
             let elsewhere = self.state.borrow().elsewhere.clone();
             let moved = elsewhere.is_some();
-            let requests = elsewhere.or_else(|| match &self.way {
-                Way::Requests(requests, connection) => Some((requests.clone(), *connection)),
-                Way::Streams(_) => None,
-            });
-            let mut lease = match &self.way {
-                _ if requests.is_some() => None,
-                Way::Requests(..) => None,
-                Way::Streams(upstream) => {
+            let mut body = Body { index, target, file: None, not_kept: None, text: Vec::new(), come: 0 };
+            let take = |answer: &Answer, piece: &[u8]| body.take(self, answer, piece);
+            let Plan { host, timeout, .. } = &self.plan;
+            let (taken, lease) = match (elsewhere, &self.way) {
+                (None, Way::Streams(upstream)) => {
                     let origin = Origin::new(self.plan.authority.clone(), self.plan.secure);
                     let lease = upstream.reach(&origin, fresh, None).await;
-                    Some(lease.map_err(|why| why.to_string())?)
+                    let mut lease = lease.map_err(|why| why.to_string())?;
+                    self.placed(index, lease.connection, lease.number(), HTTP1);
+                    (get(&self.world, &mut lease, host, target, *timeout, take).await, Some(lease))
                 }
-            };
-            if let Some(lease) = &lease {
-                placed(lease.connection(), lease.number(), HTTP1);
-            }
-            let (mut file, mut not_kept, mut text, mut come) = (None, None, Vec::new(), 0);
-            let take = |answer: &Answer, piece: &[u8]| {
-                if piece.is_empty() {
-                    self.note(index, |object, now| {
-                        object.first_byte = now;
-                        object.status = answer.head.status;
-                        object.content_type = answer.content_type.clone().unwrap_or_default();
-                    });
-                    if index == 0 {
-                        let alternative = answer.alt_svc.as_deref().and_then(Alternative::read);
-                        self.state.borrow_mut().alternative = alternative;
-                    }
-                    if answer.head.status == 200 {
-                        self.keeper.progress(index, Step::Begun(answer.head.length));
-                        match self.keeper.open(target) {
-                            Ok(opened) => file = opened,
-                            // A document that cannot be stored may embed objects that can be stored.
-                            Err(why) if is_text(answer) => not_kept = Some(why),
-                            Err(why) => return Err(why),
-                        }
-                    }
-                    return Ok(());
-                }
-                come += piece.len() as u64;
-                if answer.head.status == 200 {
-                    self.keeper.progress(index, Step::Came(piece.len() as u64));
-                }
-                if is_text(answer) && text.len() + piece.len() <= MAX_TEXT {
-                    text.extend_from_slice(piece);
-                }
-                file.as_mut().map_or(Ok(()), |file| self.keeper.write(file, piece))
-            };
-            let Plan { host, timeout, .. } = &self.plan;
-            let taken = match (&requests, &mut lease) {
                 (Some((requests, connection)), _) => {
-                    let placed = |stream| placed(*connection, stream, requests.version());
-                    requests.get(&self.world, host, target, *timeout, placed, take).await
+                    (self.ask((&requests, connection), index, target, take).await, None)
                 }
-                (None, Some(lease)) => {
-                    get_with_fields(&self.world, lease, host, target, *timeout, take).await
+                (None, Way::Requests(requests, connection)) => {
+                    (self.ask((requests, *connection), index, target, take).await, None)
                 }
-                (None, None) => return Err("there is no stream".to_owned()),
             };
+            let Body { file, not_kept, text, come, .. } = body;
             self.note(index, |object, _| object.bytes = come);
-            let retry = lease.as_ref().is_some_and(Lease::is_reused) && !fresh && come == 0;
-            let end = |how: Ending| lease.map_or((), |lease| lease.end(how));
-            let failed = match taken {
+            let retry = lease.as_ref().is_some_and(|lease| lease.reused) && !fresh && come == 0;
+            if let Some(lease) = lease {
+                lease.end(match &taken {
+                    Ok((answer, _)) if !answer.head.close => Ending::Reusable,
+                    Err(GetError::Closed(CloseReason::Cancelled)) => Ending::Cancelled,
+                    _ => Ending::Torn,
+                });
+            }
+            match taken {
+                Ok((Answer { head, location: Some(location), .. }, _)) if is_redirection(head.status) => {
+                    return Ok(Came::Elsewhere(location));
+                }
                 Ok((answer, _)) => {
-                    end(if answer.head.close { Ending::Torn } else { Ending::Reusable });
-                    if let Some(location) =
-                        answer.location.clone().filter(|_| is_redirection(answer.head.status))
-                    {
-                        return Ok(Came::Elsewhere(location));
-                    }
                     file.map_or(Ok(()), |file| self.keeper.done(file))?;
                     return Ok(Came::Whole(answer, text, not_kept));
                 }
-                Err(failed) => failed,
-            };
-            end(match failed {
-                GetError::Closed(CloseReason::Cancelled) => Ending::Cancelled,
-                _ => Ending::Torn,
-            });
-            match failed {
                 // RFC 7838 §2.4: if the alternative service fails, the original server is used.
-                GetError::Closed(_) if moved && come == 0 => self.state.borrow_mut().elsewhere = None,
+                Err(GetError::Closed(_)) if moved && come == 0 => self.state.borrow_mut().elsewhere = None,
                 // RFC 9112 §9.3.1: the server may have closed the idle connection while the request was in flight, so
                 // retry on a new connection.
-                GetError::Closed(_) if retry => fresh = true,
-                GetError::Taker(why) => return Err(why),
-                why => return Err(why.to_string()),
+                Err(GetError::Closed(_)) if retry => fresh = true,
+                Err(GetError::Taker(why)) => return Err(why),
+                Err(why) => return Err(why.to_string()),
             }
         }
+    }
+
+    /// Requests `target` for object `index` on a connection where each request has a stream of its own.
+    async fn ask(
+        &self,
+        (requests, connection): (&Requests, u64),
+        index: usize,
+        target: &str,
+        take: impl FnMut(&Answer, &[u8]) -> Result<(), String>,
+    ) -> Result<(Answer, u64), GetError<String>> {
+        let placed = |stream| self.placed(index, connection, stream, requests.version());
+        requests.get(&self.world, &self.plan.host, target, self.plan.timeout, placed, take).await
+    }
+
+    fn placed(&self, index: usize, connection: u64, stream: u64, version: &'static str) {
+        self.note(index, |object, now| {
+            object.version = version;
+            object.connection = Some(connection);
+            object.stream = stream;
+            object.assigned = now;
+        });
+    }
+}
+
+/// The body of a response that is being received.
+struct Body<'a, F> {
+    index: usize,
+    target: &'a str,
+    /// The file to which the body is written, if it is kept.
+    file: Option<F>,
+    not_kept: Option<String>,
+    /// The text, if the body may embed objects.
+    text: Vec<u8>,
+    /// The number of bytes received.
+    come: u64,
+}
+
+impl<F> Body<'_, F> {
+    /// Takes the head of the response, for which `piece` is empty, or a piece of the body.
+    fn take<W: World, U: Upstream, K: Keeper<File = F>>(
+        &mut self,
+        visitor: &Visitor<W, U, K>,
+        answer: &Answer,
+        piece: &[u8],
+    ) -> Result<(), String> {
+        if piece.is_empty() {
+            visitor.note(self.index, |object, now| {
+                object.first_byte = now;
+                object.status = answer.head.status;
+                object.content_type = answer.content_type.clone().unwrap_or_default();
+            });
+            if self.index == 0 {
+                let alternative = answer.alt_svc.as_deref().and_then(Alternative::read);
+                visitor.state.borrow_mut().alternative = alternative;
+            }
+            if answer.head.status == 200 {
+                visitor.keeper.progress(self.index, Step::Begun(answer.head.length));
+                match visitor.keeper.open(self.target) {
+                    Ok(opened) => self.file = opened,
+                    // A document that cannot be stored may embed objects that can be stored.
+                    Err(why) if is_text(answer) => self.not_kept = Some(why),
+                    Err(why) => return Err(why),
+                }
+            }
+            return Ok(());
+        }
+        self.come += piece.len() as u64;
+        if answer.head.status == 200 {
+            visitor.keeper.progress(self.index, Step::Came(piece.len() as u64));
+        }
+        if is_text(answer) && self.text.len() + piece.len() <= MAX_TEXT {
+            self.text.extend_from_slice(piece);
+        }
+        self.file.as_mut().map_or(Ok(()), |file| visitor.keeper.write(file, piece))
     }
 }
 

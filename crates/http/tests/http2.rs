@@ -8,7 +8,7 @@ use anabranch_http::fetch::End;
 use anabranch_http::get::{Answer, Requests};
 use anabranch_http::http2::Windows;
 use anabranch_http::mapping::{Choices, Policy, Version};
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_sim::SimWorld;
 use anabranch_transport::tcp::{TcpConnector, TcpStream};
@@ -130,7 +130,7 @@ fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Peer) -> T) -> T
         let (client, server) = tcp_hosts(&rig, "modern").await;
         let listener = server.listen(80, 0).expect("listening");
         let site = Rc::new(PageSite::new(&page));
-        let serving = serve::run(rig.server.clone(), listener, site, options(versions), Unobserved);
+        let serving = serve::run(rig.server.clone(), listener, site, options(versions), Recorder::default());
         let _server = rig.server.spawn("server", serving);
         let session = TcpConnector::new(client, vec![tcp_server(&rig)]).connect(0).expect("begun");
         session.established().await.expect("stands");

@@ -12,7 +12,7 @@ use anabranch_http::get::{Answer, Requests};
 use anabranch_http::http2::priority::Priority;
 use anabranch_http::http3::ALPN;
 use anabranch_http::mapping::{Choices, Policy, Version};
-use anabranch_http::observe::{Record, Recorder, Unobserved};
+use anabranch_http::observe::{Record, Recorder};
 use anabranch_http::page::{Object, Page};
 use anabranch_http::serve::{self, PageSite, Stop, Versions};
 use anabranch_link::LinkSpec;
@@ -159,8 +159,13 @@ fn large_bodies_come_whole_on_a_fast_network() {
     let (came, _) = run(1, "rate=10gbit,rtt=200us", |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let page = page_of(vec![Object::new("/large".to_owned(), BYTES)]);
-        let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        let serving = serve::run(
+            server.clone(),
+            listener,
+            Rc::new(PageSite::new(&page)),
+            options(),
+            Recorder::default(),
+        );
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
@@ -193,7 +198,7 @@ fn alt_svc_is_sent_over_http_3() {
         let page = page_of(vec![Object::new("/small".to_owned(), 10)]);
         let site = Rc::new(PageSite::new(&page));
         let site = Rc::new(serve::Redirected { site, https: None, http3: Some(8443) });
-        let serving = serve::run(server.clone(), listener, site, options(), Unobserved);
+        let serving = serve::run(server.clone(), listener, site, options(), Recorder::default());
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
@@ -388,8 +393,13 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let page = page();
-        let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        let serving = serve::run(
+            server.clone(),
+            listener,
+            Rc::new(PageSite::new(&page)),
+            options(),
+            Recorder::default(),
+        );
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
@@ -403,7 +413,7 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
         }
         let ended = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
         // The server still serves other clients.
-        let outcome = fetch::run(client, connector, page, policy(), Unobserved).await;
+        let outcome = fetch::run(client, connector, page, policy(), Recorder::default()).await;
         assert_eq!(outcome.end, End::Done);
         (answer, ended)
     })
@@ -481,7 +491,7 @@ fn a_server_ends_in_good_order() {
         let (page, stop) = (page(), Stop::new());
         let options = serve::Options { stop: Some(stop.clone()), ..options() };
         let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Unobserved);
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Recorder::default());
         let serving = server.spawn("server", serving);
         let world = server.clone();
         server
@@ -493,7 +503,7 @@ fn a_server_ends_in_good_order() {
         let mut arrivals = vec![Duration::ZERO; 19];
         arrivals.push(Duration::from_secs(2));
         let policy = Policy { arrivals: Some(arrivals), ..policy() };
-        let outcome = fetch::run(client, connector, page, policy, Unobserved).await;
+        let outcome = fetch::run(client, connector, page, policy, Recorder::default()).await;
         serving.await.expect("ended");
         (outcome, server.now())
     });

@@ -6,7 +6,7 @@ use crate::rig::memory::{Meeting, Pipe, PipeStream};
 use crate::rig::page;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::observe::{Recorder, Unobserved};
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, Content, Options, PageSite, Resource, Site, Store, Stored};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::{Connector, Session, Stream};
@@ -29,7 +29,7 @@ fn served<S: Site, T>(site: S, client: impl AsyncFnOnce(SimWorld, Pipe) -> T) ->
         head_timeout: Some(Duration::from_secs(10)),
         ..Options::default()
     };
-    let server = serve::run(world.clone(), meeting.clone(), Rc::new(site), options, Unobserved);
+    let server = serve::run(world.clone(), meeting.clone(), Rc::new(site), options, Recorder::default());
     let _server = world.spawn("server", server);
     let session = meeting.connect(0).expect("a session");
     network.run(client(world.clone(), session), Instant::MAX).expect_done()

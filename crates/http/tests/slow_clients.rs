@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_http::fetch::End;
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_http::mapping::Choices;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite};
 use anabranch_transport::sctp::{Carrier, SctpConnector};
 use anabranch_transport::tcp::TcpConnector;
@@ -69,9 +69,10 @@ fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
             let options =
                 serve::Options { sessions: Some(ConcurrencyLimit::new(1)), ..serve::Options::default() };
             let site = Rc::new(PageSite::new(&page));
-            let _server = rig
-                .server
-                .spawn("server", serve::run(rig.server.clone(), listener, site, options, Unobserved));
+            let _server = rig.server.spawn(
+                "server",
+                serve::run(rig.server.clone(), listener, site, options, Recorder::default()),
+            );
             let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
             let world = rig.client.clone();
             let ask = async |connector: &SctpConnector<_>| {

@@ -8,9 +8,10 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_base::trace::{TraceEvent, TraceRecord};
 use anabranch_http::fetch::End;
+use anabranch_http::har::shipped;
 use anabranch_http::mapping::Choices;
 use anabranch_http::observe::{FetchError, ObjectRecord};
-use anabranch_http::page::{Page, shipped};
+use anabranch_http::page::Page;
 use anabranch_http::serve;
 use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT, SctpConnector, SctpHost};
 use anabranch_transport::tcp::TcpConnector;
@@ -182,7 +183,7 @@ fn nobody_listening_is_refused_and_an_outage_times_out() {
         // The server's host is up, but nothing listens on the requested port.
         let rig = Rig::new(&[DEFAULT], 1);
         let policy = contestant.policy();
-        let recorder = anabranch_http::observe::Unobserved;
+        let recorder = anabranch_http::observe::Recorder::default();
         let run = async {
             match &contestant {
                 Contestant::Tcp(profile, _) => {

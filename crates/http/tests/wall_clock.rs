@@ -6,7 +6,7 @@ use crate::rig::page;
 use crate::rig::sim::{Rig, tcp_hosts, tcp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite};
 use anabranch_transport::tcp::TcpConnector;
 use anabranch_transport::{Connector, Session, Stream};
@@ -56,7 +56,7 @@ fn stepped(to: u64) -> ([String; 2], Instant) {
             ..serve::Options::default()
         };
         let site = Rc::new(PageSite::new(&page));
-        let serving = serve::run(rig.server.clone(), listener, site, options, Unobserved);
+        let serving = serve::run(rig.server.clone(), listener, site, options, Recorder::default());
         let _server = rig.server.spawn("server", serving);
         let session = TcpConnector::new(client, vec![tcp_server(&rig)]).connect(0).expect("begun");
         session.established().await.expect("connected");

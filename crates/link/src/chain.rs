@@ -4,8 +4,8 @@
 //! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
 //! a packet passes through the chain by a few predictable branches and no virtual call.
 
-use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
-use crate::meter::Meter;
+use crate::element::{Carried, Fate, Holding, Passing, Released};
+use crate::meter::{Cause, Meter};
 use crate::queue::Occupancy;
 use anabranch_base::Instant;
 use std::collections::VecDeque;

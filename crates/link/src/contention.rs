@@ -12,8 +12,8 @@
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
 //! the state that both directions need.
 
-use crate::element::{Carried, Cause, Holding, Released};
-use crate::meter::Meter;
+use crate::element::{Carried, Holding, Released};
+use crate::meter::{Cause, Meter};
 use crate::queue::{Limit, Occupancy};
 use crate::rate::Serializer;
 use anabranch_base::{Instant, Rng};

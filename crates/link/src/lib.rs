@@ -29,6 +29,8 @@
 //! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
 //! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
 //! defines its text form, its contradictions with other settings, its element, and the element's position in the chain.
+//! So `table` and `spec` name every impairment, and the file of an impairment names the settings and the [`Row`]s. These
+//! modules import each other on purpose: a row without its element does not compile.
 
 #[macro_use]
 mod table;
@@ -53,8 +55,8 @@ pub mod spec;
 pub mod trace;
 
 pub use chain::{Chain, Dropped};
-pub use element::{Blank, Carried, Cause, Fate, Holding, Passing};
-pub use meter::{Meter, Tally};
+pub use element::{Blank, Carried, Fate, Holding, Passing};
+pub use meter::{Cause, Meter, Tally};
 pub use spec::{Fail, LinkSpec, SpecError};
 pub use table::Row;
 

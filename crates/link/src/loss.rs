@@ -4,8 +4,8 @@
 //! and the losses recorded in a trace. The n-th packet may be counted in one direction or across both. A lost packet has
 //! already used the link.
 
-use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
-use crate::meter::Meter;
+use crate::element::{Carried, Fate, Holding, Passing, Released};
+use crate::meter::{Cause, Meter};
 use crate::spec::{LossSpec, SpecError};
 use crate::table::{Impairment, Side};
 use crate::trace::series::Series;

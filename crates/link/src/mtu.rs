@@ -3,8 +3,8 @@
 //! A larger packet is handed back to the caller ([`Chain::pop_dropped`](crate::Chain::pop_dropped)) with
 //! [`Cause::TooBig`]. The router in front of the link can then send an ICMP message, or fragment the packet.
 
-use crate::element::{Carried, Cause, Fate, Passing};
-use crate::meter::Meter;
+use crate::element::{Carried, Fate, Passing};
+use crate::meter::{Cause, Meter};
 use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
 use crate::{DirectionSpec, Stage};

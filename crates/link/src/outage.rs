@@ -4,8 +4,8 @@
 //! its serialization ends in that time. A packet that was already propagating when the outage began still arrives. An
 //! interval includes its start and excludes its end.
 
-use crate::element::{Cause, Fate, Passing};
-use crate::meter::Meter;
+use crate::element::{Fate, Passing};
+use crate::meter::{Cause, Meter};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 

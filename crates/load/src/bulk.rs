@@ -2,7 +2,7 @@
 //!
 //! The client requests a number of bytes with one short message. The server sends them in writes of a given size. If the
 //! transport has messages, each write is one user message. Each connection carries one such transfer and counts as one
-//! object, so observers get the same events as for a page.
+//! object, so recorders get the same events as for a page.
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;
@@ -10,11 +10,10 @@ use crate::server::{read_request, serve_each};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
 use anabranch_http::fetch::{End, Outcome};
-use anabranch_http::observe::{Assigned, Delivered, ExchangeId, FetchError, Observer};
+use anabranch_http::observe::{Assigned, Delivered, ExchangeId, FetchError, Recorder};
 use anabranch_transport::{CloseReason, Connector, Listener, Session, Stream};
 use anabranch_world::World;
 use std::future::poll_fn;
-use std::rc::Rc;
 
 /// The parameters of a bulk transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,21 +38,19 @@ const REQUEST_BYTES: usize = 16;
 const MAGIC: [u8; 4] = *b"bulk";
 
 /// Transfers `bulk` from server number 0 of `connector` to this client.
-pub async fn run<W, C, O>(world: W, connector: C, bulk: Bulk, observer: O) -> Outcome
+pub async fn run<W, C>(world: W, connector: C, bulk: Bulk, recorder: Recorder) -> Outcome
 where
     W: World,
     C: Connector,
-    O: Observer + 'static,
 {
     let started = world.now();
-    let observer = Rc::new(observer);
     let count = bulk.connections.max(1);
     let mut tasks = Vec::new();
     for object in 0..count {
         // If the bytes cannot be divided evenly, the first connections transfer one byte more.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
         let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
-        let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, observer.clone());
+        let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, recorder.clone());
         tasks.push(world.spawn("bulk transfer", task));
     }
     let results = join(&world, bulk.deadline, tasks).await;
@@ -65,7 +62,7 @@ where
     for (object, result) in results.into_iter().enumerate() {
         let result = result.unwrap_or(Err(FetchError::Deadline));
         if let Err(error) = &result {
-            observer.failed(object, finished, error);
+            recorder.failed(object, finished, error);
         }
         objects.push(result.map(|bytes| body_bytes += bytes));
     }
@@ -84,23 +81,22 @@ struct Ask {
     message_size: usize,
 }
 
-async fn transfer<W, C, O>(
+async fn transfer<W, C>(
     world: W,
     connector: C,
     ask: Ask,
     timeout: Option<Duration>,
-    observer: Rc<O>,
+    recorder: Recorder,
 ) -> Result<u64, FetchError>
 where
     W: World,
     C: Connector,
-    O: Observer,
 {
-    observer.issued(ask.object, world.now());
+    recorder.issued(ask.object, world.now());
     let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
-    observer.opened(session.id(), world.now());
+    recorder.opened(session.id(), world.now());
     let mut idle = IdleTimer::new(&world, timeout);
-    let result = receive(&world, &session, ask, &*observer, &mut idle).await;
+    let result = receive(&world, &session, ask, &recorder, &mut idle).await;
     if result.is_ok() {
         session.close();
     } else {
@@ -109,11 +105,11 @@ where
     result
 }
 
-async fn receive<W: World, N: Session, O: Observer>(
+async fn receive<W: World, N: Session>(
     world: &W,
     session: &N,
     ask: Ask,
-    observer: &O,
+    recorder: &Recorder,
     idle: &mut IdleTimer<W>,
 ) -> Result<u64, FetchError> {
     let begun = world.now();
@@ -123,7 +119,7 @@ async fn receive<W: World, N: Session, O: Observer>(
     let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let exchange = ExchangeId { connection: session.id(), stream: 0, index: 0 };
     let request = 0..REQUEST_BYTES as u64;
-    observer.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
+    recorder.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
         // The request was sent with the handshake. No answer can arrive before the handshake is done.
@@ -141,18 +137,18 @@ async fn receive<W: World, N: Session, O: Observer>(
             return Err(FetchError::Closed(CloseReason::Finished));
         }
         if got == 0 {
-            observer.first_byte(ask.object, moved);
+            recorder.first_byte(ask.object, moved);
         }
         pattern
             .check(got, &buffer[..read])
             .map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))?;
-        observer.read(ask.object, moved, read as u64);
+        recorder.read(ask.object, moved, read as u64);
         got += read as u64;
     }
     if got > ask.bytes {
         return Err(FetchError::Corrupt(format!("{got} bytes instead of {}", ask.bytes)));
     }
-    observer.delivered(ask.object, Delivered { at: moved, response: 0..got, body: got });
+    recorder.delivered(ask.object, Delivered { at: moved, response: 0..got, body: got });
     Ok(got)
 }
 
@@ -174,22 +170,16 @@ async fn established<W: World, N: Session, O: Observer>(
 ///
 /// # Errors
 /// The reason why the listener failed.
-pub async fn serve<W, L, O>(world: W, listener: L, observer: O) -> Result<(), CloseReason>
+pub async fn serve<W, L>(world: W, listener: L, recorder: Recorder) -> Result<(), CloseReason>
 where
     W: World,
     L: Listener,
-    O: Observer + 'static,
 {
-    let observer = Rc::new(observer);
-    let serve = |session| send(world.clone(), session, observer.clone());
+    let serve = |session| send(world.clone(), session, recorder.clone());
     serve_each(&world, listener, "bulk session", serve).await
 }
 
-async fn send<W: World, N: Session, O: Observer>(
-    world: W,
-    session: N,
-    observer: Rc<O>,
-) -> Result<(), CloseReason> {
+async fn send<W: World, N: Session>(world: W, session: N, recorder: Recorder) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
     let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
     let Some(ask) = Ask::decode(&request) else {
@@ -197,7 +187,7 @@ async fn send<W: World, N: Session, O: Observer>(
         return Ok(());
     };
     let exchange = ExchangeId { connection: session.id(), stream: stream.number(), index: 0 };
-    observer.serving(exchange, world.now());
+    recorder.serving(exchange, world.now());
     let pattern = Pattern::of(NAME);
     let mut message = Vec::new();
     let mut sent = 0;
@@ -216,7 +206,7 @@ async fn send<W: World, N: Session, O: Observer>(
         };
         if sent == 0 {
             // Report the write when its first byte is offered, because the write itself may take long.
-            observer.written(exchange, world.now());
+            recorder.written(exchange, world.now());
         }
         while !left.is_empty() {
             let taken = poll_fn(|cx| stream.poll_write_message(cx, left)).await?;

@@ -24,7 +24,8 @@ fn bulk_moves_every_byte_at_the_rate_of_the_link() {
             let (client, server) = tcp_hosts(&rig, "modern").await;
             let connector = TcpConnector::new(client, vec![tcp_server(&rig)]);
             let listener = server.listen(80, 0).expect("listening");
-            let serving = bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Unobserved);
+            let serving =
+                bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Recorder::default());
             let _server = anabranch_world::World::spawn(&rig.server, "server", serving);
             let recorder = anabranch_http::observe::Recorder::new();
             bulk::run(rig.client.clone(), connector, transfer.clone(), recorder).await
@@ -35,7 +36,8 @@ fn bulk_moves_every_byte_at_the_rate_of_the_link() {
             let (client, server) = sctp_hosts(&rig, "rfc9260", 10, Carrier::Ip).await;
             let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
             let listener = server.listen(80).expect("listening");
-            let serving = bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Unobserved);
+            let serving =
+                bulk::serve(rig.server.clone(), listener, anabranch_http::observe::Recorder::default());
             let _server = anabranch_world::World::spawn(&rig.server, "server", serving);
             let recorder = anabranch_http::observe::Recorder::new();
             bulk::run(rig.client.clone(), connector, transfer.clone(), recorder).await

@@ -5,7 +5,7 @@ use crate::rig::page;
 use crate::rig::sim::{Rig, sctp_hosts, sctp_server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::generator::{Cause, Load, Pace, Plan, Tally};
 use anabranch_transport::sctp::{Carrier, SctpConnector};
@@ -39,7 +39,7 @@ fn load(plan: Plan) -> Tally {
         let options =
             serve::Options { service_time: Duration::from_millis(50), serial: true, ..Default::default() };
         let site = Rc::new(PageSite::new(&page(1_000, &[])));
-        let serving = serve::run(rig.server.clone(), listener, site, options, Unobserved);
+        let serving = serve::run(rig.server.clone(), listener, site, options, Recorder::default());
         let _server = rig.server.spawn("server", serving);
         let connector = SctpConnector::new(client, vec![sctp_server(&rig, Carrier::Ip)]);
         let load = Load::new(rig.client.clone(), connector, 0, plan);

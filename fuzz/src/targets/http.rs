@@ -9,7 +9,7 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_http::alt_svc::Alternative;
 use anabranch_http::http2::PREFACE;
 use anabranch_http::http2::priority::{Priority, Turns};
-use anabranch_http::observe::Unobserved;
+use anabranch_http::observe::Recorder;
 use anabranch_http::page::Page;
 use anabranch_http::serve::{self, Options, PageSite, Versions};
 use anabranch_sim::Network;
@@ -230,7 +230,7 @@ fn serve(manner: Manner, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
         Once(Some(session.clone())),
         Rc::new(PageSite::new(&page)),
         options,
-        Unobserved,
+        Recorder::default(),
     );
     let _server = world.spawn("server", server);
     let asked = async {

@@ -5,7 +5,7 @@ use super::objects::{Ended, Settings, Wanted};
 use crate::Failure;
 use crate::files;
 use crate::place::Url;
-use anabranch_http::get::{Answer, GetError, Requests, get_with_fields};
+use anabranch_http::get::{Answer, GetError, Requests, get};
 use anabranch_http::visit::{Destination, Step, resolve, resolve_secure};
 use anabranch_transport::{CloseReason, Http};
 use anabranch_transports::Transports;
@@ -75,9 +75,7 @@ async fn exchange<T: anabranch_transport::Stream>(
         }
     };
     let taken = match way {
-        Way::Stream(stream) => {
-            get_with_fields(world, stream, &authority, &url.target, settings.timeout, take).await
-        }
+        Way::Stream(stream) => get(world, stream, &authority, &url.target, settings.timeout, take).await,
         Way::Requests(requests) => {
             let place =
                 |stream| settings.ledger.note(number, |fetched| fetched.place = Some((connection, stream)));

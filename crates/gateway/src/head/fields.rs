@@ -3,6 +3,7 @@
 //! Home of RFC 9112 §5 and RFC 9110 §7.6.1 as far as they concern a gateway.
 
 use anabranch_http::framing::Framing;
+use anabranch_http::head::number;
 
 /// A header field as it was received.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -98,6 +99,12 @@ pub(crate) fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// Appends the fields by which a gateway agrees to send the bytes of a tunnel in chunks.
+pub(crate) fn write_tunnel_framing(out: &mut Vec<u8>) {
+    write_field(out, TUNNEL_FRAMING, b"chunked");
+    write_field(out, "Connection", TUNNEL_FRAMING.as_bytes());
+}
+
 /// Appends trailers to `out`. `lines` are the received trailer lines. Fields that are allowed only in a head are dropped
 /// (RFC 9110 §6.5.1): those for framing, routing, authentication and content.
 pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> {
@@ -181,15 +188,6 @@ pub(super) fn says(fields: &[Field], name: &str, value: &str) -> bool {
     let mut named = fields.iter().filter(|field| field.is(name));
     named.next().is_some_and(|field| field.value.trim_ascii().eq_ignore_ascii_case(value.as_bytes()))
         && named.next().is_none()
-}
-
-/// RFC 9110 §8.6: parses a number that has only digits, no sign, and no list of values.
-pub(super) fn number(value: &[u8]) -> Option<u64> {
-    let value = value.trim_ascii();
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 /// The field by which two gateways agree on the framing of a tunnel's bytes, on a stream that cannot be half-closed.

@@ -3,14 +3,14 @@
 //! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as it concerns a gateway's requests.
 
 use super::fields::{
-    Field, connection_options, fields_of, has, number, says, write_field, write_fields, write_framing,
+    Field, connection_options, fields_of, has, says, write_field, write_fields, write_framing,
 };
+use super::forwarded::Forwarded;
 use super::{Refusal, bad};
-use crate::forwarded::Forwarded;
 use crate::target::Target;
 use anabranch_http::authority::{Authority, default_port};
 use anabranch_http::framing::Framing;
-use anabranch_http::head::{self, Head, Judged};
+use anabranch_http::head::{self, Head, Judged, number};
 
 /// The head of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]

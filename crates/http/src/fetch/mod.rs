@@ -4,25 +4,35 @@
 //! that [`crate::mapping`] assigns, is transferred in one HTTP exchange, and is checked byte for byte. Failed requests are
 //! retried a limited number of times. Remaining failures are counted, never hidden.
 //!
-//! - `state`: the page, the queues, the connections, and timeouts
+//! - `connections`: the connections, and the objects on them
+//! - `timeout`: fails objects that make no progress
 //! - `pipeline`: one stream of a connection; sends requests and receives responses
-//! - `own_stream`: an exchange on a stream of its own, over HTTP/2 and HTTP/3
+//! - `own_stream`, `http2`, `http3`: exchanges that have a stream of their own
 //! - [`request`], [`response`]: encode and parse messages
 
-pub(crate) mod own_stream;
+mod connections;
+mod http2;
+mod http3;
+mod own_stream;
 pub(crate) mod pipeline;
 pub mod request;
 pub mod response;
-pub(crate) mod state;
+mod timeout;
 
-use crate::mapping::Policy;
-use crate::observe::{FetchError, Observer};
+use crate::http2::priority::Priority;
+use crate::mapping::{Choice, Mapping, Policy, Think, Version};
+use crate::observe::{Delivered, FetchError, Recorder};
 use crate::page::Page;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_transport::Connector;
+use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
+use connections::Connection;
+use pipeline::Exchange;
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
 
 /// How a fetch ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,16 +78,15 @@ impl Outcome {
 
 /// Fetches all objects of `page` from the servers that `connector` reaches. On return, all sessions are closing
 /// gracefully; if the deadline expired, they are aborted. The host behind `connector` reports when they are closed.
-pub async fn run<W, C, O>(world: W, connector: C, page: Rc<Page>, policy: Policy, observer: O) -> Outcome
+pub async fn run<W, C>(world: W, connector: C, page: Rc<Page>, policy: Policy, recorder: Recorder) -> Outcome
 where
     W: World,
     C: Connector,
-    O: Observer + 'static,
 {
     let started = world.now();
     let (deadline, timeout) = (policy.deadline, policy.timeout);
-    let fetch = state::start(world.clone(), connector, page, policy, observer);
-    let watch = timeout.map(|timeout| world.spawn("http timeouts", state::watch(fetch.clone(), timeout)));
+    let fetch = start(world.clone(), connector, page, policy, recorder);
+    let watch = timeout.map(|timeout| world.spawn("http timeouts", timeout::watch(fetch.clone(), timeout)));
 
     let done = poll_fn(|cx| fetch.borrow_mut().poll_done(cx));
     let in_time = world.timeout(deadline, done).await.is_some();
@@ -88,4 +97,374 @@ where
     let (outcome, tasks) = fetch.borrow_mut().end(started, in_time);
     drop(tasks);
     outcome
+}
+
+type SharedFetch<W, C> = Rc<RefCell<Fetch<W, C>>>;
+
+/// The state of the fetch of one page.
+struct Fetch<W: World, C: Connector> {
+    me: Weak<RefCell<Self>>,
+    world: W,
+    connector: C,
+    page: Rc<Page>,
+    policy: Policy,
+    recorder: Recorder,
+    objects: Vec<Object>,
+    servers: Vec<Server>,
+    connections: Vec<Connection<C::Session>>,
+    tasks: Vec<W::Task<()>>,
+    /// The objects to request at the start; `None` once they have been scheduled.
+    roots: Option<Roots>,
+    /// The number of unfinished objects.
+    left: usize,
+    body_bytes: u64,
+    /// When data was last read on any stream.
+    moved: Instant,
+    waker: Option<Waker>,
+}
+
+struct Object {
+    state: ObjectState,
+    attempts: u32,
+    /// The indices of the objects that this object causes to be requested.
+    causes: Vec<usize>,
+    error: Option<FetchError>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ObjectState {
+    /// The object has not been requested yet.
+    Unknown,
+    /// The object was requested, and has waited for a stream since this time.
+    Queued { since: Instant },
+    /// The object is in flight on a stream of a connection.
+    Riding { connection: usize, stream: u64, since: Instant },
+    /// The object was delivered or failed.
+    Over,
+}
+
+/// Objects that no other object causes to be requested.
+struct Roots {
+    /// Objects that are requested at these times after the start.
+    arrivals: Vec<(Duration, usize)>,
+    /// Objects that are requested at the start.
+    first: Vec<usize>,
+}
+
+struct Server {
+    mapping: Mapping,
+    queue: VecDeque<usize>,
+    /// The number of consecutive connections to this server that were never established.
+    failures: u32,
+}
+
+/// Returns how many exchanges a session with `streams` streams carries at the same time.
+fn places(version: Version, streams: u64) -> u64 {
+    match version {
+        Version::Http1 | Version::Http3 => streams,
+        Version::Http2(windows) => windows.concurrent.into(),
+    }
+}
+
+/// Requests the objects that are known from the start, and opens the first connections.
+fn start<W, C>(
+    world: W,
+    connector: C,
+    page: Rc<Page>,
+    policy: Policy,
+    recorder: Recorder,
+) -> SharedFetch<W, C>
+where
+    W: World,
+    C: Connector,
+{
+    let count = page.objects.len();
+    let mut objects: Vec<Object> = (0..count)
+        .map(|_| Object { state: ObjectState::Unknown, attempts: 0, causes: Vec::new(), error: None })
+        .collect();
+    let mut arrivals: Vec<(Duration, usize)> = Vec::new();
+    let mut first = Vec::new();
+    for (i, object) in page.objects.iter().enumerate() {
+        if let Some(&at) = policy.arrivals.as_ref().and_then(|arrivals| arrivals.get(i)) {
+            arrivals.push((at, i));
+        } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
+            objects[cause].causes.push(i);
+        } else if policy.think == Think::Recorded && !object.think.is_zero() {
+            // No other object causes this one, but it may have a recorded delay after the start.
+            arrivals.push((object.think, i));
+        } else {
+            first.push(i);
+        }
+    }
+    let servers = if policy.keep_origins { page.hosts.len().max(1) } else { 1 };
+    let places = places(policy.version, connector.streams());
+    let fresh = connector.fresh_streams();
+    let server = || Server {
+        mapping: Mapping::new(&policy, places).fresh(fresh),
+        queue: VecDeque::new(),
+        failures: 0,
+    };
+    let servers = (0..servers).map(|_| server()).collect();
+    let now = world.now();
+    let fetch = Rc::new_cyclic(|me| {
+        RefCell::new(Fetch {
+            me: me.clone(),
+            world,
+            connector,
+            page,
+            policy,
+            recorder,
+            objects,
+            servers,
+            connections: Vec::new(),
+            tasks: Vec::new(),
+            roots: None,
+            left: count,
+            body_bytes: 0,
+            moved: now,
+            waker: None,
+        })
+    });
+    {
+        let mut this = fetch.borrow_mut();
+        this.roots = Some(Roots { arrivals, first });
+        if this.policy.preconnect {
+            this.preconnect();
+        }
+        this.begin();
+    }
+    fetch
+}
+
+impl<W: World, C: Connector> Fetch<W, C> {
+    /// Completes when every object is delivered or failed.
+    fn poll_done(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.left == 0 {
+            return Poll::Ready(());
+        }
+        self.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Ends the fetch: closes all sessions and returns the result.
+    fn end(&mut self, started: Instant, in_time: bool) -> (Outcome, Vec<W::Task<()>>) {
+        let now = self.world.now();
+        for object in 0..self.objects.len() {
+            if self.objects[object].state != ObjectState::Over {
+                self.over(object, Some(FetchError::Deadline));
+            }
+        }
+        for connection in &self.connections {
+            if in_time { connection.session.close() } else { connection.session.abort() }
+        }
+        let objects: Vec<_> =
+            self.objects.iter_mut().map(|object| object.error.take().map_or(Ok(()), Err)).collect();
+        let end = match in_time {
+            false => End::Deadline,
+            true if objects.iter().any(Result::is_err) => End::Failed,
+            true => End::Done,
+        };
+        let outcome = Outcome {
+            end,
+            started,
+            finished: now,
+            objects,
+            body_bytes: self.body_bytes,
+            connections: self.connections.len(),
+        };
+        (outcome, std::mem::take(&mut self.tasks))
+    }
+
+    /// Records that bytes were read on some stream. Returns the current time.
+    fn moved(&mut self) -> Instant {
+        self.moved = self.world.now();
+        self.moved
+    }
+
+    fn first_byte(&mut self, object: usize) {
+        self.recorder.first_byte(object, self.moved);
+    }
+
+    /// Reports that the last read contained `bytes` bytes of the object's body.
+    fn read(&self, object: usize, bytes: u64) {
+        self.recorder.read(object, self.moved, bytes);
+    }
+
+    /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
+    fn completed(
+        &mut self,
+        connection: usize,
+        stream: u64,
+        exchange: &Exchange,
+        result: Result<Delivered, FetchError>,
+        close: bool,
+    ) {
+        let server = self.connections[connection].server;
+        let used_up = self.servers[server].mapping.finished(connection, stream);
+        // `Connection: close` ends a TCP connection. On an association it ends only the exchange.
+        let session = &self.connections[connection].session;
+        let single = session.streams() == 1 && !session.fresh_streams();
+        if used_up || (close && single) {
+            self.servers[server].mapping.retire(connection);
+            self.connections[connection].session.close();
+        }
+        if !exchange.abandoned {
+            match result {
+                Ok(delivered) => {
+                    self.servers[server].failures = 0;
+                    self.body_bytes += delivered.body;
+                    self.recorder.delivered(exchange.object, delivered);
+                    self.over(exchange.object, None);
+                    self.issue_caused(exchange.object);
+                }
+                Err(error) => self.fail(exchange.object, error),
+            }
+        }
+        self.dispatch_all();
+    }
+
+    /// Opens every connection that the policy allows before the first request. A connection that cannot be opened now is
+    /// opened again when it is needed.
+    fn preconnect(&mut self) {
+        for server in 0..self.servers.len() {
+            for _ in 0..self.policy.connections.min(self.page.objects.len()) {
+                let _ = self.open(server);
+            }
+        }
+    }
+
+    /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, this waits until
+    /// no handshake is in progress.
+    fn begin(&mut self) {
+        let waits = self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.over);
+        if waits {
+            return;
+        }
+        if let Some(roots) = self.roots.take() {
+            self.schedule(self.world.now(), roots.arrivals);
+            for object in roots.first {
+                self.issue(object);
+            }
+            self.dispatch_all();
+        }
+    }
+
+    fn server_of(&self, object: usize) -> usize {
+        if self.policy.keep_origins { self.page.objects[object].host } else { 0 }
+    }
+
+    fn schedule(&mut self, start: Instant, mut arrivals: Vec<(Duration, usize)>) {
+        arrivals.sort_unstable();
+        if arrivals.is_empty() {
+            return;
+        }
+        let (world, me) = (self.world.clone(), self.me.clone());
+        self.tasks.push(self.world.spawn("http arrivals", async move {
+            for (at, object) in arrivals {
+                world.sleep_until(start + at).await;
+                let Some(fetch) = me.upgrade() else { return };
+                let mut this = fetch.borrow_mut();
+                this.issue(object);
+                this.dispatch_all();
+            }
+        }));
+    }
+
+    fn issue_caused(&mut self, object: usize) {
+        for caused in std::mem::take(&mut self.objects[object].causes) {
+            let think = self.page.objects[caused].think;
+            if self.policy.think == Think::None || think.is_zero() {
+                self.issue(caused);
+                continue;
+            }
+            let (world, me, at) = (self.world.clone(), self.me.clone(), self.world.now() + think);
+            self.tasks.push(self.world.spawn("http think", async move {
+                world.sleep_until(at).await;
+                let Some(fetch) = me.upgrade() else { return };
+                let mut this = fetch.borrow_mut();
+                this.issue(caused);
+                this.dispatch_all();
+            }));
+        }
+    }
+
+    /// Queues `object` for its request. Does nothing if this was done before.
+    fn issue(&mut self, object: usize) {
+        if self.objects[object].state != ObjectState::Unknown {
+            return;
+        }
+        let now = self.world.now();
+        self.recorder.issued(object, now);
+        self.objects[object].state = ObjectState::Queued { since: now };
+        let server = self.server_of(object);
+        let urgency = |object: usize| self.priority_of(object).map_or(0, |priority| priority.urgency);
+        let (own, queue) = (urgency(object), &self.servers[server].queue);
+        // Objects of the same urgency keep the order in which they were requested.
+        let at = queue.iter().position(|&queued| urgency(queued) > own).unwrap_or(queue.len());
+        self.servers[server].queue.insert(at, object);
+    }
+
+    /// Returns the priority that the request for `object` states; `None` if the policy states no priorities.
+    fn priority_of(&self, object: usize) -> Option<Priority> {
+        let object = &self.page.objects[object];
+        self.policy.says_priority().then(|| Priority::of_type(&object.content_type))
+    }
+
+    fn dispatch_all(&mut self) {
+        for server in 0..self.servers.len() {
+            self.dispatch(server);
+        }
+    }
+
+    /// Assigns streams to the objects queued for `server`, and opens connections as needed.
+    fn dispatch(&mut self, server: usize) {
+        loop {
+            while let Some(&object) = self.servers[server].queue.front() {
+                let Choice::Ride { connection, stream, last } = self.servers[server].mapping.choose() else {
+                    break;
+                };
+                self.servers[server].queue.pop_front();
+                self.ride(object, connection, stream, last);
+            }
+            let queued = self.servers[server].queue.len();
+            let wanted = self.servers[server].mapping.wanted(queued);
+            let mut usable = false;
+            for _ in 0..wanted {
+                match self.open(server) {
+                    Ok(early) => usable |= early,
+                    Err(error) => return self.cannot_connect(server, &error.to_string()),
+                }
+            }
+            if !usable {
+                return self.grow(server);
+            }
+        }
+    }
+
+    /// Marks `object` and all objects that it would have caused as failed.
+    fn fail(&mut self, object: usize, error: FetchError) {
+        let mut failing = vec![(object, error)];
+        while let Some((object, error)) = failing.pop() {
+            if self.objects[object].state == ObjectState::Over {
+                continue;
+            }
+            self.over(object, Some(error));
+            let caused = std::mem::take(&mut self.objects[object].causes);
+            failing.extend(caused.into_iter().rev().map(|i| (i, FetchError::InitiatorFailed(object))));
+        }
+    }
+
+    fn over(&mut self, object: usize, error: Option<FetchError>) {
+        if let Some(error) = &error {
+            self.recorder.failed(object, self.world.now(), error);
+        }
+        self.objects[object].state = ObjectState::Over;
+        self.objects[object].error = error;
+        self.left -= 1;
+        if self.left == 0
+            && let Some(waker) = self.waker.take()
+        {
+            waker.wake();
+        }
+    }
 }

@@ -1,14 +1,17 @@
 //! An HTTP/2 or HTTP/3 exchange that has a stream of its own: reads the response, and reports how the exchange ended.
 
-use super::pipeline::{Exchange, Pipeline};
-use super::state::Fetch;
-use crate::fetch::request::least_head;
+use super::Fetch;
+use super::pipeline::{Exchange, Pipeline, check_length, check_status};
+use super::request::least_head;
+use crate::http2::client as http2;
 use crate::http2::heads::fill;
 use crate::http2::priority::Priority;
-use crate::observe::{Delivered, FetchError, Observer};
+use crate::http3::client as http3;
+use crate::message::ResponseEvent;
+use crate::observe::{Delivered, FetchError};
 use crate::page::{self, bounded_head};
 use anabranch_base::time::Instant;
-use anabranch_transport::{CloseReason, Connector};
+use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method, Request, StatusCode, Version};
@@ -17,10 +20,17 @@ use std::future::{Future, poll_fn};
 use std::ops::Range;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::task::Poll;
+use std::task::{Context, Poll};
+
+/// A handle that sends requests over HTTP/2 or HTTP/3. Each request has a stream of its own.
+#[derive(Clone)]
+pub(super) enum Requests<S: Session> {
+    Http2(http2::Requests),
+    Http3(http3::Requests<S>),
+}
 
 /// Returns the HTTP request for an object of a page.
-pub(crate) fn request(
+pub(super) fn request(
     object: &page::Object,
     host: &str,
     version: Version,
@@ -40,7 +50,7 @@ pub(crate) fn request(
 }
 
 /// How an exchange ended.
-pub(crate) enum Ended {
+pub(super) enum Ended {
     /// The exchange completed, or failed by itself.
     Whole(Result<Delivered, FetchError>),
     /// The client gave up the object.
@@ -53,21 +63,40 @@ pub(crate) enum Ended {
 }
 
 /// Processes the response to the only exchange of a pipeline.
-pub(crate) struct Response<W: World, C: Connector, O> {
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) struct Response<W: World, C: Connector> {
+    fetch: Weak<RefCell<Fetch<W, C>>>,
     pipeline: Rc<RefCell<Pipeline>>,
     /// The number of body bytes received. `length` is the length that the head declares.
     body: u64,
     length: Option<u64>,
 }
 
-impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
-    pub(crate) fn new(fetch: Weak<RefCell<Fetch<W, C, O>>>, pipeline: Rc<RefCell<Pipeline>>) -> Self {
+impl<W: World, C: Connector> Response<W, C> {
+    pub(super) fn new(fetch: Weak<RefCell<Fetch<W, C>>>, pipeline: Rc<RefCell<Pipeline>>) -> Self {
         Self { fetch, pipeline, body: 0, length: None }
     }
 
+    /// Reads the response by `poll`. On success, `range` returns the range that the response occupies of its stream.
+    pub(super) async fn read(
+        mut self,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Ended>>,
+        range: impl FnOnce() -> Range<u64>,
+    ) -> Ended {
+        loop {
+            let taken = match poll_fn(&mut poll).await {
+                Err(ended) => return ended,
+                Ok(None) => return Ended::Whole(self.whole(range())),
+                Ok(Some(ResponseEvent::Head(head))) => self.head(head.status, &head.fields),
+                Ok(Some(ResponseEvent::Data(bytes))) => self.take(&bytes),
+            };
+            if let Err(wrong) = taken {
+                return Ended::Whole(Err(wrong));
+            }
+        }
+    }
+
     /// Records that data was read, and calls `of` unless the object was given up. Returns the current time.
-    fn moved(&self, of: impl FnOnce(&mut Fetch<W, C, O>, &Exchange)) -> Instant {
+    fn moved(&self, of: impl FnOnce(&mut Fetch<W, C>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().moved();
         let mut pipeline = self.pipeline.borrow_mut();
@@ -79,44 +108,40 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
     }
 
     /// Processes the head of the response.
-    pub(crate) fn head(&mut self, status: StatusCode, fields: &HeaderMap) -> Result<(), FetchError> {
+    fn head(&mut self, status: StatusCode, fields: &HeaderMap) -> Result<(), FetchError> {
         self.moved(|fetch, exchange| fetch.first_byte(exchange.object));
-        if status != StatusCode::OK {
-            return Err(FetchError::BadResponse(format!("status {}", status.as_u16())));
-        }
+        check_status(status.as_u16())?;
         let length = fields.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
         self.length = length.and_then(|length| length.parse().ok());
         Ok(())
     }
 
     /// Processes a piece of the response body.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
-        let pattern = self.pipeline.borrow().in_flight.front().and_then(|exchange| exchange.pattern);
-        if let Some(Err(at)) = pattern.map(|pattern| pattern.check(self.body, bytes)) {
-            return Err(FetchError::Corrupt(format!("byte {at} is wrong")));
-        }
+    fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
+        self.pipeline
+            .borrow()
+            .in_flight
+            .front()
+            .map_or(Ok(()), |exchange| exchange.check(self.body, bytes))?;
         self.body += bytes.len() as u64;
         self.moved(|fetch, exchange| fetch.read(exchange.object, bytes.len() as u64));
         Ok(())
     }
 
     /// Processes the end of the response, which occupies the range `response` of its stream.
-    pub(crate) fn whole(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
+    fn whole(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
         let at = self.moved(|_, _| ());
         let pipeline = self.pipeline.borrow();
-        let known = pipeline.in_flight.front().filter(|exchange| exchange.pattern.is_some());
-        let expected = known.map(|exchange| exchange.expected).or(self.length);
-        match expected.filter(|expected| *expected != self.body) {
-            Some(expected) => Err(FetchError::Corrupt(format!("{} bytes instead of {expected}", self.body))),
-            None => Ok(Delivered { at, response, body: self.body }),
-        }
+        let known = pipeline.in_flight.front().and_then(Exchange::length);
+        check_length(self.body, known.or(self.length))?;
+        Ok(Delivered { at, response, body: self.body })
     }
 }
 
 /// Runs `exchange`, the only exchange in `pipeline`, in slot `slot` of the connection `name`. Reports to `fetch` how the
 /// exchange ended.
-pub(crate) async fn run<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) async fn run<W: World, C: Connector>(
+    fetch: Weak<RefCell<Fetch<W, C>>>,
     (name, slot): (usize, u64),
     pipeline: Rc<RefCell<Pipeline>>,
     exchange: impl Future<Output = Ended>,

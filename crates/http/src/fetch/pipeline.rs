@@ -3,9 +3,9 @@
 //! The pipeline's task reads and writes the stream. The task shares the [`Pipeline`] with the fetch, which adds requests.
 
 use super::response::{Head, ResponseParser, Step};
-use super::state::{Fetch, SharedFetch};
+use super::{Fetch, SharedFetch};
 use crate::body::Pattern;
-use crate::observe::{Delivered, FetchError, Observer};
+use crate::observe::{Delivered, FetchError};
 use anabranch_base::time::Instant;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The state that the fetch and the pipeline's task share.
 #[derive(Debug)]
-pub(crate) struct Pipeline {
+pub(super) struct Pipeline {
     /// Encoded requests. The bytes from `written` on have not been passed to the transport yet.
     out: Vec<u8>,
     written: usize,
@@ -26,11 +26,11 @@ pub(crate) struct Pipeline {
     /// The total number of exchanges added.
     pub(super) exchanges: u32,
     /// Exchanges that wait for their responses, in the order of their requests.
-    pub(crate) in_flight: VecDeque<Exchange>,
+    pub(super) in_flight: VecDeque<Exchange>,
     /// When data was last read from the stream.
-    pub(crate) moved: Instant,
+    pub(super) moved: Instant,
     /// When the exchanges in flight were cancelled; `None` if no cancellation is pending.
-    pub(crate) cancelled: Option<Instant>,
+    pub(super) cancelled: Option<Instant>,
     /// Whether the server turned out not to have granted this stream. Requests on it are never answered.
     void: bool,
     waker: Option<Waker>,
@@ -38,12 +38,38 @@ pub(crate) struct Pipeline {
 
 /// One exchange: a request and its response.
 #[derive(Debug)]
-pub(crate) struct Exchange {
-    pub(crate) object: usize,
+pub(super) struct Exchange {
+    pub(super) object: usize,
     /// Whether the client gave up the object. The response is still read, so that the next response is found.
-    pub(crate) abandoned: bool,
-    pub(crate) pattern: Option<Pattern>,
-    pub(crate) expected: u64,
+    pub(super) abandoned: bool,
+    pub(super) pattern: Option<Pattern>,
+    pub(super) expected: u64,
+}
+
+impl Exchange {
+    /// Returns the length of the body, if the body is known.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.pattern.map(|_| self.expected)
+    }
+
+    /// Checks the piece of the body that begins at `at`.
+    pub(super) fn check(&self, at: u64, bytes: &[u8]) -> Result<(), FetchError> {
+        let checked = self.pattern.map_or(Ok(()), |pattern| pattern.check(at, bytes));
+        checked.map_err(|at| FetchError::Corrupt(format!("byte {at} is wrong")))
+    }
+}
+
+/// Checks the status of a response.
+pub(super) fn check_status(status: u16) -> Result<(), FetchError> {
+    if status == 200 { Ok(()) } else { Err(FetchError::BadResponse(format!("status {status}"))) }
+}
+
+/// Checks that a body of `body` bytes has the length `expected`, if that is known.
+pub(super) fn check_length(body: u64, expected: Option<u64>) -> Result<(), FetchError> {
+    match expected.filter(|expected| *expected != body) {
+        Some(expected) => Err(FetchError::Corrupt(format!("{body} bytes instead of {expected}"))),
+        None => Ok(()),
+    }
 }
 
 impl Pipeline {
@@ -67,7 +93,7 @@ impl Pipeline {
     }
 
     /// Registers the task that is woken when the exchange is cancelled.
-    pub(crate) fn watch(&mut self, cx: &Context<'_>) {
+    pub(super) fn watch(&mut self, cx: &Context<'_>) {
         self.waker = Some(cx.waker().clone());
     }
 
@@ -109,8 +135,8 @@ pub(super) enum PipelineEnd {
 }
 
 /// Runs the pipeline on `stream` until the stream ends.
-pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
-    shared: Weak<RefCell<Fetch<W, C, O>>>,
+pub(super) async fn run<W: World, C: Connector>(
+    shared: Weak<RefCell<Fetch<W, C>>>,
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
@@ -118,7 +144,7 @@ pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     fresh: bool,
 ) {
     let number = stream.number();
-    let mut reader = Reader::<W, C, O> {
+    let mut reader = Reader::<W, C> {
         shared: shared.clone(),
         connection,
         pipeline,
@@ -142,11 +168,12 @@ struct Current {
     start: u64,
     head: Option<Head>,
     body: u64,
-    wrong: Option<FetchError>,
+    /// Why the response is not the expected one, if it is not.
+    intact: Result<(), FetchError>,
 }
 
-struct Reader<W: World, C: Connector, O> {
-    shared: Weak<RefCell<Fetch<W, C, O>>>,
+struct Reader<W: World, C: Connector> {
+    shared: Weak<RefCell<Fetch<W, C>>>,
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
@@ -171,7 +198,7 @@ struct Resetting {
     garbled: Option<String>,
 }
 
-impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
+impl<W: World, C: Connector> Reader<W, C> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<PipelineEnd> {
         loop {
             if self.pipeline.borrow().void {
@@ -273,7 +300,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         Ok(())
     }
 
-    fn take_in(&mut self, fetch: &SharedFetch<W, C, O>, mut input: &[u8]) -> Result<(), String> {
+    fn take_in(&mut self, fetch: &SharedFetch<W, C>, mut input: &[u8]) -> Result<(), String> {
         let now = fetch.borrow_mut().moved();
         self.pipeline.borrow_mut().moved = now;
         loop {
@@ -286,7 +313,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                 if !exchange.abandoned {
                     fetch.borrow_mut().first_byte(exchange.object);
                 }
-                self.current = Some(Current { start: self.taken, head: None, body: 0, wrong: None });
+                self.current = Some(Current { start: self.taken, head: None, body: 0, intact: Ok(()) });
             }
             let before = input.len();
             let step = self.parser.step(&mut input).map_err(|error| error.to_string())?;
@@ -296,23 +323,17 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                 Step::More => return Ok(()),
                 Step::Head(head) => {
                     current.head = Some(head);
-                    if head.status != 200 {
-                        current.wrong = Some(FetchError::BadResponse(format!("status {}", head.status)));
-                    }
+                    current.intact = check_status(head.status);
                 }
                 Step::Body(bytes) => {
                     let pipeline = self.pipeline.borrow();
-                    let pattern = pipeline.in_flight.front().and_then(|exchange| exchange.pattern);
-                    if let Some(pattern) = pattern
-                        && current.wrong.is_none()
-                        && let Err(at) = pattern.check(current.body, bytes)
+                    if let Some(exchange) = pipeline.in_flight.front()
+                        && current.intact.is_ok()
                     {
-                        current.wrong = Some(FetchError::Corrupt(format!("byte {at} is wrong")));
-                    }
-                    if let Some(exchange) = pipeline.in_flight.front().filter(|exchange| !exchange.abandoned)
-                        && current.wrong.is_none()
-                    {
-                        fetch.borrow().read(exchange.object, bytes.len() as u64);
+                        current.intact = exchange.check(current.body, bytes);
+                        if current.intact.is_ok() && !exchange.abandoned {
+                            fetch.borrow().read(exchange.object, bytes.len() as u64);
+                        }
                     }
                     current.body += bytes.len() as u64;
                 }
@@ -322,16 +343,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
     }
 
     /// Completes the exchange at the front of the pipeline.
-    fn complete(&mut self, fetch: &SharedFetch<W, C, O>, now: Instant) {
+    fn complete(&mut self, fetch: &SharedFetch<W, C>, now: Instant) {
         let exchange = self.pipeline.borrow_mut().in_flight.pop_front();
         let (Some(exchange), Some(current)) = (exchange, self.current.take()) else { return };
-        let result = match current.wrong {
-            Some(error) => Err(error),
-            None if exchange.pattern.is_some() && current.body != exchange.expected => {
-                Err(FetchError::Corrupt(format!("{} bytes instead of {}", current.body, exchange.expected)))
-            }
-            None => Ok(Delivered { at: now, response: current.start..self.taken, body: current.body }),
-        };
+        let intact = current.intact.and_then(|()| check_length(current.body, exchange.length()));
+        let response = current.start..self.taken;
+        let result = intact.map(|()| Delivered { at: now, response, body: current.body });
         let close = current.head.is_some_and(|head| head.close);
         if let Some(resetting) = &mut self.resetting {
             // Report the completed exchange only after the reset, because the report may start a new exchange on this

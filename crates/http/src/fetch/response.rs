@@ -5,6 +5,9 @@
 //!
 //! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far as a client reads them.
 
+use crate::framing;
+use crate::head::number;
+
 /// The maximum size of a response head in bytes.
 pub const MAX_HEAD: usize = 64 * 1024;
 /// The maximum number of fields in a head or trailer section.
@@ -46,7 +49,7 @@ pub enum ResponseError {
 }
 
 /// The parts of a response head that the client uses.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Head {
     /// The status code.
     pub status: u16,
@@ -56,14 +59,16 @@ pub struct Head {
     pub close: bool,
 }
 
-/// Fields of a response that [`ResponseParser::with_fields`] keeps.
+/// The head of a response, with the fields that are needed to follow redirections and to load pages.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct ResponseFields {
+pub struct Answer {
+    /// The status code and the length of the body.
+    pub head: Head,
     /// The value of the Location field.
     pub location: Option<String>,
     /// The media type in lower case, without parameters.
     pub content_type: Option<String>,
-    /// The value of the Alt-Svc field.
+    /// The value of the Alt-Svc field, which names alternative services.
     pub alt_svc: Option<String>,
 }
 
@@ -88,8 +93,8 @@ pub struct ResponseParser {
     held: Vec<u8>,
     /// The number and the total size in bytes of the interim responses since the last final one.
     interim: (u32, usize),
-    /// The fields of the last head; `None` if the parser keeps none.
-    fields: Option<ResponseFields>,
+    /// The last head with its fields; `None` if the parser keeps none.
+    answer: Option<Answer>,
     /// Whether the end of the stream ends a body without a length.
     ends_bodies: bool,
 }
@@ -117,10 +122,10 @@ impl ResponseParser {
         Self::default()
     }
 
-    /// Returns a parser that keeps [`ResponseFields`].
+    /// Returns a parser that keeps the fields of an [`Answer`].
     #[must_use]
     pub fn with_fields() -> Self {
-        Self { fields: Some(ResponseFields::default()), ..Self::default() }
+        Self { answer: Some(Answer::default()), ..Self::default() }
     }
 
     /// Sets whether the end of the stream ends a body without a length, as it does on TCP.
@@ -138,11 +143,11 @@ impl ResponseParser {
         completes
     }
 
-    /// Returns the kept fields of the last head. They are empty unless the parser was created by
+    /// Returns `head`, the last one, with the fields that were kept. There are none unless the parser was created by
     /// [`with_fields`](Self::with_fields).
     #[must_use]
-    pub fn fields(&self) -> ResponseFields {
-        self.fields.clone().unwrap_or_default()
+    pub fn answer(&self, head: Head) -> Answer {
+        Answer { head, ..self.answer.clone().unwrap_or_default() }
     }
 
     /// Whether the parser is between responses: no byte of a further response has been received.
@@ -269,13 +274,14 @@ impl ResponseParser {
                 head.close |= tokens().any(|token| token.eq_ignore_ascii_case(b"close"));
             }
         }
-        if let Some(fields) = &mut self.fields {
+        if let Some(answer) = &mut self.answer {
             let text = |name: &str| {
                 let field = response.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name))?;
                 Some(String::from_utf8_lossy(field.value).trim().to_owned())
             };
             let bare = |kind: String| kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-            *fields = ResponseFields {
+            *answer = Answer {
+                head,
                 location: text("location"),
                 content_type: text("content-type").map(bare),
                 alt_svc: text("alt-svc"),
@@ -329,19 +335,7 @@ impl ResponseParser {
 
 /// Takes at most `left` bytes off the front of `input`. Returns `None` if there are no bytes to take.
 fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
-    let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
-    let (taken, rest) = input.split_at(length);
-    *input = rest;
-    (length > 0).then_some(taken)
-}
-
-/// RFC 9110 §8.6: parses a Content-Length value, which consists of digits only, without a sign or a list.
-fn number(value: &[u8]) -> Option<u64> {
-    let value = value.trim_ascii();
-    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
+    Some(framing::take(input, left)).filter(|taken| !taken.is_empty())
 }
 
 /// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is replaced

@@ -1,10 +1,11 @@
 //! Requests over HTTP/2. Each request has a stream of the same connection.
 
-use super::requests::{Piece, Unanswered};
+use super::reply::{Coming, Reply, Unanswered};
 use crate::http2::Windows;
 use crate::http2::client::{builder, told};
 use crate::http2::io::{Io, Out, Scratch, Traffic};
-use crate::http2::response::{Event, Failure, Response};
+use crate::http2::response::{Failure, Response};
+use crate::message::ResponseEvent;
 use anabranch_transport::{CloseReason, Stream};
 use bytes::Bytes;
 use h2::Reason;
@@ -14,7 +15,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 /// A running HTTP/2 connection. It must be polled as long as requests are made on it.
 pub struct Conversation<T: Stream>(Connection<Io<T>, Bytes>, Out<T>);
@@ -52,7 +53,7 @@ pub(super) fn poll_ready(requests: &mut Requests, cx: &mut Context<'_>) -> Poll<
 /// Sends a request.
 pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Reply, Unanswered> {
     let sent = requests.send_request(request, true).map_err(|error| unanswered(&error))?;
-    Ok(Reply(Response::new(sent)))
+    Ok(Reply(Box::new(Response::new(sent))))
 }
 
 fn unanswered(error: &h2::Error) -> Unanswered {
@@ -62,29 +63,17 @@ fn unanswered(error: &h2::Error) -> Unanswered {
     Unanswered { reason: told(error), unprocessed: gone || refused }
 }
 
-fn failed(failure: &Failure) -> Unanswered {
-    match failure {
-        Failure::Failed(error) => unanswered(error),
-        malformed => Unanswered { reason: CloseReason::Protocol(malformed.to_string()), unprocessed: false },
-    }
-}
-
-/// A response, received piece by piece.
-pub(super) struct Reply(Response);
-
-impl Reply {
-    /// Returns the number of the response's stream.
-    pub(super) fn stream(&self) -> u64 {
-        self.0.stream()
+impl Coming for Response {
+    fn poll_sent(&mut self, _: &mut Context<'_>) -> Poll<Result<u64, Unanswered>> {
+        Poll::Ready(Ok(self.stream()))
     }
 
-    /// Returns the next piece of the response.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
-        Poll::Ready(match ready!(self.0.poll(cx)) {
-            Err(failure) => Err(failed(&failure)),
-            Ok(None) => Ok(Piece::End),
-            Ok(Some(Event::Head(head))) => Ok(Piece::Head(head.status, head.fields)),
-            Ok(Some(Event::Data(bytes))) => Ok(Piece::Body(bytes)),
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {
+        self.poll(cx).map_err(|failure| match &failure {
+            Failure::Failed(error) => unanswered(error),
+            malformed => {
+                Unanswered { reason: CloseReason::Protocol(malformed.to_string()), unprocessed: false }
+            }
         })
     }
 }

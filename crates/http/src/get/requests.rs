@@ -1,13 +1,14 @@
 //! Requests on a connection where each request has a stream of its own, over HTTP/2 or HTTP/3.
 
 use super::http2::{self, Conversation};
+use super::reply::{Reply, Unanswered};
 use super::{Answer, GetError, http3};
 use crate::fetch::response::Head;
 use crate::http2::io::Traffic;
+use crate::message::ResponseEvent;
 use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Session, Stream};
 use anabranch_world::World;
-use bytes::Bytes;
 use http::header::{
     ACCEPT, ALT_SVC, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION, USER_AGENT,
 };
@@ -16,7 +17,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 /// Sends requests on a connection. Clones use the same connection. When the last clone is dropped, the connection ends.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ pub struct Requests {
 #[derive(Clone)]
 enum Way {
     Http2(http2::Requests),
-    Http3(Rc<dyn http3::Asking>),
+    Http3(http3::Requests),
 }
 
 impl fmt::Debug for Requests {
@@ -120,10 +121,10 @@ impl Requests {
     /// [`Unanswered`], also if the caller did not wait for [`poll_ready`](Self::poll_ready).
     pub fn send(&mut self, query: &Query) -> Result<Reply, Unanswered> {
         let request = query.0.clone();
-        Ok(Reply(match &mut self.way {
-            Way::Http2(requests) => State::Http2(http2::send(requests, request)?),
-            Way::Http3(requests) => State::Http3(requests.ask(request)),
-        }))
+        Ok(match &mut self.way {
+            Way::Http2(requests) => http2::send(requests, request)?,
+            Way::Http3(requests) => requests(request),
+        })
     }
 
     /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once with the head,
@@ -153,20 +154,20 @@ impl Requests {
         on_stream(sent.ok_or(GetError::Timeout(timeout))?.map_err(closed)?);
         let (mut answer, mut length) = (None, 0);
         loop {
-            let piece = world.timeout(timeout, poll_fn(|cx| reply.poll_piece(cx))).await;
-            match piece.ok_or(GetError::Timeout(timeout))?.map_err(closed)? {
-                Piece::Head(status, fields) => {
-                    let said = said(status, &fields);
+            let event = world.timeout(timeout, poll_fn(|cx| reply.poll_event(cx))).await;
+            match event.ok_or(GetError::Timeout(timeout))?.map_err(closed)? {
+                Some(ResponseEvent::Head(head)) => {
+                    let said = said(head.status, &head.fields);
                     take(&said, &[]).map_err(GetError::Taker)?;
                     answer = Some(said);
                 }
-                Piece::Body(bytes) => {
+                Some(ResponseEvent::Data(bytes)) => {
                     length += bytes.len() as u64;
                     if let Some(answer) = &answer {
                         take(answer, &bytes).map_err(GetError::Taker)?;
                     }
                 }
-                Piece::End => {
+                None => {
                     // RFC 9110 §8.6: a body that is shorter than declared is incomplete, even if the layer below reported
                     // a clean end.
                     let is_whole = |answer: &Answer| {
@@ -187,77 +188,6 @@ impl Requests {
 /// A request that can be sent.
 #[derive(Clone, Debug)]
 pub struct Query(Request<()>);
-
-/// The reason why a request has no response.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unanswered {
-    /// The error that ended the request.
-    pub reason: CloseReason,
-    /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113 §8.7,
-    /// RFC 9114 §4.1.1).
-    pub unprocessed: bool,
-}
-
-/// The response to a request, received piece by piece. Dropping it before its end cancels the request.
-pub struct Reply(State);
-
-enum State {
-    Http2(http2::Reply),
-    Http3(Box<dyn http3::Coming>),
-}
-
-/// A received part of a response.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
-    /// The head, with the status code.
-    Head(u16),
-    /// A piece of the body with this number of bytes.
-    Body(u64),
-    /// The end of the response.
-    End,
-}
-
-/// A received part of a response, with its content.
-pub(crate) enum Piece {
-    /// The status code and the fields of the head.
-    Head(StatusCode, HeaderMap),
-    /// Bytes of the body.
-    Body(Bytes),
-    /// The end of the response.
-    End,
-}
-
-impl Reply {
-    /// Completes when the whole request was passed to the transport. Returns the number of its stream.
-    ///
-    /// # Errors
-    /// [`Unanswered`]
-    pub fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>> {
-        match &mut self.0 {
-            State::Http2(reply) => Poll::Ready(Ok(reply.stream())),
-            State::Http3(reply) => reply.poll_sent(cx),
-        }
-    }
-
-    /// Returns the next part of the response.
-    ///
-    /// # Errors
-    /// [`Unanswered`]
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, Unanswered>> {
-        Poll::Ready(Ok(match ready!(self.poll_piece(cx))? {
-            Piece::Head(status, _) => Part::Head(status.as_u16()),
-            Piece::Body(bytes) => Part::Body(bytes.len() as u64),
-            Piece::End => Part::End,
-        }))
-    }
-
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
-        match &mut self.0 {
-            State::Http2(reply) => reply.poll(cx),
-            State::Http3(reply) => reply.poll(cx),
-        }
-    }
-}
 
 /// Extracts the fields of a head that are needed to follow redirections and to load pages.
 fn said(status: StatusCode, fields: &HeaderMap) -> Answer {

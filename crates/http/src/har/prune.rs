@@ -6,7 +6,7 @@
 //! memory for kept values is bounded, because one character of a list may take a hundred bytes as a value.
 
 use super::post_data;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::cell::Cell;
 use std::fmt;
@@ -100,6 +100,8 @@ enum HarObject {
     Frame,
     /// An object that is kept with all its members.
     Whole,
+    /// A value that is parsed and dropped.
+    Nothing,
 }
 
 impl HarObject {
@@ -149,7 +151,11 @@ impl HarObject {
     fn wants(self, element: &Value) -> bool {
         let name = || element.get("name").and_then(Value::as_str);
         let is_used = |name: &str| HEADERS.iter().any(|used| name.eq_ignore_ascii_case(used));
-        self != Self::Headers || name().is_some_and(is_used)
+        match self {
+            Self::Nothing => false,
+            Self::Headers => name().is_some_and(is_used),
+            _ => true,
+        }
     }
 }
 
@@ -203,6 +209,9 @@ impl<'de> Visitor<'de> for Keep<'_> {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        if self.0 == HarObject::Nothing {
+            return Ok(Value::Null);
+        }
         self.1.take(value.len() as u64 + ALLOCATION)?;
         Ok(Value::String(value.to_owned()))
     }
@@ -229,6 +238,10 @@ impl<'de> Visitor<'de> for Keep<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let Self(place, budget) = self;
+        if place == HarObject::Nothing {
+            while members.next_entry_seed(self, self)?.is_some() {}
+            return Ok(Value::Null);
+        }
         let mut kept = Map::new();
         budget.take(OBJECT)?;
         while let Some(key) = members.next_key::<String>()? {
@@ -239,62 +252,11 @@ impl<'de> Visitor<'de> for Keep<'_> {
                     kept.insert(key, members.next_value_seed(Keep(place, budget))?);
                 }
                 None => {
-                    members.next_value::<Skipped>()?;
+                    members.next_value_seed(Keep(HarObject::Nothing, budget))?;
                 }
             }
         }
         Ok(Value::Object(kept))
-    }
-}
-
-/// A value that is parsed with the same rules and depth limit as a kept value, and then dropped.
-struct Skipped;
-
-impl<'de> Deserialize<'de> for Skipped {
-    fn deserialize<D: Deserializer<'de>>(parser: D) -> Result<Self, D::Error> {
-        parser.deserialize_any(Self)
-    }
-}
-
-impl<'de> Visitor<'de> for Skipped {
-    type Value = Self;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any valid JSON value")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<Self, E> {
-        Ok(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self, A::Error> {
-        while list.next_element::<Self>()?.is_some() {}
-        Ok(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self, A::Error> {
-        while members.next_entry::<Self, Self>()?.is_some() {}
-        Ok(self)
     }
 }
 

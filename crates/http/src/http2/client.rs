@@ -1,21 +1,12 @@
-//! The HTTP/2 exchanges of a fetch. Each connection has a stream for each exchange.
+//! What every HTTP/2 client needs: the settings of a connection, and the reason why it ended.
 
-use super::io::{Frame, Io, Scratch};
-use super::response::{Event, Failure, Response as Incoming};
+use super::io::Frame;
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
-use crate::fetch::own_stream::{Ended, Response};
-use crate::fetch::state::{self, Fetch};
-use crate::observe::{FetchError, Observer};
-use anabranch_transport::{CloseReason, Connector, Piece, Session};
-use anabranch_world::World;
+use anabranch_transport::{CloseReason, Piece};
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
-use std::rc::Weak;
 
 /// Sends requests on an HTTP/2 connection.
 pub(crate) type Requests = SendRequest<Bytes>;
@@ -56,47 +47,6 @@ pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl F
     }
 }
 
-/// Drives a connection of a fetch until it ends. Calls `on_frame` for each frame sent.
-pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
-    name: usize,
-    session: C::Session,
-    windows: Windows,
-    on_frame: impl FnMut(&Frame) + 'static,
-) {
-    let reason = match run(&fetch, name, &session, windows, on_frame).await {
-        Ok(()) => CloseReason::Finished,
-        Err(reason) => reason,
-    };
-    session.close();
-    if let Some(fetch) = fetch.upgrade() {
-        fetch.borrow_mut().closed(name, &reason);
-    }
-}
-
-async fn run<W: World, C: Connector, O: Observer + 'static>(
-    fetch: &Weak<RefCell<Fetch<W, C, O>>>,
-    name: usize,
-    session: &C::Session,
-    windows: Windows,
-    mut on_frame: impl FnMut(&Frame) + 'static,
-) -> Result<(), CloseReason> {
-    let stream = session.open(0).map_err(|error| CloseReason::Protocol(error.to_string()))?;
-    let (io, out) =
-        Io::new(stream, true, Bytes::new(), Scratch::default(), Box::new(move |frame| on_frame(&frame)));
-    let (requests, mut connection) = builder(&windows).handshake(io).await.map_err(|error| told(&error))?;
-    if let Some(fetch) = fetch.upgrade() {
-        fetch.borrow_mut().speaks(name, state::Requests::Http2(requests));
-    }
-    let ended = poll_fn(|cx| {
-        let ended = Pin::new(&mut connection).poll(cx);
-        // If the stream has failed, the next read reports the error.
-        let _ = out.poll_flush(cx);
-        ended
-    });
-    ended.await.map_err(|error| told(&error))
-}
-
 /// Returns the reason why a connection ended.
 pub(crate) fn told(error: &h2::Error) -> CloseReason {
     let text = format!("HTTP/2: {error}");
@@ -109,37 +59,5 @@ pub(crate) fn told(error: &h2::Error) -> CloseReason {
     }
 }
 
-/// Reads the response to an exchange and passes it to `taker`.
-pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
-    mut response: Incoming,
-    mut taker: Response<W, C, O>,
-) -> Ended {
-    loop {
-        let taken = match poll_fn(|cx| response.poll(cx)).await {
-            Err(failure) => return ended(&failure),
-            Ok(None) => return Ended::Whole(taker.whole(ALL)),
-            Ok(Some(Event::Head(head))) => taker.head(head.status, &head.fields),
-            Ok(Some(Event::Data(bytes))) => taker.take(&bytes),
-        };
-        if let Err(wrong) = taken {
-            return Ended::Whole(Err(wrong));
-        }
-    }
-}
-
 /// The maximum number of streams whose frames are counted at a time. It exceeds the number of streams that may be open.
 const MOST_STREAMS: usize = 1_024;
-
-/// Converts a failure to the end of an exchange.
-fn ended(failure: &Failure) -> Ended {
-    match failure {
-        // The connection has ended, so the request can be sent again on another connection.
-        Failure::Failed(error) if error.reason().is_none() || error.is_go_away() || error.is_io() => {
-            Ended::Connection(told(error))
-        }
-        failure => Ended::Whole(Err(FetchError::BadResponse(failure.to_string()))),
-    }
-}
-
-/// All bytes of an HTTP/2 stream, because it carries one exchange.
-pub(crate) const ALL: std::ops::Range<u64> = 0..u64::MAX;

@@ -75,29 +75,19 @@ pub struct Traffic {
 struct Counted {
     traffic: Rc<Cell<Traffic>>,
     inward: Watch,
-    on_frame: OnFrame,
 }
 
 impl Counted {
-    fn new() -> Self {
-        let traffic = Rc::new(Cell::new(Traffic::default()));
-        let into = traffic.clone();
-        let on_frame = move |frame: Frame| {
-            let traffic = into.get();
-            into.set(Traffic { data: traffic.data + frame.data.unwrap_or(0), ..traffic });
-        };
-        Self { traffic, inward: Watch::new(0, 0), on_frame: Box::new(on_frame) }
-    }
-
     fn sent(&self, bytes: usize) {
         let traffic = self.traffic.get();
         self.traffic.set(Traffic { sent: traffic.sent + bytes as u64, ..traffic });
     }
 
     fn received(&mut self, bytes: &[u8]) {
-        let traffic = self.traffic.get();
-        self.traffic.set(Traffic { received: traffic.received + bytes.len() as u64, ..traffic });
-        self.inward.pass(bytes, &mut *self.on_frame);
+        let mut traffic = self.traffic.get();
+        traffic.received += bytes.len() as u64;
+        self.inward.pass(bytes, &mut |frame| traffic.data += frame.data.unwrap_or(0));
+        self.traffic.set(traffic);
     }
 }
 
@@ -176,7 +166,8 @@ impl<T: Stream> Io<T> {
 
     /// Counts the bytes sent and received from now on.
     pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
-        self.counted.get_or_insert_with(Counted::new).traffic.clone()
+        let new = || Counted { traffic: Rc::default(), inward: Watch::new(0, 0) };
+        self.counted.get_or_insert_with(new).traffic.clone()
     }
 }
 

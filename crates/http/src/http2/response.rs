@@ -4,7 +4,7 @@
 //! the rest, as over HTTP/3. h2 drops pseudo-header fields that a response may not have, and that trailers may not have,
 //! so nobody can check these.
 
-use crate::message::{ContentLength, Malformed, ResponseHead, check_fields};
+use crate::message::{ContentLength, Malformed, ResponseEvent, ResponseHead, check_fields};
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use h2::{Reason, RecvStream, SendStream};
@@ -23,14 +23,6 @@ pub(crate) struct Response {
 enum Part {
     Head(ResponseFuture),
     Body(RecvStream, ContentLength),
-}
-
-/// The next event of a response.
-pub(crate) enum Event {
-    /// The head of the final response.
-    Head(ResponseHead),
-    /// A piece of the content.
-    Data(Bytes),
 }
 
 /// The reason why a response is incomplete.
@@ -63,17 +55,17 @@ impl Response {
     }
 
     /// Completes with the next event of the response, or with `None` when the response is complete.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Failure>> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Failure>> {
         let event = match &mut self.part {
             Part::Head(response) => match ready!(poll_head(response, cx))? {
                 Ok((head, body)) => {
                     self.part = Part::Body(body, head.content);
-                    Ok(Some(Event::Head(head)))
+                    Ok(Some(ResponseEvent::Head(head)))
                 }
                 Err(why) => Err(why),
             },
             Part::Body(body, content) => {
-                ready!(poll_data(body, content, cx))?.map(|data| data.map(Event::Data))
+                ready!(poll_data(body, content, cx))?.map(|data| data.map(ResponseEvent::Data))
             }
         };
         Poll::Ready(event.map_err(|why| self.refuse(why)))

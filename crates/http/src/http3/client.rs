@@ -1,20 +1,14 @@
-//! The HTTP/3 exchanges of a client. Each exchange has a stream of its own.
+//! The exchanges of an HTTP/3 client. Each exchange has a stream of its own.
 
 use super::connection::{Connection, Driver, Failure, Incoming};
 use super::streams::{Pipe, StreamError};
 use super::{Code, Event, MAX_HEAD, encode_request, kind};
-use crate::fetch::own_stream::{Ended, Response};
-use crate::fetch::state::{self, Fetch};
 use crate::http2::io::Traffic;
-use crate::message::ResponseHead;
-use crate::observe::{FetchError, Observer};
-use anabranch_transport::{CloseReason, Connector, OpenError, Session};
-use anabranch_world::World;
-use bytes::Bytes;
+use crate::message::ResponseEvent;
+use anabranch_transport::{CloseReason, OpenError, Session};
 use http::Request;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
-use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
@@ -113,28 +107,19 @@ impl<S: Session> Exchange<S> {
         self.incoming.pipe()
     }
 
-    /// Completes with the head of the final response.
-    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, Failure>> {
+    /// Completes with the next event of the response, or with `None` when the response is complete.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Failure>> {
         Poll::Ready(match ready!(self.incoming.poll(cx))? {
-            Some(Event::Response(head)) => Ok(head),
+            Some(Event::Response(head)) => Ok(Some(ResponseEvent::Head(head))),
+            Some(Event::Data(data)) => Ok(Some(ResponseEvent::Data(data))),
+            None => Ok(None),
             Some(Event::HeadTooLarge(size)) => {
                 self.pipe().borrow_mut().cancel(Code::H3_EXCESSIVE_LOAD);
                 let reason = format!("a head of {size} bytes, where {MAX_HEAD} are taken");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
-            // This does not happen, because the reader always returns a head first.
-            _ => Err(Failure::Stream(StreamError::CancelledHere)),
-        })
-    }
-
-    /// Completes with the next piece of the content, or with `None` when the response is complete. To be called after the
-    /// head was received.
-    pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
-        Poll::Ready(match ready!(self.incoming.poll(cx))? {
-            Some(Event::Data(data)) => Ok(Some(data)),
-            None => Ok(None),
-            // This does not happen, because the reader returns only one head per message.
-            Some(_) => Err(Failure::Stream(StreamError::CancelledHere)),
+            // This does not happen, because the reader of a client expects no request.
+            Some(Event::Request(_)) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }
 }
@@ -154,69 +139,4 @@ pub(crate) fn line(failure: &Failure) -> String {
 pub(crate) fn is_unprocessed(failure: &Failure) -> bool {
     let rejected = StreamError::Cancelled(Code::H3_REQUEST_REJECTED);
     matches!(failure, Failure::Stream(error) if *error == rejected || *error == StreamError::Refused)
-}
-
-/// Drives a connection of a fetch until it ends.
-pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
-    fetch: Weak<RefCell<Fetch<W, C, O>>>,
-    name: usize,
-    session: C::Session,
-) {
-    let reason = match begin(session.clone()).await {
-        Err(reason) => reason,
-        Ok((mut driver, requests)) => {
-            if let Some(fetch) = fetch.upgrade() {
-                fetch.borrow_mut().speaks(name, state::Requests::Http3(requests));
-            }
-            poll_fn(|cx| driver.poll(cx)).await
-        }
-    };
-    session.close();
-    if let Some(fetch) = fetch.upgrade() {
-        fetch.borrow_mut().closed(name, &reason);
-    }
-}
-
-/// Requests an object and reads the response. Calls `on_sent` with the number of the stream and the byte range of the
-/// request on that stream.
-pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
-    requests: Requests<C::Session>,
-    request: Request<()>,
-    on_sent: impl FnOnce(u64, Range<u64>),
-    mut taker: Response<W, C, O>,
-) -> Ended {
-    let mut exchange = match requests.send(&request).await {
-        Ok(exchange) => exchange,
-        Err(failure) => return ended(&failure),
-    };
-    let pipe = exchange.pipe().clone();
-    let (number, sent) = (pipe.borrow().number(), pipe.borrow().bytes(false));
-    on_sent(number, sent);
-    let head = match poll_fn(|cx| exchange.poll_head(cx)).await {
-        Ok(head) => head,
-        Err(failure) => return ended(&failure),
-    };
-    if let Err(wrong) = taker.head(head.status, &head.fields) {
-        return Ended::Whole(Err(wrong));
-    }
-    loop {
-        match poll_fn(|cx| exchange.poll_data(cx)).await {
-            Err(failure) => return ended(&failure),
-            Ok(None) => return Ended::Whole(taker.whole(pipe.borrow().bytes(true))),
-            Ok(Some(piece)) => {
-                if let Err(wrong) = taker.take(&piece) {
-                    return Ended::Whole(Err(wrong));
-                }
-            }
-        }
-    }
-}
-
-/// Converts a failure to the end of an exchange.
-fn ended(failure: &Failure) -> Ended {
-    match failure {
-        Failure::Stream(StreamError::Closed(reason)) => Ended::Connection(reason.clone()),
-        failure if is_unprocessed(failure) => Ended::Refused(CloseReason::Protocol(line(failure))),
-        failure => Ended::Whole(Err(FetchError::BadResponse(line(failure)))),
-    }
 }

@@ -85,9 +85,7 @@ impl<S: Session> Connection<S> {
         let (Error::Connection(code, reason) | Error::Stream(code, reason)) = &error;
         self.0.session.close_with(code.0, reason);
         *raised = Some(error);
-        if let Some(driver) = self.0.driver.borrow_mut().take() {
-            driver.wake();
-        }
+        self.wake_driver();
     }
 
     /// Returns the reason why the connection has ended. An error that this endpoint raised takes precedence over the

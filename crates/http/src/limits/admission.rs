@@ -6,12 +6,13 @@
 use super::slots::{SessionSlots, Slot};
 use super::{Client, ConcurrencyLimit};
 use anabranch_base::time::{Duration, Instant};
-use anabranch_transport::Session;
+use anabranch_transport::{CloseReason, Listener, Session};
 use anabranch_world::{Timer, World};
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// Admits the sessions of one server.
 pub struct Admission<W: World, N: Session> {
@@ -40,9 +41,36 @@ impl<W: World, N: Session> Admission<W, N> {
         }
     }
 
+    /// Completes with the next session of `listener` that gets a slot, or with `None` when `stop` completes.
+    ///
+    /// # Errors
+    /// The reason why the listener failed.
+    pub async fn next<L: Listener<Session = N>>(
+        &mut self,
+        listener: &mut L,
+        stop: impl Fn(&Context<'_>) -> Poll<()>,
+    ) -> Result<Option<(N, Slot<N>)>, CloseReason> {
+        poll_fn(|cx| {
+            loop {
+                if stop(cx).is_ready() {
+                    return Poll::Ready(Ok(None));
+                }
+                // To be polled again after every session that got no slot, because the session has set the timer.
+                if let Poll::Ready(admitted) = self.poll(cx) {
+                    return Poll::Ready(Ok(Some(admitted)));
+                }
+                let session = ready!(listener.poll_accept(cx))?;
+                if let Some(admitted) = self.admit(session) {
+                    return Poll::Ready(Ok(Some(admitted)));
+                }
+            }
+        })
+        .await
+    }
+
     /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or is
     /// refused.
-    pub fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
+    fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);
         if slot.is_none() {
@@ -63,7 +91,7 @@ impl<W: World, N: Session> Admission<W, N> {
 
     /// Completes with a session that has waited and now has a slot. Also records the progress of the sessions that have
     /// slots.
-    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(N, Slot<N>)> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(N, Slot<N>)> {
         while self.armed && self.timer.poll(cx).is_ready() {
             self.armed = false;
             let now = self.world.now();

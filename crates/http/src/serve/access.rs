@@ -52,11 +52,3 @@ pub(super) struct Entry {
     pub(super) access: Access,
     pub(super) log: Log,
 }
-
-impl Entry {
-    /// Writes the exchange to the log. `bytes` is the number of body bytes that were passed to the transport.
-    pub(super) fn write(mut self, bytes: u64) {
-        self.access.bytes = bytes;
-        self.log.write(&self.access);
-    }
-}

@@ -13,6 +13,7 @@
 
 mod open_file_cache;
 
+use super::date::LAST_DATE;
 use super::site::{Answer, Asked, Content, Resource, Site, Stored};
 use crate::beneath::{Look, RootDirectory};
 use crate::page::directory::content_type;
@@ -441,8 +442,6 @@ fn part(range: &[u8], length: u64) -> Part {
 const MAX_OPEN: usize = 256;
 /// The maximum number of request paths that are remembered.
 const MAX_KEPT: usize = 256;
-/// The Unix time of 9999-12-31 23:59:59.
-const LAST_DATE: u64 = 253_402_300_799;
 /// The maximum length in bytes of a request path that is remembered. A longer one is looked up for each request.
 const MAX_KEPT_BYTES: usize = 1024;
 

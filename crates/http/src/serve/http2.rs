@@ -5,18 +5,19 @@
 //! transport. A more urgent request then waits at most for those bytes and for the bytes that the transport has accepted.
 //! The transport accepts no more than its window allows plus the same number of bytes.
 
-use super::reply::{Held, Reply, reply};
-use super::site::{Content, Site};
+use super::reply::{Busy, Reply, Sending, Unwritten, reply};
+use super::site::Site;
 use super::{Activity, ExchangePermit, Service};
 use crate::authority::{Authority, default_port};
 use crate::head::{Judged, is_host, is_path_and_query};
 use crate::http2::client::noting;
+use crate::http2::faults::Inspector;
 use crate::http2::io::{Frame, Io};
-use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, CONCURRENT, UNSENT, WINDOW};
 use crate::http2::{FOR_EVER, MAX_HEAD, RESETS};
 use crate::message::check_fields;
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
+use anabranch_base::time::Instant;
 use anabranch_transport::Session;
 use anabranch_world::{Tasks, World};
 use bytes::Bytes;
@@ -25,15 +26,14 @@ use h2::{Reason, RecvStream, SendStream};
 use http::header::{EXPECT, HOST};
 use http::{Method, Request};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 /// Serves a session over HTTP/2 until the client or an error ends it, or until the server is stopped.
-pub(super) async fn serve<W, S, O, N>(
-    service: Rc<Service<W, S, O>>,
+pub(super) async fn serve<W, S, N>(
+    service: Rc<Service<W, S>>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
     // The permit of the session, held until no data is left on the stream.
@@ -43,86 +43,50 @@ pub(super) async fn serve<W, S, O, N>(
 ) where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
-    // When the task of the session was last woken. All actions of the task until it yields happen at this time.
-    let woken = Rc::new(Cell::new(service.world.now()));
-    // The number of response frames sent. `seen_gone` and `seen_came` are the numbers of frames sent and received when a
-    // response last made progress.
-    let gone = Rc::new(Cell::new(0_u64));
-    let (mut seen_gone, mut seen_came, mut calmed) = (0, 0, false);
-    let on_frame = {
-        let (activity, writer, woken) = (activity.clone(), writer.clone(), woken.clone());
-        let gone = gone.clone();
-        let observed = service.clone();
-        let mut note = noting(move |stream, piece, first| {
-            if first {
-                let exchange = ExchangeId { connection: id, stream, index: 0 };
-                observed.observer.written(exchange, observed.world.now());
-            }
-            observed.observer.answered(id, stream, piece);
-        });
-        move |frame: Frame| {
-            note(&frame);
-            gone.set(gone.get() + 1);
-            writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
-            activity.moved(woken.get(), (frame.span.end - frame.span.start) as usize);
-        }
-    };
+    let polled = Rc::new(Polled { woken: Cell::new(service.world.now()), gone: Cell::new(0) });
+    let on_frame = on_frame(service.clone(), activity.clone(), writer.clone(), polled.clone(), id);
     let (mut io, out) = Io::new(stream, false, seen, service.scratch.clone(), Box::new(on_frame));
-    let inspector = io.inspect();
+    let mut patience = Patience { inspector: io.inspect(), seen: (0, 0), ended: false, refused: false };
     activity.memory.hold(STATE);
-    let mut builder = Builder::new();
-    builder
-        .initial_window_size(WINDOW)
-        .max_concurrent_streams(CONCURRENT)
-        .max_header_list_size(service.options.max_head.map_or(MAX_HEAD, |most| most.min(1 << 30) as u32))
-        .max_concurrent_reset_streams(RESETS)
-        .reset_stream_duration(FOR_EVER)
-        .max_send_buffer_size(UNSENT);
-    let Ok(mut connection) = builder.handshake::<_, Bytes>(io).await else {
+    let Ok(mut connection) = builder(service.options.max_head).handshake::<_, Bytes>(io).await else {
         activity.memory.release(STATE);
         session.close();
         return;
     };
     let tasks = Tasks::new(service.world.clone());
     let stops = service.options.stop.is_some();
-    let (mut ending, mut refused) = (false, false);
+    let mut ending = false;
     poll_fn(|cx| {
         if stops && activity.poll_ending(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
             // Responses in progress are completed, but no more requests are accepted.
             connection.graceful_shutdown();
         }
         out.begin();
-        inspector.borrow_mut().begin();
-        woken.set(service.world.now());
+        patience.inspector.borrow_mut().begin();
+        polled.woken.set(service.world.now());
         // Data that is added during this poll is also written during it, so the task need not be woken.
-        writer.borrow_mut().waker = None;
+        writer.borrow_mut().responses.waker = None;
         loop {
             // Polling removes completed tasks.
             let _ = tasks.poll_idle(cx);
-            if gone.get() != seen_gone {
-                (seen_gone, seen_came) = (gone.get(), inspector.borrow().frames());
-            }
-            if inspector.borrow().frames() - seen_came > MOST_FRUITLESS
-                && !std::mem::replace(&mut calmed, true)
-            {
+            if patience.ends(polled.gone.get()) {
                 // RFC 9113 §10.5: the client has sent too many frames without effect, although each of them is allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             let accepted = connection.poll_accept(cx);
-            if inspector.borrow().lacks_settings() && !std::mem::replace(&mut refused, true) {
+            if patience.misses_settings() {
                 // RFC 9113 §3.4: an invalid preface is a connection error. A request behind it is not answered.
                 connection.abrupt_shutdown(Reason::PROTOCOL_ERROR);
                 continue;
             }
             match accepted {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
-                    activity.moved(woken.get(), 0);
+                    activity.moved(polled.woken.get(), 0);
                     if service.options.judged == Judged::Strictly && is_malformed(&request) {
                         // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
@@ -154,6 +118,76 @@ pub(super) async fn serve<W, S, O, N>(
     }
     activity.memory.release(STATE);
     session.close();
+}
+
+/// Configures the server side of a connection, which accepts heads of up to `max_head` bytes.
+fn builder(max_head: Option<usize>) -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .initial_window_size(WINDOW)
+        .max_concurrent_streams(CONCURRENT)
+        .max_header_list_size(max_head.map_or(MAX_HEAD, |most| most.min(1 << 30) as u32))
+        .max_concurrent_reset_streams(RESETS)
+        .reset_stream_duration(FOR_EVER)
+        .max_send_buffer_size(UNSENT);
+    builder
+}
+
+/// What the task of a session and the frames that it writes share.
+struct Polled {
+    /// When the task was last woken. All actions of the task until it yields happen at this time.
+    woken: Cell<Instant>,
+    /// The number of response frames sent.
+    gone: Cell<u64>,
+}
+
+/// Returns the function that is called for each response frame that h2 writes on `connection`.
+fn on_frame<W: World, S: Site>(
+    service: Rc<Service<W, S>>,
+    activity: Rc<Activity>,
+    writer: Rc<RefCell<Writer>>,
+    polled: Rc<Polled>,
+    connection: u64,
+) -> impl FnMut(Frame) {
+    let mut note = noting(move |stream, piece, first| {
+        if first {
+            service.recorder.written(ExchangeId { connection, stream, index: 0 }, service.world.now());
+        }
+        service.recorder.answered(connection, stream, piece);
+    });
+    move |frame| {
+        note(&frame);
+        polled.gone.set(polled.gone.get() + 1);
+        writer.borrow_mut().gone(frame.stream, frame.data.unwrap_or(0));
+        activity.moved(polled.woken.get(), (frame.span.end - frame.span.start) as usize);
+    }
+}
+
+/// Counts the frames of a client that cause no response, and decides when the server ends the connection.
+struct Patience {
+    inspector: Rc<RefCell<Inspector>>,
+    /// The numbers of frames sent and received when a response last made progress.
+    seen: (u64, u64),
+    /// Whether the connection was ended because of too many frames. `refused` is the same for a missing SETTINGS.
+    ended: bool,
+    refused: bool,
+}
+
+impl Patience {
+    /// Returns true once, when the client has sent too many frames without effect. `gone` is the number of response frames
+    /// sent.
+    fn ends(&mut self, gone: u64) -> bool {
+        let came = self.inspector.borrow().frames();
+        if gone != self.seen.0 {
+            self.seen = (gone, came);
+        }
+        came - self.seen.1 > MOST_FRUITLESS && !std::mem::replace(&mut self.ended, true)
+    }
+
+    /// Returns true once, when the client's first frame is not SETTINGS.
+    fn misses_settings(&mut self) -> bool {
+        self.inspector.borrow().lacks_settings() && !std::mem::replace(&mut self.refused, true)
+    }
 }
 
 /// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. A request is malformed if its fields are, or if
@@ -196,8 +230,8 @@ const MOST_FRUITLESS: u64 = 20_000;
 const STATE: usize = 64 * 1024;
 
 /// Answers one request, from reading its content to handing the response to `writer`.
-async fn answer<W: World, S: Site, O: Observer>(
-    service: Rc<Service<W, S, O>>,
+async fn answer<W: World, S: Site>(
+    service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
     writer: Rc<RefCell<Writer>>,
     connection: u64,
@@ -214,24 +248,21 @@ async fn answer<W: World, S: Site, O: Observer>(
         // RFC 9113 §8.1.1: a malformed request is a stream error. This has no effect if h2 has reset the stream.
         return respond.send_reset(Reason::PROTOCOL_ERROR);
     }
-    let Reply { response, content, bodiless, priority, held } =
+    let Reply { response, sending, bodiless, priority } =
         reply(&service, &activity, (connection, stream), &request, false).await;
     // If the client has cancelled the request, sending fails, and there is nothing more to do.
     let sent = respond.send_response(response, bodiless);
-    match (sent, bodiless) {
-        (Ok(send), false) => {
-            let body = Body { send, content, at: 0, unsent: 0, held: Some(held) };
-            writer.borrow_mut().add(stream, priority, body);
-        }
-        _ => held.end(0),
+    if let (Ok(send), false) = (sent, bodiless) {
+        let body = Body { send, sending: Some(sending), unsent: 0 };
+        writer.borrow_mut().responses.add(stream, priority, body);
     }
 }
 
 /// Reads the content of a request before the request is answered, because content and trailers may still be malformed
 /// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if the request is malformed or
 /// its stream was reset.
-async fn read_content<W: World, S: Site, O: Observer>(
-    service: &Service<W, S, O>,
+async fn read_content<W: World, S: Site>(
+    service: &Service<W, S>,
     activity: &Activity,
     content: &mut RecvStream,
 ) -> bool {
@@ -266,57 +297,29 @@ const MAX_CONTENT_WAIT: Duration = Duration::from_secs(1);
 /// A response that h2 or the transport has not accepted completely.
 struct Body {
     send: SendStream<Bytes>,
-    content: Content,
-    /// The number of content bytes that were passed to h2.
-    at: u64,
+    /// The content; `None` once h2 has the whole content.
+    sending: Option<Sending<Busy>>,
     /// The number of bytes that were passed to h2 and are not yet with the transport.
     unsent: u64,
-    /// The resources of the response, held until h2 has the whole content.
-    held: Option<Held>,
 }
 
-impl Body {
-    fn let_go(&mut self) {
-        if let Some(held) = self.held.take() {
-            held.end(self.at);
-        }
-    }
-}
-
-impl Drop for Body {
-    fn drop(&mut self) {
-        self.let_go();
-    }
-}
-
-/// The unwritten responses of a session, and the order in which they are written.
+/// The unwritten responses of a session.
 #[derive(Default)]
 struct Writer {
-    bodies: BTreeMap<u64, Body>,
-    turns: Turns,
+    responses: Unwritten<Body>,
     /// The number of response bytes that are in h2 and not yet with the transport.
     unsent: u64,
-    /// The waker of the session's task.
-    waker: Option<Waker>,
 }
 
 impl Writer {
-    fn add(&mut self, stream: u64, priority: Priority, body: Body) {
-        self.bodies.insert(stream, body);
-        self.turns.add(stream, priority);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
     /// Records that the transport has accepted `bytes` bytes of the response on `stream`.
     fn gone(&mut self, stream: u64, bytes: u64) {
-        let Some(body) = self.bodies.get_mut(&stream) else { return };
+        let Some(body) = self.responses.bodies.get_mut(&stream) else { return };
         let bytes = bytes.min(body.unsent);
         body.unsent -= bytes;
         self.unsent -= bytes;
-        if body.unsent == 0 && body.held.is_none() {
-            self.bodies.remove(&stream);
+        if body.unsent == 0 && body.sending.is_none() {
+            self.responses.bodies.remove(&stream);
         }
     }
 
@@ -326,11 +329,12 @@ impl Writer {
 
     /// Passes data to h2 until h2 holds enough. Returns whether any data was passed.
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
-        self.waker = Some(cx.waker().clone());
+        self.responses.waker = Some(cx.waker().clone());
         // Forget cancelled streams, because h2 never sends the data that it holds for them.
         let mut cancelled = |body: &mut Body| body.send.poll_reset(cx).is_ready();
+        let bodies = self.responses.bodies.iter_mut();
         let cancelled: Vec<u64> =
-            self.bodies.iter_mut().filter_map(|(stream, body)| cancelled(body).then_some(*stream)).collect();
+            bodies.filter_map(|(stream, body)| cancelled(body).then_some(*stream)).collect();
         cancelled.into_iter().for_each(|stream| self.give_up(stream));
         let mut any = false;
         while self.has_room() && self.write_piece(cx) {
@@ -342,10 +346,10 @@ impl Writer {
     /// Passes a piece of a response to h2. The response is the first one in order for which the client's flow control has
     /// room.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
-        let order: Vec<u64> = self.turns.order().collect();
-        for stream in order {
-            let Some(body) = self.bodies.get_mut(&stream) else { continue };
-            let wanted = body.content.length().saturating_sub(body.at).min(CHUNK as u64) as usize;
+        for stream in self.responses.order() {
+            let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };
+            let Some(sending) = &mut body.sending else { continue };
+            let wanted = sending.left().min(CHUNK as u64) as usize;
             body.send.reserve_capacity(wanted);
             if body.send.capacity() == 0 {
                 match body.send.poll_capacity(cx) {
@@ -360,24 +364,22 @@ impl Writer {
                 }
             }
             let most = wanted.min(body.send.capacity());
-            let Ok(mut piece) = body.content.piece(body.at, most) else {
+            let Ok(piece) = sending.piece(most, most) else {
                 // The content cannot be read further. The reset tells the client that the response is incomplete.
                 body.send.send_reset(Reason::INTERNAL_ERROR);
                 self.give_up(stream);
                 return true;
             };
-            piece.truncate(most);
-            body.at += piece.len() as u64;
             body.unsent += piece.len() as u64;
             self.unsent += piece.len() as u64;
-            let last = body.at == body.content.length();
+            let last = sending.left() == 0;
             if body.send.send_data(piece, last).is_err() {
                 self.give_up(stream);
             } else if last {
-                body.let_go();
-                self.turns.remove(stream);
+                body.sending = None;
+                self.responses.turns.remove(stream);
             } else {
-                self.turns.written(stream);
+                self.responses.turns.written(stream);
             }
             return true;
         }
@@ -386,8 +388,7 @@ impl Writer {
 
     /// Stops writing the response on `stream`.
     fn give_up(&mut self, stream: u64) {
-        self.turns.remove(stream);
-        if let Some(body) = self.bodies.remove(&stream) {
+        if let Some(body) = self.responses.remove(stream) {
             self.unsent -= body.unsent;
         }
     }

@@ -8,31 +8,28 @@
 //! Each request is read to its end, even if the response does not need the content. So an error in content or trailers has
 //! the same effect as an error in the head.
 
-use super::reply::{Held, Reply, reply};
-use super::site::{Content, Site};
+use super::reply::{Busy, Reply, Sending, Unwritten, reply};
+use super::site::Site;
 use super::{Activity, Service};
-use crate::http2::priority::{Priority, Turns};
 use crate::http2::server::{CHUNK, UNSENT};
 use crate::http3::connection::{Connection, Incoming, begin, most_head};
 use crate::http3::streams::Pipe;
 use crate::http3::{Code, Event, encode_response, kind};
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::{Tasks, World};
 use http::header::EXPECT;
 use http::{HeaderMap, StatusCode};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// Serves a session over HTTP/3 until the client or an error ends it, or until the server is stopped.
-pub(super) async fn serve<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N, activity: Rc<Activity>)
+pub(super) async fn serve<W, S, N>(service: Rc<Service<W, S>>, session: N, activity: Rc<Activity>)
 where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     session.limit_unsent(UNSENT as u64);
@@ -42,7 +39,12 @@ where
     };
     let _exchange = activity.memory.begin();
     activity.memory.hold(STATE);
-    let writer = Rc::new(RefCell::new(Writer::new(service.clone(), activity.clone(), session.id())));
+    let writer = Rc::new(RefCell::new(Writer {
+        service: service.clone(),
+        activity: activity.clone(),
+        connection: session.id(),
+        responses: Unwritten::default(),
+    }));
     // The tasks of the responses, and the tasks that read the rest of requests that were already answered.
     let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
@@ -75,7 +77,9 @@ where
                 Poll::Ready(Err(_)) => return Poll::Ready(()),
                 Poll::Pending => {
                     writer.borrow_mut().write(cx);
-                    let done = ending && tasks.poll_idle(cx).is_ready() && writer.borrow().bodies.is_empty();
+                    let done = ending
+                        && tasks.poll_idle(cx).is_ready()
+                        && writer.borrow().responses.bodies.is_empty();
                     return if done { Poll::Ready(()) } else { Poll::Pending };
                 }
             }
@@ -96,9 +100,9 @@ const MAX_AWAITED: u64 = 1 << 20;
 const MAX_REST: u64 = 64 * 1024;
 
 /// Answers one request, from reading its head to handing the response to `writer`.
-async fn answer<W: World, S: Site, O: Observer, N: Session>(
+async fn answer<W: World, S: Site, N: Session>(
     connection: Connection<N>,
-    writer: Rc<RefCell<Writer<W, S, O, N>>>,
+    writer: Rc<RefCell<Writer<W, S, N>>>,
     rests: Rc<Tasks<W>>,
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
     max_head: u64,
@@ -150,9 +154,9 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     if !came.await {
         return;
     }
-    let Reply { response, content, bodiless, priority, held } =
+    let Reply { response, sending, priority, .. } =
         reply(&service, &activity, (name, stream), &request, early).await;
-    service.observer.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
+    service.recorder.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
     // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes it on
     // later.
     let sent = poll_fn(|cx| {
@@ -162,11 +166,10 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
         Poll::Ready(pipe.poll_flush(cx))
     });
     if let Poll::Ready(Err(_)) = sent.await {
-        return held.end(0);
+        return;
     }
-    let end = if bodiless { 0 } else { content.length() };
-    let body = Body { pipe, content, end, at: 0, piece: None, held: Some(held) };
-    writer.borrow_mut().add(stream, priority, body);
+    let body = Body { pipe, sending, piece: None };
+    writer.borrow_mut().responses.add(stream, priority, body);
     if !incoming.is_ended() {
         rests.spawn("http/3 rest", read_rest(incoming));
     }
@@ -197,64 +200,35 @@ async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
 /// A response that the transport has not accepted completely.
 struct Body<N: Session> {
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
-    content: Content,
-    /// The number of content bytes to send. `at` is the number of content bytes that were passed to the stream.
-    end: u64,
-    at: u64,
+    sending: Sending<Busy>,
     /// The size of the piece that is being passed to the transport, if there is one.
     piece: Option<usize>,
-    /// The resources of the response, held until the transport has the whole content.
-    held: Option<Held>,
 }
 
-impl<N: Session> Drop for Body<N> {
-    fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
-            held.end(self.at);
-        }
-    }
-}
-
-/// The unwritten responses of a session, and the order in which they are written.
-struct Writer<W, S, O, N: Session> {
-    service: Rc<Service<W, S, O>>,
+/// The unwritten responses of a session.
+struct Writer<W, S, N: Session> {
+    service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
     connection: u64,
-    bodies: BTreeMap<u64, Body<N>>,
-    turns: Turns,
-    /// The waker of the session's task.
-    waker: Option<Waker>,
+    responses: Unwritten<Body<N>>,
 }
 
-impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
-    fn new(service: Rc<Service<W, S, O>>, activity: Rc<Activity>, connection: u64) -> Self {
-        Self { service, activity, connection, bodies: BTreeMap::new(), turns: Turns::default(), waker: None }
-    }
-
-    fn add(&mut self, stream: u64, priority: Priority, body: Body<N>) {
-        self.bodies.insert(stream, body);
-        self.turns.add(stream, priority);
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
-    }
-
+impl<W: World, S: Site, N: Session> Writer<W, S, N> {
     /// Passes data to the transport until the transport accepts no more.
     fn write(&mut self, cx: &mut Context<'_>) {
-        self.waker = Some(cx.waker().clone());
+        self.responses.waker = Some(cx.waker().clone());
         while self.write_piece(cx) {}
     }
 
     /// Passes the next piece of the first response in order that can make progress. Returns false if no response can.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
-        let order: Vec<u64> = self.turns.order().collect();
-        for stream in order {
-            let Some(body) = self.bodies.get_mut(&stream) else { continue };
+        for stream in self.responses.order() {
+            let Some(body) = self.responses.bodies.get_mut(&stream) else { continue };
             let flushed = body.pipe.borrow_mut().poll_flush(cx);
             match flushed {
                 Poll::Pending => continue,
                 // The client has cancelled the request, or the session has ended.
-                Poll::Ready(Err(_)) => self.give_up(stream),
+                Poll::Ready(Err(_)) => drop(self.responses.remove(stream)),
                 Poll::Ready(Ok(())) => self.go_on(stream, cx),
             }
             return true;
@@ -264,37 +238,29 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
 
     /// Writes the next piece of the response on `stream`. The transport has accepted the previous piece.
     fn go_on(&mut self, stream: u64, cx: &mut Context<'_>) {
-        let Some(body) = self.bodies.get_mut(&stream) else { return };
+        let Some(body) = self.responses.bodies.get_mut(&stream) else { return };
         if let Some(piece) = body.piece.take() {
             self.activity.moved(self.service.world.now(), piece);
             // It is now the turn of the next incremental response.
-            return self.turns.written(stream);
+            return self.responses.turns.written(stream);
         }
-        if body.at == body.end {
+        let most = body.sending.left().min(CHUNK as u64) as usize;
+        if most == 0 {
             body.pipe.borrow_mut().finish();
-            return self.give_up(stream);
+            return drop(self.responses.remove(stream));
         }
-        let most = (body.end - body.at).min(CHUNK as u64) as usize;
-        let Ok(mut piece) = body.content.piece(body.at, most) else {
+        let Ok(piece) = body.sending.piece(most, most) else {
             // The content cannot be read further. The reset tells the client that the response is incomplete.
             body.pipe.borrow_mut().cancel(Code::H3_INTERNAL_ERROR);
-            return self.give_up(stream);
+            return drop(self.responses.remove(stream));
         };
-        piece.truncate(most);
-        body.at += piece.len() as u64;
         body.piece = Some(piece.len());
         let mut pipe = body.pipe.borrow_mut();
         pipe.put_frame(kind::DATA, piece);
         let failed = matches!(pipe.poll_flush(cx), Poll::Ready(Err(_)));
         drop(pipe);
         if failed {
-            self.give_up(stream);
+            self.responses.remove(stream);
         }
-    }
-
-    /// Stops writing the response on `stream`.
-    fn give_up(&mut self, stream: u64) {
-        self.turns.remove(stream);
-        self.bodies.remove(&stream);
     }
 }

@@ -6,7 +6,6 @@
 use super::exchanges::Log;
 use super::{Activity, ExchangePermit, Service, Site, Versions, http2, stream};
 use crate::http2::{ALPN, PREFACE};
-use crate::observe::Observer;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
 use bytes::Bytes;
@@ -39,8 +38,8 @@ pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::
 }
 
 /// Reads the first bytes of a stream and serves the version that they indicate.
-pub(super) async fn serve<W, S, O, N>(
-    service: Rc<Service<W, S, O>>,
+pub(super) async fn serve<W, S, N>(
+    service: Rc<Service<W, S>>,
     log: Rc<Log>,
     (session, mut stream): (N, N::Stream),
     activity: Rc<Activity>,
@@ -48,7 +47,6 @@ pub(super) async fn serve<W, S, O, N>(
 ) where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
     let mut seen = Vec::new();

@@ -1,19 +1,23 @@
-//! Prepares the response to a request that has a stream of its own, over HTTP/2 and HTTP/3. The caller sends it.
+//! Prepares the response to a request, in all versions of HTTP. The caller sends it.
 
 use super::access::{Access, Entry};
 use super::fifo_lock::FifoGuard;
-use super::site::{Answer, Asked, Content, Site};
-use super::stream::{Serving, head_size};
-use super::{Activity, Service, target_of};
+use super::site::{Answer, Asked, Content, PATTERN_TYPE, Site};
+use super::{Activity, Service};
 use crate::http2::heads::fill;
-use crate::http2::priority::Priority;
+use crate::http2::priority::{Priority, Turns};
 use crate::limits::SlotHandle;
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
 use crate::page::bounded_head;
 use anabranch_world::{Work, World};
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
-use http::{Method, Request, Response, StatusCode};
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io;
 use std::rc::Rc;
+use std::task::Waker;
 
 /// The status 425, Too Early (RFC 8470 §5.2).
 const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
@@ -24,31 +28,92 @@ const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
 /// A response that is ready to be sent.
 pub(super) struct Reply {
     pub(super) response: Response<()>,
-    pub(super) content: Content,
+    pub(super) sending: Sending<Busy>,
     /// Whether the content is not sent, as for HEAD.
     pub(super) bodiless: bool,
     pub(super) priority: Priority,
-    pub(super) held: Held,
 }
 
-/// The resources of a response, held until the layer below has the whole response.
-pub(super) struct Held {
+/// The content of a response that is being sent, and the resources that are held until the layer below has it. The log
+/// entry is written when this value is dropped, whether or not the whole content was sent.
+#[derive(Debug)]
+pub(super) struct Sending<G> {
+    pub(super) content: Content,
+    /// The number of bytes that were passed to the layer below.
+    at: u64,
     entry: Option<Entry>,
+    /// The lock of the session, which is passed on when it is dropped.
     _turn: Option<FifoGuard>,
-    _busy: Busy,
+    /// Counts the response as in progress.
+    pub(super) guard: G,
 }
 
-impl Held {
-    /// Writes the log entry of the exchange and releases the resources. `bytes` is the number of body bytes sent.
-    pub(super) fn end(self, bytes: u64) {
-        if let Some(entry) = self.entry {
-            entry.write(bytes);
+impl<G> Sending<G> {
+    pub(super) fn new(content: Content, entry: Option<Entry>, turn: Option<FifoGuard>, guard: G) -> Self {
+        Self { content, at: 0, entry, _turn: turn, guard }
+    }
+
+    /// Returns the number of bytes that are left to be sent.
+    pub(super) fn left(&self) -> u64 {
+        self.content.length().saturating_sub(self.at)
+    }
+
+    /// Returns the next piece of the content. At most `most` bytes are read from a store, and at most `cut` returned.
+    pub(super) fn piece(&mut self, most: usize, cut: usize) -> io::Result<Bytes> {
+        let mut piece = self.content.piece(self.at, most)?;
+        piece.truncate(cut);
+        self.at += piece.len() as u64;
+        Ok(piece)
+    }
+}
+
+impl<G> Drop for Sending<G> {
+    fn drop(&mut self) {
+        if let Some(Entry { mut access, log }) = self.entry.take() {
+            access.bytes = self.at;
+            log.write(&access);
         }
     }
 }
 
+/// The unwritten responses of a session, and the order in which they are written.
+pub(super) struct Unwritten<B> {
+    pub(super) bodies: BTreeMap<u64, B>,
+    pub(super) turns: Turns,
+    /// The waker of the session's task.
+    pub(super) waker: Option<Waker>,
+}
+
+impl<B> Default for Unwritten<B> {
+    fn default() -> Self {
+        Self { bodies: BTreeMap::new(), turns: Turns::default(), waker: None }
+    }
+}
+
+impl<B> Unwritten<B> {
+    pub(super) fn add(&mut self, stream: u64, priority: Priority, body: B) {
+        self.bodies.insert(stream, body);
+        self.turns.add(stream, priority);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+
+    /// Returns the streams in the order in which their responses are written.
+    pub(super) fn order(&self) -> Vec<u64> {
+        self.turns.order().collect()
+    }
+
+    /// Removes the response on `stream`, which is not written further.
+    pub(super) fn remove(&mut self, stream: u64) -> Option<B> {
+        self.turns.remove(stream);
+        self.bodies.remove(&stream)
+    }
+}
+
 /// Counts a request as in progress until this value is dropped.
-struct Busy(Rc<Activity>);
+#[derive(Debug)]
+pub(super) struct Busy(Rc<Activity>);
 
 impl Busy {
     fn begin(activity: &Rc<Activity>) -> Self {
@@ -67,66 +132,140 @@ impl Drop for Busy {
     }
 }
 
-/// Prepares the response to the request on `stream` of `connection`. `early` says that the request arrived in early data.
-pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
-    service: &Service<W, S, O>,
+/// Counts a request as being served until this value is dropped. A cancelled request may be dropped at any await.
+pub(super) struct Serving(Rc<Activity>);
+
+impl Serving {
+    fn begin(activity: &Rc<Activity>) -> Self {
+        activity.serving.set(activity.serving.get() + 1);
+        Self(activity.clone())
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.serving.set(self.0.serving.get() - 1);
+    }
+}
+
+/// Begins to serve a request: waits for its turn, if requests are served one at a time, and for the service time.
+pub(super) async fn begin<W: World, S>(
+    service: &Service<W, S>,
     activity: &Rc<Activity>,
-    (connection, stream): (u64, u64),
-    request: &Request<B>,
-    early: bool,
-) -> Reply {
-    let busy = Busy::begin(activity);
+    exchange: ExchangeId,
+) -> (Option<FifoGuard>, Serving) {
     let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
-    service.observer.serving(ExchangeId { connection, stream, index: 0 }, service.world.now());
+    service.recorder.serving(exchange, service.world.now());
     let serving = Serving::begin(activity);
     service.world.charge(Work::Request);
     if !service.options.service_time.is_zero() {
         let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
         service.world.sleep_until(service.world.now() + service.options.service_time).await;
     }
+    (turn, serving)
+}
+
+/// Returns the response to a request: `instead`, or what the site answers. The head has all fields except padding.
+pub(super) fn respond<W, S: Site, B>(
+    service: &Service<W, S>,
+    request: &Request<B>,
+    instead: Option<Answer>,
+    close: bool,
+) -> Answer {
     let target = &*target_of(request.uri());
+    // RFC 9112 §3.2.2: the authority of an absolute URL takes precedence over Host.
     let named = request.uri().authority().map(http::uri::Authority::as_str);
     let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
     let asked = Asked { method: request.method(), target, host, fields: request.headers() };
-    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete; after that
-    // it cannot be a replay.
-    let Answer { status, fields, resource } = match early && !request.method().is_safe() {
-        true => Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"),
-        false => service.answer(&asked, request.uri().scheme_str()),
-    };
-    let mut response = Response::new(());
-    *response.status_mut() = status;
-    *response.headers_mut() = fields;
-    let length = resource.content.length();
-    let fields = response.headers_mut();
+    let own = service.options.own_origins.as_ref();
+    let elsewhere = || own.and_then(|own| own.refuse(request.uri().scheme_str(), host));
+    let mut answer = instead.or_else(elsewhere).unwrap_or_else(|| service.site.answer(&asked));
+    let Answer { status, fields, resource } = &mut answer;
     // RFC 9110 §8.6: Content-Length of a 304 response would have to be the length of the content that is not sent.
-    if status != StatusCode::NOT_MODIFIED {
-        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    if *status != StatusCode::NOT_MODIFIED {
+        fields.insert(CONTENT_LENGTH, HeaderValue::from(resource.content.length()));
         if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
             fields.insert(CONTENT_TYPE, kind);
         }
     }
-    service.date.mark(fields);
-    if let Some(head) = resource.head {
-        let least = head_size(status, fields);
-        fill(fields, (bounded_head(head) as usize).saturating_sub(least));
+    if close {
+        fields.insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    let entry = service.options.log.clone().map(|log| {
-        let access = Access {
-            peer: activity.peer.as_deref().copied(),
-            stream,
-            method: request.method().to_string(),
-            target: target.to_owned(),
-            version: request.version(),
-            status: status.as_u16(),
-            bytes: 0,
-        };
-        Entry { access, log }
-    });
-    let bodiless = request.method() == Method::HEAD || status == StatusCode::NOT_MODIFIED || length == 0;
+    service.date.mark(fields);
+    answer
+}
+
+/// Returns the path and the query of the request target `uri`.
+fn target_of(uri: &http::Uri) -> Cow<'_, str> {
+    let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    // RFC 9112 §3.2.1: an empty path means the root.
+    if target.starts_with('?') { format!("/{target}").into() } else { target.into() }
+}
+
+/// Returns the log entry of an exchange, if there is a log.
+pub(super) fn entry<W, S, B>(
+    service: &Service<W, S>,
+    activity: &Activity,
+    stream: u64,
+    request: &Request<B>,
+    (method, target): (String, String),
+    status: StatusCode,
+) -> Option<Entry> {
+    let log = service.options.log.clone()?;
+    let (peer, version) = (activity.peer.as_deref().copied(), request.version());
+    let access = Access { peer, stream, method, target, version, status: status.as_u16(), bytes: 0 };
+    Some(Entry { access, log })
+}
+
+/// Returns the size in bytes of a response head with these fields.
+pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
+    let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
+    let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    status_line + 2 + fields.sum::<usize>()
+}
+
+/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The head
+/// has no Date. With `close`, the head announces that this is the last response on the connection.
+#[must_use]
+pub fn least_head(body: u64, close: bool) -> usize {
+    let mut fields = HeaderMap::new();
+    fields.insert(CONTENT_LENGTH, HeaderValue::from(body));
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static(PATTERN_TYPE));
+    if close {
+        fields.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    head_size(StatusCode::OK, &fields)
+}
+
+/// Prepares the response to the request on `stream` of `connection`. `early` says that the request arrived in early data.
+pub(super) async fn reply<W: World, S: Site, B>(
+    service: &Service<W, S>,
+    activity: &Rc<Activity>,
+    (connection, stream): (u64, u64),
+    request: &Request<B>,
+    early: bool,
+) -> Reply {
+    let busy = Busy::begin(activity);
+    let (turn, serving) = begin(service, activity, ExchangeId { connection, stream, index: 0 }).await;
+    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete; after that
+    // it cannot be a replay.
+    let too_early = (early && !request.method().is_safe())
+        .then(|| Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
+    let Answer { status, mut fields, resource } = respond(service, request, too_early, false);
+    if let Some(head) = resource.head {
+        let least = head_size(status, &fields);
+        fill(&mut fields, (bounded_head(head) as usize).saturating_sub(least));
+    }
+    let named = (request.method().to_string(), target_of(request.uri()).into_owned());
+    let entry = entry(service, activity, stream, request, named, status);
+    let bodiless = request.method() == Method::HEAD
+        || status == StatusCode::NOT_MODIFIED
+        || resource.content.length() == 0;
+    let content = if bodiless { Content::Bytes(Bytes::new()) } else { resource.content };
+    let mut response = Response::new(());
+    (*response.status_mut(), *response.headers_mut()) = (status, fields);
     let priority = request.headers().get("priority").and_then(|value| value.to_str().ok());
     let priority = priority.map_or_else(Priority::default, Priority::read);
     drop(serving);
-    let held = Held { entry, _turn: turn, _busy: busy };
-    Reply { response, content: resource.content, bodiless, priority, held }
+    Reply { response, sending: Sending::new(content, entry, turn, busy), bodiless, priority }
 }

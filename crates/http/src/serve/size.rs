@@ -1,7 +1,6 @@
 //! Tests how much memory a session and a stream take before any data arrives. Tens of thousands may be waiting.
 
 use super::{PageSite, opening, serve_session};
-use crate::observe::Unobserved;
 use anabranch_sim::SimWorld;
 use anabranch_transport::erased::AnySession;
 
@@ -17,8 +16,8 @@ macro_rules! future_size {
 
 #[test]
 fn who_waits_has_no_room_for_what_others_speak() {
-    let session = future_size!(serve_session::<SimWorld, PageSite, Unobserved, AnySession>, A, B, C);
-    let stream = future_size!(opening::serve::<SimWorld, PageSite, Unobserved, AnySession>, A, B, C, D, E);
+    let session = future_size!(serve_session::<SimWorld, PageSite, AnySession>, A, B, C);
+    let stream = future_size!(opening::serve::<SimWorld, PageSite, AnySession>, A, B, C, D, E);
     // The sizes are 288 and 256 bytes. With space for HTTP/3, each was 3,128 bytes; with space for HTTP/1.1 and HTTP/2,
     // each was 2,096 bytes.
     assert!(

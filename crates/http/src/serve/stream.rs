@@ -1,24 +1,23 @@
 //! Serves HTTP/1.1 on a stream: adapts the stream for hyper, and responds to each request.
 
-use super::access::{Access, Entry};
+use super::access::Access;
 use super::drain::drain;
 use super::exchanges::{Answering, Log};
-use super::fifo_lock::FifoGuard;
+use super::reply::{Sending, begin, entry, head_size, respond};
 use super::screen::{STAND_IN_METHOD, Screen};
-use super::site::{Answer, Asked, Content, PATTERN_TYPE, PIECE, Site};
-use super::{Activity, ExchangePermit, Service, target_of};
+use super::site::{Answer, Content, PIECE, Site};
+use super::{Activity, ExchangePermit, Service};
 use crate::closing::{CLOSING, reset_done};
 use crate::fetch::request::PADDING_FIELD;
 use crate::head::Refusal;
 use crate::http2::priority::Priority;
-use crate::limits::SlotHandle;
-use crate::observe::{ExchangeId, Observer};
+use crate::observe::ExchangeId;
 use crate::page::bounded_head;
 use anabranch_transport::{Session, Stream};
-use anabranch_world::{Work, World};
+use anabranch_world::World;
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, SERVER};
-use http::{HeaderMap, Method, Request, Response, StatusCode, Version};
+use http::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, SERVER};
+use http::{Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper::server::conn::http1::{self, Parts};
@@ -30,8 +29,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// Serves one stream until the client or an error ends it.
-pub(super) async fn serve<W, S, O, N>(
-    service: Rc<Service<W, S, O>>,
+pub(super) async fn serve<W, S, N>(
+    service: Rc<Service<W, S>>,
     log: Rc<Log>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
@@ -42,53 +41,76 @@ pub(super) async fn serve<W, S, O, N>(
 ) where
     W: World,
     S: Site,
-    O: Observer + 'static,
     N: Session,
 {
-    let number = stream.number();
-    let limits = (service.options.max_head.unwrap_or(MAX_BUFFER), service.options.stop.is_some());
-    let refusals = service.options.log.clone().map(|to| (to, log.clone()));
-    let (buffers, world) = (service.buffers.clone(), service.world.clone());
-    let head_timeout = service.options.head_timeout;
-    let exchanges = log.clone();
-    let mut io = Io {
-        stream,
-        screen: Screen::new(limits.0, service.options.judged),
-        ahead: Bytes::new(),
-        log: log.clone(),
-        service: service.clone(),
-        activity: activity.clone(),
-    };
+    let screen = Screen::new(service.options.max_head.unwrap_or(MAX_BUFFER), service.options.judged);
+    let mut io = Io { stream, screen, ahead: Bytes::new(), log, service, activity };
     io.look_at(seen);
-    let of_answers = activity.clone();
-    let answer = hyper::service::service_fn(move |request: Request<Incoming>| {
-        answer(service.clone(), log.clone(), of_answers.clone(), request)
-    });
+    let (ended, mut io) = converse(io).await;
+    let number = io.log.stream;
+    if io.service.options.stop.is_some() {
+        io.activity.forget(number);
+    }
+    io.activity.head_ends(number);
+    // This error is the only one that neither the client nor the network causes: the body cannot be read further.
+    if ended.as_ref().is_err_and(hyper::Error::is_user) {
+        io.over();
+        return break_off(&io.service.world, &session, &mut io.stream).await;
+    }
+    drop(session);
+    // Any other error ends the stream because the client has gone or has cancelled the request. Nobody is left to be
+    // notified.
+    if let Some(status) = ended.err().as_ref().and_then(status_of) {
+        if let Some(to) = &io.service.options.log
+            && io.log.taken.get() > io.log.end.get()
+        {
+            // hyper has answered a head that it could not parse, so write that response to the log.
+            let (method, target) = ("-".to_owned(), "-".to_owned());
+            let peer = io.activity.peer.as_deref().copied();
+            let (version, status) = (Version::HTTP_11, status.as_u16());
+            to.write(&Access { peer, stream: number, method, target, version, status, bytes: 0 });
+        }
+        io.screen.refuse();
+    }
+    if !io.screen.is_between() {
+        io.over();
+        io.stream.finish();
+        let limit = io.service.options.head_timeout.map(|most| io.service.world.now() + most);
+        drain(&io.service.world, &mut io.stream, &mut io.screen, &io.activity, limit).await;
+    }
+}
+
+/// Lets hyper serve the requests of a stream. While the stream waits for a request, hyper and its buffers are given up if
+/// many streams wait or memory is short.
+async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Result<()>, Io<W, S, T>) {
+    let (service, log, activity) = (io.service.clone(), io.log.clone(), io.activity.clone());
+    let (number, stops) = (log.stream, service.options.stop.is_some());
+    let max_head = service.options.max_head.unwrap_or(MAX_BUFFER);
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
         .header_read_timeout(None)
         // RFC 9112 §9.6: a client that has closed its sending direction may still want the response.
         .half_close(true)
-        .max_buf_size(limits.0.max(MIN_BUFFER))
-        .max_header_size(limits.0);
-    let mut connection = http.serve_connection(io, answer);
+        .max_buf_size(max_head.max(MIN_BUFFER))
+        .max_header_size(max_head);
+    let answer = {
+        let (service, log, activity) = (service.clone(), log.clone(), activity.clone());
+        move |request| answer(service.clone(), log.clone(), activity.clone(), request)
+    };
+    let mut connection = http.serve_connection(io, hyper::service::service_fn(answer));
+    let buffers = &service.buffers;
     let mut held = buffers.take();
     let mut ending = false;
-    let (ended, mut io) = loop {
+    loop {
         let ended = poll_fn(|cx| {
-            if limits.1
-                && activity.poll_ending(number, cx).is_ready()
-                && !std::mem::replace(&mut ending, true)
-            {
+            if stops && activity.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
                 // Responses in progress are completed, but no more requests are accepted.
                 Pin::new(&mut connection).graceful_shutdown();
             }
             match Pin::new(&mut connection).poll(cx) {
                 Poll::Ready(ended) => Poll::Ready(Some(ended)),
                 Poll::Pending
-                    if (buffers.are_many() || activity.memory.is_short())
-                        && !ending
-                        && exchanges.is_at_rest() =>
+                    if (buffers.are_many() || activity.memory.is_short()) && !ending && log.is_at_rest() =>
                 {
                     Poll::Ready(None)
                 }
@@ -96,9 +118,9 @@ pub(super) async fn serve<W, S, O, N>(
             }
         })
         .await;
-        let Parts { mut io, read_buf, service, .. } = connection.into_parts();
+        let Parts { mut io, read_buf, service: answer, .. } = connection.into_parts();
         if let Some(ended) = ended {
-            break (ended, io);
+            return (ended, io);
         }
         drop(held);
         // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep them for
@@ -112,50 +134,18 @@ pub(super) async fn serve<W, S, O, N>(
             // A stream that has no task is accepted again when its next request arrives. Until then it takes no memory for
             // a task.
             io.log.unwritten.take();
-            break (Ok(()), io);
+            return (Ok(()), io);
         }
-        let more = poll_fn(|cx| match limits.1 && activity.poll_ending(number, cx).is_ready() {
+        let more = poll_fn(|cx| match stops && activity.poll_ending(number, cx).is_ready() {
             true => Poll::Ready(false),
             false => io.poll_ahead(cx),
         });
         if !more.await {
             io.stream.finish();
-            break (Ok(()), io);
+            return (Ok(()), io);
         }
         held = buffers.take();
-        connection = http.serve_connection(io, service);
-    };
-    if limits.1 {
-        activity.forget(number);
-    }
-    activity.head_ends(number);
-    // This error is the only one that neither the client nor the network causes: the body cannot be read further.
-    if ended.as_ref().is_err_and(hyper::Error::is_user) {
-        io.over();
-        let service = io.service.clone();
-        return break_off(&service.world, &session, &mut io.stream).await;
-    }
-    drop(session);
-    // Any other error ends the stream because the client has gone or has cancelled the request. Nobody is left to be
-    // notified.
-    let unreadable = ended.as_ref().is_err_and(|error| status_of(error).is_some());
-    if let (Err(error), Some((to, log))) = (ended, refusals)
-        && let Some(status) = status_of(&error).filter(|_| log.taken.get() > log.end.get())
-    {
-        // hyper has answered a head that it could not parse, so write that response to the log.
-        let (method, target) = ("-".to_owned(), "-".to_owned());
-        let peer = activity.peer.as_deref().copied();
-        let (stream, version, status) = (log.stream, Version::HTTP_11, status.as_u16());
-        to.write(&Access { peer, stream, method, target, version, status, bytes: 0 });
-    }
-    if unreadable {
-        io.screen.refuse();
-    }
-    if !io.screen.is_between() {
-        io.over();
-        io.stream.finish();
-        let limit = head_timeout.map(|most| world.now() + most);
-        drain(&world, &mut io.stream, &mut io.screen, &activity, limit).await;
+        connection = http.serve_connection(io, answer);
     }
 }
 
@@ -178,143 +168,44 @@ fn status_of(error: &hyper::Error) -> Option<StatusCode> {
     error.is_parse().then_some(StatusCode::BAD_REQUEST)
 }
 
-async fn answer<W, S, O>(
-    service: Rc<Service<W, S, O>>,
+async fn answer<W: World, S: Site>(
+    service: Rc<Service<W, S>>,
     log: Rc<Log>,
     activity: Rc<Activity>,
     request: Request<Incoming>,
-) -> Result<Response<ContentBody>, Infallible>
-where
-    W: World,
-    S: Site,
-    O: Observer,
-{
+) -> Result<Response<Sending<Answering>>, Infallible> {
     let answering = Answering::begin(&log, &activity);
     log.plain.set(request.body().is_end_stream());
     let index = log.next.replace(log.next.get() + 1);
     let exchange = ExchangeId { connection: log.connection, stream: log.stream, index };
-    let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
-    service.observer.serving(exchange, service.world.now());
-    let serving = Serving::begin(&activity);
-    service.world.charge(Work::Request);
-    if !service.options.service_time.is_zero() {
-        let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);
-        service.world.sleep_until(service.world.now() + service.options.service_time).await;
-    }
+    let (turn, serving) = begin(&service, &activity, exchange).await;
     let asked = activity.asked.replace(activity.asked.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
         // A transport that ranks its streams sends responses in the same order as HTTP/2 and HTTP/3.
         log.rank.set(Some(Priority::read(field).short_rank(asked)));
     }
-    let exchanges = log.clone();
-    let (mut response, head) = respond(&service, &exchanges, &request);
-    response.body_mut().turn = turn;
-    response.body_mut().answering = Some(answering);
-    if let Some(log) = &service.options.log {
-        let (method, target) = match request.method() == STAND_IN_METHOD {
-            true => ("-".to_owned(), "-".to_owned()),
-            false => (request.method().to_string(), request.uri().to_string()),
-        };
-        let access = Access {
-            peer: activity.peer.as_deref().copied(),
-            stream: exchange.stream,
-            method,
-            target,
-            version: request.version(),
-            status: response.status().as_u16(),
-            bytes: 0,
-        };
-        response.body_mut().entry = Some(Entry { access, log: log.clone() });
-    }
-    let body = if request.method() == Method::HEAD { 0 } else { response.body().content.length() };
-    log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
-    log.end.set(log.end.get() + head + body);
-    log.hold(&activity, head as usize);
-    drop(serving);
-    Ok(response)
-}
-
-/// Counts a request as being served until this value is dropped. A cancelled request may be dropped at any await.
-pub(super) struct Serving(Rc<Activity>);
-
-impl Serving {
-    pub(super) fn begin(activity: &Rc<Activity>) -> Self {
-        activity.serving.set(activity.serving.get() + 1);
-        Self(activity.clone())
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.0.serving.set(self.0.serving.get() - 1);
-    }
-}
-
-/// Returns the response, and the size of its head in bytes.
-fn respond<W: World, S: Site, O>(
-    service: &Service<W, S, O>,
-    log: &Log,
-    request: &Request<Incoming>,
-) -> (Response<ContentBody>, u64) {
-    let refusal = (request.method() == STAND_IN_METHOD).then(|| log.refusal.take()).flatten();
-    let refused = refusal.is_some();
-    let target = &*target_of(request.uri());
-    // RFC 9112 §3.2.2: the authority of an absolute URL takes precedence over Host.
-    let named = request.uri().authority().map(http::uri::Authority::as_str);
-    let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
-    let asked = Asked { method: request.method(), target, host, fields: request.headers() };
-    let Answer { status, fields, resource } = match refusal {
-        Some(refusal) => refused_with(refusal),
-        None => service.answer(&asked, request.uri().scheme_str()),
-    };
-    let mut response = Response::new(ContentBody {
-        content: resource.content,
-        at: 0,
-        turn: None,
-        entry: None,
-        answering: None,
-    });
-    *response.status_mut() = status;
-    let length = response.body().content.length();
-    *response.headers_mut() = fields;
-    let fields = response.headers_mut();
-    // RFC 9110 §8.6: Content-Length of a 304 response would have to be the length of the content that is not sent.
-    if status != StatusCode::NOT_MODIFIED {
-        fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
-        if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
-            fields.insert(CONTENT_TYPE, kind);
-        }
-    }
+    let is_stand_in = request.method() == STAND_IN_METHOD;
+    let refusal = is_stand_in.then(|| log.refusal.take()).flatten();
     // RFC 9931: data after a refused CONNECT is not a request.
-    if refused || request.method() == Method::CONNECT || asks_to_close(request) {
-        fields.insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    service.date.mark(fields);
-    let least = head_size(status, fields);
+    let close = refusal.is_some() || request.method() == Method::CONNECT || asks_to_close(&request);
+    let Answer { status, mut fields, resource } =
+        respond(&service, &request, refusal.map(refused_with), close);
+    let least = head_size(status, &fields);
     let wanted = resource.head.map_or(least, |head| bounded_head(head) as usize);
-    let gap = wanted.saturating_sub(least);
-    let padded = pad(fields, gap);
-    (response, (least + padded) as u64)
-}
-
-/// Returns the size in bytes of a response head with these fields.
-pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
-    let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
-    let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
-    status_line + 2 + fields.sum::<usize>()
-}
-
-/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The head
-/// has no Date. With `close`, the head announces that this is the last response on the connection.
-#[must_use]
-pub fn least_head(body: u64, close: bool) -> usize {
-    let mut fields = HeaderMap::new();
-    fields.insert(CONTENT_LENGTH, HeaderValue::from(body));
-    fields.insert(CONTENT_TYPE, HeaderValue::from_static(PATTERN_TYPE));
-    if close {
-        fields.insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    head_size(StatusCode::OK, &fields)
+    let head = least + pad(&mut fields, wanted.saturating_sub(least));
+    let (method, target) = match is_stand_in {
+        true => ("-".to_owned(), "-".to_owned()),
+        false => (request.method().to_string(), request.uri().to_string()),
+    };
+    let entry = entry(&service, &activity, log.stream, &request, (method, target), status);
+    let body = if request.method() == Method::HEAD { 0 } else { resource.content.length() };
+    log.unwritten.borrow_mut().push_back((exchange, log.end.get()));
+    log.end.set(log.end.get() + head as u64 + body);
+    log.hold(&activity, head);
+    drop(serving);
+    let mut response = Response::new(Sending::new(resource.content, entry, turn, answering));
+    (*response.status_mut(), *response.headers_mut()) = (status, fields);
+    Ok(response)
 }
 
 /// Lengthens the head by `gap` bytes, with spaces or with a field of that size. Returns the number of bytes added.
@@ -360,28 +251,8 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// The body of a response, which is read in chunks without a copy.
-#[derive(Debug)]
-struct ContentBody {
-    content: Content,
-    at: u64,
-    /// The lock of the session. It is dropped when hyper has taken the whole body, which passes the lock on.
-    turn: Option<FifoGuard>,
-    /// The log entry. It is written when the body is dropped, whether or not the whole body was sent.
-    entry: Option<Entry>,
-    /// Counts the response as in progress. Dropped when hyper has taken the whole body.
-    answering: Option<Answering>,
-}
-
-impl Drop for ContentBody {
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            entry.write(self.at);
-        }
-    }
-}
-
-impl Body for ContentBody {
+/// The body of a response, which is read in chunks without a copy. It is dropped when hyper has taken all of it.
+impl Body for Sending<Answering> {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -390,42 +261,41 @@ impl Body for ContentBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         // Content that is read from a store now takes additional memory, for which this response must account.
-        let answering = self.answering.as_ref().filter(|_| matches!(self.content, Content::Stored(_)));
-        let most = answering.map_or(Poll::Ready(PIECE), |answering| answering.poll_room(cx, PIECE));
-        let bytes = match self.content.piece(self.at, ready!(most)) {
+        let is_stored = matches!(self.content, Content::Stored(_));
+        let most = if is_stored { ready!(self.guard.poll_room(cx, PIECE)) } else { PIECE };
+        let bytes = match self.piece(most, usize::MAX) {
             Ok(bytes) => bytes,
             // On this error, hyper ends the connection. Then `serve` breaks off the stream.
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
-        if let Some(answering) = answering {
-            answering.hold(bytes.len());
+        if is_stored {
+            self.guard.hold(bytes.len());
         }
-        self.at += bytes.len() as u64;
         Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.at >= self.content.length()
+        self.left() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.content.length() - self.at)
+        SizeHint::with_exact(self.left())
     }
 }
 
 /// An adapter through which hyper reads and writes a stream.
-struct Io<W: World, S, O, T> {
+struct Io<W: World, S, T> {
     stream: T,
     screen: Screen,
     /// Bytes that have passed the screen and that hyper has not read yet.
     ahead: Bytes,
     log: Rc<Log>,
-    service: Rc<Service<W, S, O>>,
+    service: Rc<Service<W, S>>,
     activity: Rc<Activity>,
 }
 
-impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
-    /// Notifies the observer of every response whose first byte is among the `bytes` bytes now passed to the transport.
+impl<W: World, S, T: Stream> Io<W, S, T> {
+    /// Notifies the recorder of every response whose first byte is among the `bytes` bytes now passed to the transport.
     /// The time that bytes wait for room in the transport's send buffer does not count as the server's time.
     fn written(&self, bytes: usize) {
         let mut unwritten = self.log.unwritten.borrow_mut();
@@ -434,7 +304,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
         }
         let (now, end) = (self.service.world.now(), self.stream.bytes_written() + bytes as u64);
         while let Some(&(exchange, _)) = unwritten.front().filter(|(_, start)| *start < end) {
-            self.service.observer.written(exchange, now);
+            self.service.recorder.written(exchange, now);
             unwritten.pop_front();
         }
     }
@@ -447,7 +317,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S, O, T> Io<W, S, O, T> {
+impl<W: World, S, T> Io<W, S, T> {
     /// Records that no request is in progress any more.
     fn over(&self) {
         self.log.over(&self.activity);
@@ -464,16 +334,16 @@ impl<W: World, S, O, T> Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
+impl<W: World, S, T> Drop for Io<W, S, T> {
     fn drop(&mut self) {
         self.over();
     }
 }
 
 // The fields of `Io` are never pinned: all accesses use plain references.
-impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
+impl<W: World, S, T> Unpin for Io<W, S, T> {}
 
-impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
+impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
     /// Passes bytes that were already read from the stream through the screen.
     fn look_at(&mut self, seen: Bytes) {
         if seen.is_empty() {
@@ -536,7 +406,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
+impl<W: World, S: 'static, T: Stream> Read for Io<W, S, T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -559,7 +429,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
     }
 }
 
-impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
+impl<W: World, S: 'static, T: Stream> Write for Io<W, S, T> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(cx, &[IoSlice::new(from)])
     }

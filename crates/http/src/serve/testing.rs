@@ -3,7 +3,7 @@
 use super::{Activity, Date, IdleBuffers, Options, Service};
 use crate::http2::io::Scratch;
 use crate::limits::SessionMemory;
-use crate::observe::Unobserved;
+use crate::observe::Recorder;
 use anabranch_base::Budget;
 use anabranch_sim::{Network, SimWorld};
 use anabranch_transport::{CloseReason, Stream};
@@ -60,12 +60,12 @@ pub(super) fn world() -> (Network, SimWorld) {
 }
 
 /// The shared state of a server without a site.
-pub(super) fn service(world: &SimWorld) -> Rc<Service<SimWorld, (), Unobserved>> {
+pub(super) fn service(world: &SimWorld) -> Rc<Service<SimWorld, ()>> {
     Rc::new(Service {
         world: world.clone(),
         site: Rc::new(()),
         options: Options::default(),
-        observer: Unobserved,
+        recorder: Recorder::default(),
         buffers: IdleBuffers::new(None),
         date: Date::new(None),
         scratch: Scratch::default(),

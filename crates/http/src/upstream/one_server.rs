@@ -1,16 +1,15 @@
 //! Provides streams to one server, through any connector whose sessions have one stream. Each exchange has a session,
 //! which is kept for the next exchange if the server allows it.
 
-use super::{Ending, Lease, ReachError, Upstream, connect_any};
+use super::{Ending, Lease, ReachError, Upstream, connect_any, is_idle};
 use crate::authority::Origin;
 use anabranch_base::time::Duration;
-use anabranch_transport::{Connector, OpenError, Session, Stream};
+use anabranch_transport::{Connector, Session};
 use anabranch_world::World;
 use std::cell::RefCell;
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
 /// A session and its only stream.
 type Kept<C> = (<C as Connector>::Session, <<C as Connector>::Session as Session>::Stream);
@@ -45,10 +44,7 @@ impl<W: World, C: Connector> OneServer<W, C> {
     /// [`ReachError`] if no session could be opened.
     pub async fn connect(&self) -> Result<Kept<C>, ReachError> {
         let session = connect_any(&self.world, &self.connector, self.count, self.timeout).await?;
-        let stream = session.open(0).map_err(|why| match why {
-            OpenError::Closed(reason) => ReachError::Closed(reason),
-            _ => ReachError::Timeout,
-        })?;
+        let stream = session.open(0)?;
         Ok((session, stream))
     }
 
@@ -59,10 +55,9 @@ impl<W: World, C: Connector> OneServer<W, C> {
 
     /// Returns an idle session that is still open and on which no data has arrived.
     fn take(&self) -> Option<Kept<C>> {
-        let mut cx = Context::from_waker(Waker::noop());
         loop {
             let (session, mut stream) = self.kept.borrow_mut().pop()?;
-            if stream.poll_read(&mut cx, &mut [0]).is_pending() {
+            if is_idle(&mut stream) {
                 return Some((session, stream));
             }
         }

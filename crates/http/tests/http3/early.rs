@@ -86,7 +86,7 @@ fn between<T, F: Future<Output = T>>(
     let all = async move {
         let (listener, connector) = visited([&here, &there], visits, remembered).await;
         let site = Rc::new(PageSite::new(&page()));
-        let serving = serve::run(there.clone(), listener, site, options(), Unobserved);
+        let serving = serve::run(there.clone(), listener, site, options(), Recorder::default());
         there.spawn("server", async move { drop(serving.await) }).detach();
         program(here, connector).await
     };
@@ -135,7 +135,7 @@ fn a_client_asks_again_for_what_a_server_has_not_taken_early() {
             let session = connector.connect(0).expect("begun");
             assert!(session.early_data(), "it has a ticket");
             drop(session);
-            fetch::run(world, connector, page(), policy(), Unobserved).await
+            fetch::run(world, connector, page(), policy(), Recorder::default()).await
         });
         assert_eq!((outcome.end, outcome.body_bytes), (End::Done, 400_000), "{remembered}: {outcome:?}");
         assert_eq!(outcome.connections, connections, "{remembered}: {outcome:?}");

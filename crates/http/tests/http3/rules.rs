@@ -109,8 +109,13 @@ fn client_says(said: &[Said]) -> Verdict {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let page = page();
-        let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        let serving = serve::run(
+            server.clone(),
+            listener,
+            Rc::new(PageSite::new(&page)),
+            options(),
+            Recorder::default(),
+        );
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
@@ -416,8 +421,13 @@ fn requests_beside_a_clients_goaway_are_answered() {
     let (answers, _) = run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let page = page();
-        let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        let serving = serve::run(
+            server.clone(),
+            listener,
+            Rc::new(PageSite::new(&page)),
+            options(),
+            Recorder::default(),
+        );
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");

@@ -37,7 +37,7 @@ fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
         let (page, stop) = (page(), Stop::new());
         let options = serve::Options { stop: Some(stop.clone()), ..options() };
         let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Unobserved);
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Recorder::default());
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");
@@ -71,7 +71,7 @@ fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) ->
         let page = page_of(vec![Object::new("/0".to_owned(), bytes)]);
         let options = serve::Options { sessions: Some(ConcurrencyLimit::new(1)), ..options };
         let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Unobserved);
+            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options, Recorder::default());
         server.spawn("server", async move { drop(serving.await) }).detach();
         let first = connector.connect(0).expect("begun");
         first.established().await.expect("stands");

@@ -346,7 +346,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             }
         }
     } else if !drawn && !spoken(&draft, &["page", "objects", "bulk"]) {
-        add(&mut draft, "page", &[anabranch_http::page::shipped::NAMES[0]]);
+        add(&mut draft, "page", &[anabranch_http::har::shipped::NAMES[0]]);
     }
     for (name, value) in [("runs", "100"), ("seed", "1")] {
         if draft.value(name).is_none() {

@@ -6,7 +6,7 @@ use super::file;
 use anabranch_base::spelling::hint;
 use anabranch_http::har;
 use anabranch_http::har::file::Blank;
-use anabranch_http::page::shipped;
+use anabranch_http::har::shipped;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use std::path::Path;

@@ -7,7 +7,7 @@ use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::head::Judged;
 use anabranch_http::mapping::{Policy, Think};
-use anabranch_http::observe::{Recorder, Unobserved};
+use anabranch_http::observe::Recorder;
 use anabranch_http::serve::{self, PageSite, Versions};
 use anabranch_load::bulk::{self, Bulk};
 use anabranch_load::messages::{self, Messages};
@@ -116,7 +116,10 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
     let listener = server.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
     let serving = world.clone();
     world
-        .spawn("background server", async move { drop(bulk::serve(serving, listener, Unobserved).await) })
+        .spawn(
+            "background server",
+            async move { drop(bulk::serve(serving, listener, Recorder::default()).await) },
+        )
         .detach();
     let world = network.world(lane.client);
     let client = protocol.start(world.clone(), start(false)).await.map_err(wrong)?;
@@ -131,10 +134,9 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
     };
     let loading = world.clone();
     world
-        .spawn(
-            "background client",
-            async move { drop(bulk::run(loading, connector, endless, Unobserved).await) },
-        )
+        .spawn("background client", async move {
+            drop(bulk::run(loading, connector, endless, Recorder::default()).await)
+        })
         .detach();
     Ok(())
 }

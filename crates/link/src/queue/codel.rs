@@ -5,8 +5,8 @@
 
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy, mark_ce};
-use crate::element::{Carried, Cause, Released};
-use crate::meter::Meter;
+use crate::element::{Carried, Released};
+use crate::meter::{Cause, Meter};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use std::collections::VecDeque;

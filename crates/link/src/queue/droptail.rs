@@ -47,8 +47,8 @@ impl Threshold {
 
 #[cfg(test)]
 mod tests {
-    use crate::element::{Blank, Carried, Cause, Fate, Passing};
-    use crate::meter::Meter;
+    use crate::element::{Blank, Carried, Fate, Passing};
+    use crate::meter::{Cause, Meter};
     use crate::queue::{Bottleneck, Limit, Policy, Threshold};
     use crate::rate::{Rate, Serializer};
     use anabranch_base::{Ecn, Instant};

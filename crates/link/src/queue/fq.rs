@@ -7,8 +7,8 @@
 use super::codel::{Codel, CodelConfig, Fifo};
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy};
-use crate::element::{Carried, Cause, Released};
-use crate::meter::Meter;
+use crate::element::{Carried, Released};
+use crate::meter::{Cause, Meter};
 use anabranch_base::{Instant, Rng};
 use std::collections::VecDeque;
 

@@ -15,8 +15,8 @@ pub mod pie;
 pub mod red;
 mod setting;
 
-use crate::element::{Carried, Cause, Fate, Passing};
-use crate::meter::Meter;
+use crate::element::{Carried, Fate, Passing};
+use crate::meter::{Cause, Meter};
 use crate::rate::Serializer;
 use anabranch_base::{Ecn, Instant};
 use std::collections::VecDeque;

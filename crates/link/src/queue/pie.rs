@@ -188,8 +188,8 @@ const ONE: u64 = Ratio::ONE.parts();
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::element::{Blank, Cause, Fate, Passing};
-    use crate::meter::Meter;
+    use crate::element::{Blank, Fate, Passing};
+    use crate::meter::{Cause, Meter};
     use crate::queue::{Bottleneck, Limit, Policy};
     use crate::rate::{Rate, Serializer};
 

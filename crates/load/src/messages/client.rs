@@ -5,7 +5,7 @@ use crate::join::join;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_http::body::Pattern;
 use anabranch_http::fetch::{End, Outcome};
-use anabranch_http::observe::{Delivered, FetchError, Observer};
+use anabranch_http::observe::{Delivered, FetchError, Recorder};
 use anabranch_transport::Reliability;
 use anabranch_transport::{Connector, Session, Stream};
 use anabranch_world::World;
@@ -15,14 +15,13 @@ use std::rc::Rc;
 
 /// Receives the messages that server number 0 of `connector` sends. A message that the sender abandoned counts as a failed
 /// object.
-pub async fn run<W, C, O>(world: W, connector: C, messages: Messages, observer: O) -> Outcome
+pub async fn run<W, C>(world: W, connector: C, messages: Messages, recorder: Recorder) -> Outcome
 where
     W: World,
     C: Connector,
-    O: Observer + 'static,
 {
     let started = world.now();
-    let inbox = Rc::new(RefCell::new(Inbox::new(&messages, observer)));
+    let inbox = Rc::new(RefCell::new(Inbox::new(&messages, recorder)));
     let asks = asks(&messages);
     let connections = asks.len();
     let mut tasks = Vec::new();
@@ -62,20 +61,14 @@ fn asks(messages: &Messages) -> Vec<Ask> {
         .collect()
 }
 
-async fn receive<W, C, O>(
-    world: W,
-    connector: C,
-    ask: Ask,
-    inbox: Rc<RefCell<Inbox<O>>>,
-) -> Result<(), FetchError>
+async fn receive<W, C>(world: W, connector: C, ask: Ask, inbox: Rc<RefCell<Inbox>>) -> Result<(), FetchError>
 where
     W: World,
     C: Connector,
-    O: Observer + 'static,
 {
     let session = connector.connect(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let id = session.id();
-    inbox.borrow().observer.opened(id, world.now());
+    inbox.borrow().recorder.opened(id, world.now());
     let mut aborted = Aborts(Some(session.clone()));
     if !session.early_data() {
         session.established().await.map_err(FetchError::Closed)?;
@@ -83,7 +76,7 @@ where
     let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     session.established().await.map_err(FetchError::Closed)?;
-    inbox.borrow().observer.established(id, world.now());
+    inbox.borrow().recorder.established(id, world.now());
     let mut readers = Vec::new();
     let read = |stream| {
         let task = read_stream(world.clone(), session.clone(), stream, inbox.clone());
@@ -121,11 +114,11 @@ impl<N: Session> Drop for Aborts<N> {
 }
 
 /// Reads the messages on a stream until the session ends.
-async fn read_stream<W: World, N: Session, O: Observer>(
+async fn read_stream<W: World, N: Session>(
     world: W,
     session: N,
     mut stream: N::Stream,
-    inbox: Rc<RefCell<Inbox<O>>>,
+    inbox: Rc<RefCell<Inbox>>,
 ) -> Result<(), FetchError> {
     let mut buffer = vec![0; 64 * 1024];
     let mut frame = Partial::default();
@@ -168,12 +161,7 @@ struct Partial {
 
 impl Partial {
     /// Consumes the bytes of `bytes` that belong to the current message, and returns the remaining bytes.
-    fn take<'a, O: Observer>(
-        &mut self,
-        bytes: &'a [u8],
-        now: Instant,
-        inbox: &mut Inbox<O>,
-    ) -> Result<&'a [u8], FetchError> {
+    fn take<'a>(&mut self, bytes: &'a [u8], now: Instant, inbox: &mut Inbox) -> Result<&'a [u8], FetchError> {
         if self.read < HEADER {
             let some = bytes.len().min(HEADER - self.read);
             self.head[self.read..self.read + some].copy_from_slice(&bytes[..some]);
@@ -212,8 +200,8 @@ impl Partial {
 }
 
 /// The messages received over all connections together.
-struct Inbox<O> {
-    observer: O,
+struct Inbox {
+    recorder: Recorder,
     /// Whether a message may be abandoned after a part of it has been read. If so, the receiver must detect the end of such
     /// a message. Small messages are delivered as a whole by every profile.
     gives_up_in_parts: bool,
@@ -225,12 +213,12 @@ struct Inbox<O> {
     body_bytes: u64,
 }
 
-impl<O: Observer> Inbox<O> {
-    fn new(messages: &Messages, observer: O) -> Self {
+impl Inbox {
+    fn new(messages: &Messages, recorder: Recorder) -> Self {
         let objects = messages.count as usize + usize::from(messages.bulk > 0);
         let partial = messages.delivery.reliability != Reliability::Full;
         Self {
-            observer,
+            recorder,
             gives_up_in_parts: partial && messages.size > HANDED_OVER_WHOLE,
             size: messages.size,
             delivered: vec![None; objects],
@@ -247,18 +235,18 @@ impl<O: Observer> Inbox<O> {
     /// Records that the header of a message has been read, if `number` is a valid message number.
     fn began(&self, number: u32, now: Instant) {
         if (number as usize) < self.messages() {
-            self.observer.read(number as usize, now, HEADER as u64);
+            self.recorder.read(number as usize, now, HEADER as u64);
         }
     }
 
     fn check(&mut self, number: u32, offset: u64, bytes: &[u8], now: Instant) -> Result<(), FetchError> {
         let object = if number == BULK { self.messages() } else { number as usize };
         if object < self.delivered.len() {
-            self.observer.read(object, now, bytes.len() as u64);
+            self.recorder.read(object, now, bytes.len() as u64);
         }
         let checked = if number == BULK {
             if self.bulk_got == 0 && offset == 0 {
-                self.observer.first_byte(self.messages(), now);
+                self.recorder.first_byte(self.messages(), now);
             }
             Pattern::of(BULK_NAME).check(self.bulk_got + offset, bytes)
         } else {
@@ -274,7 +262,7 @@ impl<O: Observer> Inbox<O> {
             if self.bulk_got == self.bulk && self.bulk > 0 {
                 let object = self.messages();
                 self.delivered[object] = Some(now);
-                self.observer.delivered(object, Delivered { at: now, response: 0..0, body: self.bulk });
+                self.recorder.delivered(object, Delivered { at: now, response: 0..0, body: self.bulk });
             }
             return Ok(());
         }
@@ -285,8 +273,8 @@ impl<O: Observer> Inbox<O> {
             Some(Some(_)) => return Err(FetchError::Corrupt(format!("message {number} came twice"))),
             None => return Err(FetchError::Corrupt(format!("message {number} of {length} bytes"))),
         }
-        self.observer.first_byte(object, now);
-        self.observer.delivered(object, Delivered { at: now, response: 0..0, body: length as u64 });
+        self.recorder.first_byte(object, now);
+        self.recorder.delivered(object, Delivered { at: now, response: 0..0, body: length as u64 });
         Ok(())
     }
 
@@ -310,7 +298,7 @@ impl<O: Observer> Inbox<O> {
                 None => Some(broken.clone().unwrap_or(FetchError::GivenUp)),
             };
             if let Some(error) = &error {
-                self.observer.failed(object, now, error);
+                self.recorder.failed(object, now, error);
                 failed |= !(partial && *error == FetchError::GivenUp);
             }
             objects.push(error.map_or(Ok(()), Err));

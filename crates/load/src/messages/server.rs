@@ -4,34 +4,36 @@ use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
 use crate::server::{read_request, serve_each};
 use anabranch_base::time::{Duration, Instant};
 use anabranch_http::body::Pattern;
-use anabranch_http::observe::{Assigned, ExchangeId, Observer};
+use anabranch_http::observe::{Assigned, ExchangeId, Recorder};
 use anabranch_transport::{CloseReason, Delivery, Listener, OpenError, Session, Stream};
 use anabranch_world::{Timer, World};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 /// Serves all sessions that `listener` accepts, until the listener fails.
 ///
 /// # Errors
 /// The reason why the listener failed.
-pub async fn serve<W, L, O>(world: W, listener: L, delivery: Delivery, observer: O) -> Result<(), CloseReason>
+pub async fn serve<W, L>(
+    world: W,
+    listener: L,
+    delivery: Delivery,
+    recorder: Recorder,
+) -> Result<(), CloseReason>
 where
     W: World,
     L: Listener,
-    O: Observer + 'static,
 {
-    let observer = Rc::new(observer);
-    let serve = |session| send(world.clone(), session, delivery, observer.clone());
+    let serve = |session| send(world.clone(), session, delivery, recorder.clone());
     serve_each(&world, listener, "message session", serve).await
 }
 
-async fn send<W: World, N: Session, O: Observer>(
+async fn send<W: World, N: Session>(
     world: W,
     session: N,
     delivery: Delivery,
-    observer: Rc<O>,
+    recorder: Recorder,
 ) -> Result<(), CloseReason> {
     let mut stream = session.accept().await?;
     let Some(request) = read_request(&mut stream).await? else { return Ok(()) };
@@ -47,7 +49,7 @@ async fn send<W: World, N: Session, O: Observer>(
         delivery,
         begun,
         session,
-        observer,
+        recorder,
         streams,
         next: 0,
         bulk_at: 0,
@@ -72,13 +74,13 @@ struct Frame {
     number: u32,
 }
 
-struct Sender<N: Session, O> {
+struct Sender<N: Session> {
     ask: Ask,
     delivery: Delivery,
     /// The time at which message number 0 is due.
     begun: Instant,
     session: N,
-    observer: Rc<O>,
+    recorder: Recorder,
     streams: BTreeMap<u64, N::Stream>,
     /// The number of messages that this connection has begun to send.
     next: u32,
@@ -88,7 +90,7 @@ struct Sender<N: Session, O> {
     bulk: Option<Frame>,
 }
 
-impl<N: Session, O: Observer> Sender<N, O> {
+impl<N: Session> Sender<N> {
     /// Returns the number of the message that this connection sends after `turn` earlier ones; `None` after the last
     /// message.
     fn number(&self, turn: u32) -> Option<u32> {
@@ -100,15 +102,15 @@ impl<N: Session, O: Observer> Sender<N, O> {
         self.begun + Duration::from_nanos(self.ask.interval_ns.saturating_mul(u64::from(number)))
     }
 
-    /// Reports the planned times of all messages to the observer, which counts them as issue times.
+    /// Reports the planned times of all messages to the recorder, which counts them as issue times.
     fn announce(&self) {
         let mut turn = 0;
         while let Some(number) = self.number(turn) {
-            self.observer.issued(number as usize, self.due(number));
+            self.recorder.issued(number as usize, self.due(number));
             turn += 1;
         }
         if self.ask.bulk > 0 {
-            self.observer.issued(self.ask.count as usize, self.begun);
+            self.recorder.issued(self.ask.count as usize, self.begun);
         }
     }
 
@@ -215,9 +217,9 @@ impl<N: Session, O: Observer> Sender<N, O> {
         };
         let exchange =
             ExchangeId { connection: self.session.id(), stream: frame.stream, index: frame.number };
-        self.observer.assigned(object as usize, Assigned { at, exchange, request: 0..0, attempt: 0 });
-        self.observer.serving(exchange, at);
-        self.observer.written(exchange, at);
+        self.recorder.assigned(object as usize, Assigned { at, exchange, request: 0..0, attempt: 0 });
+        self.recorder.serving(exchange, at);
+        self.recorder.written(exchange, at);
     }
 
     /// Writes as much of a frame as the transport accepts.
@@ -248,7 +250,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         if frame.taken == 0 && (frame.number != BULK || self.bulk_at == self.ask.bulk) {
             // The bulk transfer is reported with its last piece.
             let object = if frame.number == BULK { self.ask.count } else { frame.number };
-            self.observer.placed(object as usize, before..before + whole);
+            self.recorder.placed(object as usize, before..before + whole);
         }
         frame.taken += taken;
         Poll::Ready(Ok(()))

@@ -3,6 +3,7 @@
 use super::super::testing::{FakeStream, activity, service, world};
 use super::*;
 use anabranch_base::Budget;
+use http::header::CONTENT_LENGTH;
 use std::collections::BTreeMap;
 
 #[test]

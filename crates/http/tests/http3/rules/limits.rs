@@ -7,8 +7,13 @@ fn with_session<T, F: Future<Output = T>>(program: impl FnOnce(SimWorld, QuicSes
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let page = page();
-        let serving =
-            serve::run(server.clone(), listener, Rc::new(PageSite::new(&page)), options(), Unobserved);
+        let serving = serve::run(
+            server.clone(),
+            listener,
+            Rc::new(PageSite::new(&page)),
+            options(),
+            Recorder::default(),
+        );
         server.spawn("server", async move { drop(serving.await) }).detach();
         let session = connector.connect(0).expect("begun");
         session.established().await.expect("stands");

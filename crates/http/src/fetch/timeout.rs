@@ -6,16 +6,13 @@
 //! start of the handshake. The reset of a stream whose object was given up has the same time limit.
 
 use super::{Fetch, ObjectState, SharedFetch};
-use crate::observe::{FetchError, Observer};
+use crate::observe::FetchError;
 use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
 /// Fails objects that make no progress for `timeout`, for as long as `fetch` exists.
-pub(in crate::fetch) async fn watch<W: World, C: Connector, O: Observer + 'static>(
-    fetch: SharedFetch<W, C, O>,
-    timeout: Duration,
-) {
+pub(super) async fn watch<W: World, C: Connector>(fetch: SharedFetch<W, C>, timeout: Duration) {
     let world = fetch.borrow().world.clone();
     loop {
         // Objects requested after this check time out only later, so no timer expires before `next`.
@@ -24,7 +21,7 @@ pub(in crate::fetch) async fn watch<W: World, C: Connector, O: Observer + 'stati
     }
 }
 
-impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
+impl<W: World, C: Connector> Fetch<W, C> {
     /// Fails every object whose timer has expired. Returns the time of the next check.
     fn expire(&mut self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now + timeout;

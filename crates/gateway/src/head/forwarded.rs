@@ -6,14 +6,14 @@
 //! its own values. A forward gateway does not disclose its clients. It forwards these fields unchanged, because they are
 //! end-to-end there.
 
-use super::allow::Network;
-use super::head::{Field, write_field};
+use super::fields::{Field, write_field};
+use crate::allow::Network;
 use anabranch_http::authority::{Authority, default_port};
 use std::net::IpAddr;
 
 /// The client that a request came from, and whether its forwarding fields are trusted.
 #[derive(Clone, Debug)]
-pub(super) struct Forwarded {
+pub(crate) struct Forwarded {
     /// The address of the client; `None` if it is unknown.
     client: Option<IpAddr>,
     is_trusted: bool,
@@ -24,10 +24,15 @@ pub(super) struct Forwarded {
 impl Forwarded {
     /// Creates the description of the client at `address`. `secure` is whether the request arrived over TLS. `proxies` are
     /// the trusted proxies.
-    pub(super) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
+    pub(crate) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
         Self { client, is_trusted, secure }
+    }
+
+    /// Returns whether the client is a trusted proxy.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.is_trusted
     }
 
     /// Returns whether the gateway replaces or drops a field of the request instead of forwarding it.
@@ -120,7 +125,7 @@ const NAMES: [&str; 30] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::head::Request;
+    use super::super::Request;
     use super::*;
 
     /// Returns the fields that are forwarded of a request from `client` with `fields`. `proxies` are the trusted proxies.

@@ -1,8 +1,7 @@
 //! The pages that ship with the program, as reduced HAR files with sizes, types, times and initiators. The hosts are
 //! renamed. The comment in each file names its source.
 
-use super::{Page, PageError};
-use crate::har;
+use crate::page::{Page, PageError};
 
 /// The names of the shipped pages. The first one is the default page.
 pub const NAMES: [&str; 5] = ["news", "gallery", "article", "osterdahl-news", "osterdahl-gallery"];
@@ -34,7 +33,7 @@ pub fn named(name: &str) -> Result<Page, PageError> {
             NAMES.join(", ")
         ))
     })?;
-    har::read(name, text)
+    super::read(name, text)
 }
 
 #[cfg(test)]

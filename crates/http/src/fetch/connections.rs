@@ -1,22 +1,21 @@
 //! The connections of a fetch: opens them under the policy, assigns objects to them, and closes them.
 
-use super::super::own_stream::{self, Response};
-use super::super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
-use super::super::request;
-use super::{Fetch, Object, ObjectState, places};
+use super::own_stream::{self, Requests, Response};
+use super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
+use super::{Fetch, Object, ObjectState, http2, http3, places, request};
 use crate::body::Pattern;
 use crate::http2::Windows;
-use crate::http2::client as http2;
+use crate::http2::client::noting;
 use crate::http2::response::Response as IncomingHttp2;
-use crate::http3::client as http3;
 use crate::mapping::Version;
-use crate::observe::{Assigned, ExchangeId, FetchError, Observer};
+use crate::observe::{Assigned, ExchangeId, FetchError};
 use anabranch_base::time::Instant;
 use anabranch_transport::{CloseReason, ConnectError, Connector, Session};
 use anabranch_world::World;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::task::Context;
 
 pub(super) struct Connection<S: Session> {
     pub(super) session: S,
@@ -32,14 +31,7 @@ pub(super) struct Connection<S: Session> {
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
-/// A handle that sends requests over HTTP/2 or HTTP/3. Each request has a stream of its own.
-#[derive(Clone)]
-pub(crate) enum Requests<S: Session> {
-    Http2(http2::Requests),
-    Http3(http3::Requests<S>),
-}
-
-impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
+impl<W: World, C: Connector> Fetch<W, C> {
     /// Requests more streams from `server` for the queued objects, if the policy allows it.
     pub(super) fn grow(&mut self, server: usize) {
         let mut queued = self.servers[server].queue.len();
@@ -64,7 +56,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let now = self.world.now();
         let name = self.connections.len();
         let early = session.early_data();
-        self.observer.opened(session.id(), now);
+        self.recorder.opened(session.id(), now);
         let version = self.policy.version;
         let streams = places(version, session.streams());
         let usable = early && version == Version::Http1;
@@ -81,7 +73,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             if let Some(fetch) = me.upgrade() {
                 let mut this = fetch.borrow_mut();
                 let now = this.world.now();
-                this.observer.closed(watched.id(), now, &reason);
+                this.recorder.closed(watched.id(), now, &reason);
                 this.closed(name, &reason);
             }
         }));
@@ -106,7 +98,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let now = self.world.now();
         let connection = &mut self.connections[name];
         connection.established = true;
-        self.observer.established(connection.session.id(), now);
+        self.recorder.established(connection.session.id(), now);
         if connection.over {
             return;
         }
@@ -142,9 +134,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     fn speak_http2(&mut self, name: usize, windows: Windows) {
         let session = self.connections[name].session.clone();
         let (me, id) = (self.me.clone(), session.id());
-        let on_frame = http2::noting(move |stream, piece, _| {
+        let on_frame = noting(move |stream, piece, _| {
             if let Some(fetch) = me.upgrade() {
-                fetch.borrow().observer.requested(id, stream, piece);
+                fetch.borrow().recorder.requested(id, stream, piece);
             }
         });
         let task = http2::drive(self.me.clone(), name, session, windows, on_frame);
@@ -161,7 +153,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// Records that `requests` sends requests on the connection `name`.
-    pub(crate) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
+    pub(super) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
         let connection = &mut self.connections[name];
         if connection.over {
             return;
@@ -175,7 +167,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
 
     /// Handles the end of the connection `name`. Its unfinished objects are requested again, unless they have used up
     /// their attempts.
-    pub(crate) fn closed(&mut self, name: usize, reason: &CloseReason) {
+    pub(super) fn closed(&mut self, name: usize, reason: &CloseReason) {
         let connection = &mut self.connections[name];
         if std::mem::replace(&mut connection.over, true) {
             return;
@@ -221,74 +213,77 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Writes the request for `object` to `stream` of the connection `name`. `last` announces that no request follows on
-    /// the stream.
+    /// Requests `object` on `stream` of the connection `name`. `last` announces that no request follows on the stream.
     pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
-        if self.policy.version != Version::Http1 {
-            return self.ride_alone(object, name, stream);
-        }
         let now = self.world.now();
-        let pipeline = match self.connections[name].pipelines.get(&stream) {
-            Some(pipeline) => pipeline.clone(),
-            None => self.open_pipeline(name, stream),
-        };
-        let connection = &self.connections[name];
-        let wanted = &self.page.objects[object];
-        let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
-        let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
-        let priority = self.priority_of(object);
-        let mut pipeline = pipeline.borrow_mut();
-        let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
-        pipeline.push(Exchange { object, abandoned: false, pattern, expected: wanted.body }, |out| {
-            request::write_head(out, &wanted.name, host, last, priority, wanted.request_head)
-        });
-        let exchange = ExchangeId { connection: connection.session.id(), stream, index };
-        let attempt = self.objects[object].attempts;
-        self.objects[object].attempts += 1;
-        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
-        let request = start..pipeline.request_bytes;
-        self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
-    }
-
-    /// Requests `object` on a stream of its own. The object occupies `slot` of the mapping.
-    fn ride_alone(&mut self, object: usize, name: usize, slot: u64) {
-        let now = self.world.now();
-        let wanted = &self.page.objects[object];
-        let host = self.page.hosts.get(wanted.host).map_or("server", String::as_str);
+        let page = self.page.clone();
+        let wanted = &page.objects[object];
+        let host = page.hosts.get(wanted.host).map_or("server", String::as_str);
         let pattern = self.policy.verify.then(|| Pattern::of(&wanted.name));
         let priority = self.priority_of(object);
         let exchange = Exchange { object, abandoned: false, pattern, expected: wanted.body };
         let attempt = self.objects[object].attempts;
         self.objects[object].attempts += 1;
-        self.objects[object].state = ObjectState::Riding { connection: name, stream: slot, since: now };
+        self.objects[object].state = ObjectState::Riding { connection: name, stream, since: now };
+        let version = match self.policy.version {
+            Version::Http1 => {
+                let pipeline = match self.connections[name].pipelines.get(&stream) {
+                    Some(pipeline) => pipeline.clone(),
+                    None => self.open_pipeline(name, stream),
+                };
+                let mut pipeline = pipeline.borrow_mut();
+                let (start, index) = (pipeline.request_bytes, pipeline.exchanges);
+                pipeline.push(exchange, |out| {
+                    request::write_head(out, &wanted.name, host, last, priority, wanted.request_head)
+                });
+                let id = ExchangeId { connection: self.connections[name].session.id(), stream, index };
+                let request = start..pipeline.request_bytes;
+                return self.assigned(object, Assigned { at: now, exchange: id, request, attempt });
+            }
+            Version::Http2(_) => http::Version::HTTP_2,
+            Version::Http3 => http::Version::HTTP_3,
+        };
         let pipeline = Rc::new(RefCell::new(Pipeline::of(now, exchange)));
-        let connection = &mut self.connections[name];
-        connection.pipelines.insert(slot, pipeline.clone());
-        let (me, id) = (self.me.clone(), connection.session.id());
+        self.connections[name].pipelines.insert(stream, pipeline.clone());
+        let request = own_stream::request(wanted, host, version, priority).ok();
+        let begun =
+            request.and_then(|request| self.ride_alone(object, (name, stream), pipeline, request, attempt));
+        if begun.is_none() {
+            // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
+            self.connections[name].session.abort();
+        }
+    }
+
+    /// Sends `request` for `object` on a stream of its own, and reads the response in a task. The object occupies slot
+    /// `slot` of the connection `name`. Returns `None` if the connection takes no request.
+    fn ride_alone(
+        &mut self,
+        object: usize,
+        (name, slot): (usize, u64),
+        pipeline: Rc<RefCell<Pipeline>>,
+        request: http::Request<()>,
+        attempt: u32,
+    ) -> Option<()> {
+        let (me, world) = (self.me.clone(), self.world.clone());
+        let connection = self.connections[name].session.id();
         let taker = Response::new(me.clone(), pipeline.clone());
-        // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
-        let lost = || connection.session.abort();
-        match connection.requests.clone() {
-            None => lost(),
-            Some(Requests::Http2(mut requests)) => {
-                let request = own_stream::request(wanted, host, http::Version::HTTP_2, priority);
-                let sent = request.ok().and_then(|request| requests.send_request(request, true).ok());
-                let Some(response) = sent.map(IncomingHttp2::new) else { return lost() };
-                let exchange = ExchangeId { connection: id, stream: response.stream(), index: 0 };
-                self.assigned(object, Assigned { at: now, exchange, request: http2::ALL, attempt });
-                let task = own_stream::run(me, (name, slot), pipeline, http2::read(response, taker));
+        match self.connections[name].requests.clone()? {
+            Requests::Http2(mut requests) => {
+                let mut response = IncomingHttp2::new(requests.send_request(request, true).ok()?);
+                let exchange = ExchangeId { connection, stream: response.stream(), index: 0 };
+                let request = http2::ALL;
+                self.assigned(object, Assigned { at: world.now(), exchange, request, attempt });
+                let poll =
+                    move |cx: &mut Context<'_>| response.poll(cx).map_err(|failure| http2::ended(&failure));
+                let task = own_stream::run(me, (name, slot), pipeline, taker.read(poll, || http2::ALL));
                 self.tasks.push(self.world.spawn("http/2 exchange", task));
             }
-            Some(Requests::Http3(requests)) => {
-                let request = own_stream::request(wanted, host, http::Version::HTTP_3, priority);
-                let Ok(request) = request else {
-                    return lost();
-                };
-                let (world, fetch) = (self.world.clone(), me.clone());
+            Requests::Http3(requests) => {
+                let fetch = me.clone();
                 // Called when the request gets its stream. The request may wait for the stream, because the server limits
                 // their number.
                 let on_sent = move |stream, request| {
-                    let exchange = ExchangeId { connection: id, stream, index: 0 };
+                    let exchange = ExchangeId { connection, stream, index: 0 };
                     if let Some(fetch) = fetch.upgrade() {
                         let assigned = Assigned { at: world.now(), exchange, request, attempt };
                         fetch.borrow().assigned(object, assigned);
@@ -299,15 +294,16 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 self.tasks.push(self.world.spawn("http/3 exchange", task));
             }
         }
+        Some(())
     }
 
     fn assigned(&self, object: usize, assigned: Assigned) {
-        self.observer.assigned(object, assigned);
+        self.recorder.assigned(object, assigned);
     }
 
     /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has not
     /// processed the request of this exchange.
-    pub(crate) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
+    pub(super) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
         let server = self.connections[name].server;
         let mapping = &mut self.servers[server].mapping;
         mapping.retire(name);
@@ -332,7 +328,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         match self.connections[name].session.open(stream) {
             Ok(opened) => {
                 let fresh = self.connections[name].session.fresh_streams();
-                let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened, fresh);
+                let task = pipeline::run::<W, C>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
             // The session has ended. Its own task reports that, so that no object is left waiting.
@@ -342,7 +338,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// Handles the end of a pipeline because its stream ended.
-    pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
+    pub(super) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
         if self.connections[connection].session.fresh_streams() {
             self.connections[connection].pipelines.remove(&stream);
         }

@@ -1,0 +1,67 @@
+//! The response to a request that has a stream of its own, over HTTP/2 or HTTP/3.
+
+use crate::message::ResponseEvent;
+use anabranch_transport::CloseReason;
+use std::task::{Context, Poll};
+
+/// The reason why a request has no response.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unanswered {
+    /// The error that ended the request.
+    pub reason: CloseReason,
+    /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113 §8.7,
+    /// RFC 9114 §4.1.1).
+    pub unprocessed: bool,
+}
+
+/// The response to a request, received piece by piece. Dropping it before its end cancels the request.
+pub struct Reply(pub(super) Box<dyn Coming>);
+
+/// A response of one HTTP version. The trait erases the type of the session.
+pub(super) trait Coming {
+    /// Completes when the whole request was passed to the transport. Returns the number of its stream.
+    fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>>;
+
+    /// Completes with the next event of the response, or with `None` when the response is complete.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<ResponseEvent>, Unanswered>>;
+}
+
+/// A received part of a response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The head, with the status code.
+    Head(u16),
+    /// A piece of the body with this number of bytes.
+    Body(u64),
+    /// The end of the response.
+    End,
+}
+
+impl Reply {
+    /// Completes when the whole request was passed to the transport. Returns the number of its stream.
+    ///
+    /// # Errors
+    /// [`Unanswered`]
+    pub fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>> {
+        self.0.poll_sent(cx)
+    }
+
+    /// Returns the next part of the response.
+    ///
+    /// # Errors
+    /// [`Unanswered`]
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, Unanswered>> {
+        self.0.poll(cx).map_ok(|event| match event {
+            Some(ResponseEvent::Head(head)) => Part::Head(head.status.as_u16()),
+            Some(ResponseEvent::Data(bytes)) => Part::Body(bytes.len() as u64),
+            None => Part::End,
+        })
+    }
+
+    pub(super) fn poll_event(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<ResponseEvent>, Unanswered>> {
+        self.0.poll(cx)
+    }
+}

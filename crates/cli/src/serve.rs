@@ -248,7 +248,7 @@ impl WithListener for ServeSite {
     type Out = Pin<Box<dyn Future<Output = Result<(), CloseReason>>>>;
 
     fn on<L: Listener>(self, listener: L) -> Self::Out {
-        Box::pin(serve::run(self.world, listener, self.site, self.options, Unobserved))
+        Box::pin(serve::run(self.world, listener, self.site, self.options, Recorder::default()))
     }
 }
 

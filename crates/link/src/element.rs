@@ -4,8 +4,7 @@
 //! [`Holding`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is open, so the
 //! packet is a generic parameter.
 
-pub use crate::meter::Cause;
-use crate::meter::Meter;
+use crate::meter::{Cause, Meter};
 use anabranch_base::{Ecn, Instant, Rng};
 
 /// A packet, with the operations that a link needs.

@@ -5,23 +5,6 @@
 
 use crate::Changed;
 
-/// The reason why the link did not deliver a packet.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-pub enum Cause {
-    /// The queue was full.
-    Overflow,
-    /// Active queue management (RED, PIE, CoDel) dropped the packet.
-    Early,
-    /// The loss model dropped the packet after it had used the link.
-    Loss,
-    /// The packet collided too often with packets from the other end.
-    Collision,
-    /// The link was down.
-    Outage,
-    /// The packet was larger than the link's MTU, which is the value in bytes. The sender gets an ICMP message.
-    TooBig(u32),
-}
-
 /// A number of packets, and the number of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {

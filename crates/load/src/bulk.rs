@@ -114,7 +114,7 @@ async fn receive<W: World, N: Session>(
 ) -> Result<u64, FetchError> {
     let begun = world.now();
     if !session.early_data() {
-        established(world, session, begun, observer, idle).await?;
+        established(world, session, begun, recorder, idle).await?;
     }
     let mut stream = session.open(0).map_err(|error| FetchError::Connect(error.to_string()))?;
     let exchange = ExchangeId { connection: session.id(), stream: 0, index: 0 };
@@ -123,7 +123,7 @@ async fn receive<W: World, N: Session>(
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
         // The request was sent with the handshake. No answer can arrive before the handshake is done.
-        established(world, session, begun, observer, idle).await?;
+        established(world, session, begun, recorder, idle).await?;
     }
 
     let pattern = Pattern::of(NAME);
@@ -153,16 +153,16 @@ async fn receive<W: World, N: Session>(
 }
 
 /// Waits until the session is established, and reports it.
-async fn established<W: World, N: Session, O: Observer>(
+async fn established<W: World, N: Session>(
     world: &W,
     session: &N,
     begun: Instant,
-    observer: &O,
+    recorder: &Recorder,
     idle: &mut IdleTimer<W>,
 ) -> Result<(), FetchError> {
     let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
     done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
-    observer.established(session.id(), world.now());
+    recorder.established(session.id(), world.now());
     Ok(())
 }
 

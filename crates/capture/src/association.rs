@@ -3,7 +3,8 @@
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
 use super::halves::{Half, digest};
-use super::track::{Cause, History, Passing};
+use super::passing::{Cause, Passing};
+use super::track::History;
 use super::waiting::{Facts, Numbers, WaitingRoom};
 use anabranch_wire::sctp::{
     Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,

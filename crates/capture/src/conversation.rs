@@ -6,8 +6,9 @@
 use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
 use super::copies::{Copies, Copy};
+use super::passing::{Cause, Passing};
 use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Retransmitted, Stream};
-use super::track::{Cause, Passing, Tracks};
+use super::track::Tracks;
 use super::views::View;
 use anabranch_wire::ladder::Numbers;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
+use super::connection::without_connection;
 use super::harness::{Carrier, Harness, How};
-use super::published_rows::without_connection;
 use super::testbed::{A, B, PORT, Testbed};
 use super::{Cell, Kind};
 use anabranch_base::SendBatch;

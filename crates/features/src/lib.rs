@@ -4,6 +4,7 @@
 //! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell is a
 //! constant: if a mechanism breaks, its row changes.
 
+mod connection;
 mod extra_rows;
 mod flood;
 mod harness;

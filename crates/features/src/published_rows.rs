@@ -14,7 +14,11 @@ use anabranch_wire::ladder::Transport;
 /// The rows, in the order of the table.
 pub const ROWS: &[Row] = &[
     row("full-duplex data transmission", "both ends send 20 messages of 1000 B at once", full_duplex),
-    row("connection-oriented", "A opens a connection; packets before any user data are counted", connection),
+    row(
+        "connection-oriented",
+        "A opens a connection; packets before any user data are counted",
+        super::connection::probe,
+    ),
     row("reliable data transfer", "200 messages of 500 B over 10 % loss both ways", reliable),
     row(
         "partially reliable data transfer",
@@ -124,26 +128,6 @@ fn full_duplex(kind: Kind) -> Result<Cell, String> {
     let yes = got == [20_000, 20_000] && overlap;
     let how = if overlap { "in the same span" } else { "not in the same span" };
     Ok(Cell::of(yes, format!("{} B came to A and {} B to B, data packets both ways {how}", got[A], got[B])))
-}
-
-fn connection(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let up = hold(&testbed, &kind.carrier(&[]), async |harness| harness.connect().await)?;
-    let packets = testbed.passages().iter().filter(|p| p.fate == Fate::Entered).count();
-    let yes = up && packets > 0;
-    let observed = match yes {
-        true => format!("{packets} packets pass; then both ends know each other"),
-        false => "no packet passes; the receiver does not know the sender before data arrives".to_owned(),
-    };
-    Ok(Cell::of(yes, observed))
-}
-
-/// Returns the cell "not applicable" for a transport without connections, because the question of the row requires a
-/// connection; otherwise `None`.
-pub fn without_connection(kind: Kind) -> Result<Option<Cell>, String> {
-    let cell = connection(kind)?;
-    let observed = format!("there is no connection: {}", cell.observed);
-    Ok((cell.verdict == Verdict::No).then_some(Cell { verdict: Verdict::NotApplicable, observed }))
 }
 
 fn reliable(kind: Kind) -> Result<Cell, String> {
@@ -472,7 +456,7 @@ fn multihoming(kind: Kind) -> Result<Cell, String> {
 }
 
 fn half_closed(kind: Kind) -> Result<Cell, String> {
-    if let Some(cell) = without_connection(kind)? {
+    if let Some(cell) = super::connection::without_connection(kind)? {
         return Ok(cell);
     }
     let testbed = Testbed::new(1, &[QUIET])?;

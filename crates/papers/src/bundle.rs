@@ -5,9 +5,9 @@
 
 use super::check::Check;
 use super::shipped::SHIPPED;
-use super::text::written;
 use super::{Kind, MAIN, Seeds, Size, Study};
 use anabranch_lab::plan;
+use anabranch_results::csv::of_rows;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -210,7 +210,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
         let command = show(&[&cause.table]);
         rows.push(vec![kind.to_owned(), id, table, says, bounds, command, quick, full, file("causes.csv")]);
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns one column of a CSV file, with the values of the column `id` as keys.

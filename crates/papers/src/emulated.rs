@@ -10,6 +10,7 @@ use super::cause::Seeds;
 use super::figures::{Figures, Point};
 use super::{Change, Study, Table};
 use anabranch_lab::plan::{Draft, Plan};
+use anabranch_results::csv::of_rows;
 use anabranch_results::{Race, label};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -280,7 +281,7 @@ pub fn csv(sides: &[Side]) -> String {
             }
         }
     }
-    super::text::written(&rows)
+    of_rows(&rows)
 }
 
 /// The columns of the CSV.

@@ -8,8 +8,8 @@
 use super::figures::hex;
 use super::readings::{OrderRow, Scored, Scores};
 use super::sensitivity::{Held, Sensitivity};
-use super::text::written;
 use super::{Cause, Definition, Readings};
+use anabranch_results::csv::of_rows;
 use std::fmt::Write;
 
 /// The files of a study that hold stored scores.
@@ -143,7 +143,7 @@ pub fn readings_csv(scores: &Scores) -> String {
         row.shares.iter().filter_map(|at| scores.rows.get(*at)).cloned().collect::<Vec<_>>().join(" ")
     });
     add("orders share cells with", "", none(), Vec::new(), shares.collect());
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns the header and the rows of a CSV text. Every row must be as long as the header.
@@ -236,7 +236,7 @@ pub fn sensitivity_csv(found: &Sensitivity) -> String {
         add(what, "all at once", Some(*error));
     }
     add(&found.of, "of", None);
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Reads the text of a `sensitivity.csv`.

@@ -5,7 +5,7 @@ use super::figures::{MEAN, Numbers};
 use super::findings::TableFound;
 use super::metric::{Metric, OF_RUNS};
 use super::table::Table;
-use super::text::written;
+use anabranch_results::csv::of_rows;
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -167,7 +167,7 @@ pub fn csv(table: &Table, found: &TableFound) -> String {
             rows.push(row);
         }
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Renders one line for each number of the table's own metric. If `added` is set, only the numbers of contestants that were

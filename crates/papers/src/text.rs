@@ -8,6 +8,7 @@ use super::findings::{Findings, Over, TableFound};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
 use super::{Change, Copied, Kind, Study, Table, kept, measured};
+use anabranch_results::csv::of_rows;
 use std::fmt::Write;
 
 /// Returns one line per study, with its question or with the error, and whether all studies can be opened.
@@ -541,7 +542,7 @@ pub fn cells_csv(findings: &Findings) -> String {
             ]);
         }
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns a CSV text with one row per claim.
@@ -555,7 +556,7 @@ pub fn claims_csv(findings: &Findings) -> String {
         row.extend([found.outcome.word().to_owned(), found.found.clone()]);
         rows.push(row);
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns a CSV text with one row per cause.
@@ -596,7 +597,7 @@ pub fn causes_csv(findings: &Findings) -> String {
             ]);
         }
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Reports whether the scores of this run equal the stored ones, and returns whether all do. The text is empty if nothing is
@@ -668,16 +669,6 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
             &wrapped(&format!("{}: {holds} of {of} points; alone it is broken by {broken}", held.name), 98);
     }
     out
-}
-
-/// Formats rows as CSV (RFC 4180, but each line ends in a line feed alone).
-pub(super) fn written(rows: &[Vec<String>]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows {
-        // Writing to a vector cannot fail.
-        let _ = writer.write_record(row);
-    }
-    writer.into_inner().map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Formats a bullet item, wrapped at `width` columns.

@@ -83,6 +83,18 @@ fn number(value: Option<u64>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
+/// Returns rows as CSV, in the format of [`render`].
+#[must_use]
+pub fn of_rows<R: AsRef<[S]>, S: AsRef<str>>(rows: &[R]) -> String {
+    rows.iter().map(|row| line(row.as_ref())).collect()
+}
+
+/// Returns one line.
+#[must_use]
+pub fn line<S: AsRef<str>>(cells: &[S]) -> String {
+    cells.iter().map(|cell| field(cell.as_ref())).collect::<Vec<_>>().join(",") + "\n"
+}
+
 /// RFC 4180 §2.6, §2.7: quotes a field that contains a comma, a quote or a line break.
 pub fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {

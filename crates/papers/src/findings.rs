@@ -10,7 +10,7 @@ use super::order::Orders;
 use super::readings::Scores;
 use super::readings::run::off;
 use super::sensitivity::Sensitivity;
-use super::table::Table;
+use super::table::{Size, Table};
 use super::{Change, Study, figures::Figures};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
@@ -107,29 +107,6 @@ impl Findings {
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.causes.iter().all(CauseFound::is_met)
-    }
-}
-
-/// The number of seeds to run for each table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Size {
-    /// The full number of seeds that each table defines.
-    Full,
-    /// The smaller number of seeds that each table defines for a first look.
-    Quick,
-    /// This number of seeds for every table.
-    Runs(u64),
-}
-
-impl Size {
-    /// Returns the number of seeds for one table.
-    #[must_use]
-    pub fn of(self, table: &Table) -> u64 {
-        match self {
-            Self::Full => table.definition.runs,
-            Self::Quick => table.definition.quick_runs,
-            Self::Runs(runs) => runs,
-        }
     }
 }
 

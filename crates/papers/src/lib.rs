@@ -64,11 +64,11 @@ pub use change::Change;
 pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
 pub use emulated::Emulated;
-pub use findings::{Findings, Size, TableFound};
+pub use findings::{Findings, TableFound};
 pub use kept::Kept;
 pub use metric::Metric;
 pub use readings::Readings;
-pub use table::Table;
+pub use table::{Size, Table};
 
 use anabranch_lab::plan;
 use check::{Check, Relation};

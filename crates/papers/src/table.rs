@@ -25,6 +25,29 @@ pub struct Table {
     pub added: Vec<String>,
 }
 
+/// The number of seeds to run for each table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// The full number of seeds that each table defines.
+    Full,
+    /// The smaller number of seeds that each table defines for a first look.
+    Quick,
+    /// This number of seeds for every table.
+    Runs(u64),
+}
+
+impl Size {
+    /// Returns the number of seeds for one table.
+    #[must_use]
+    pub fn of(self, table: &Table) -> u64 {
+        match self {
+            Self::Full => table.definition.runs,
+            Self::Quick => table.definition.quick_runs,
+            Self::Runs(runs) => runs,
+        }
+    }
+}
+
 /// The content of a `TABLE.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -6,10 +6,9 @@ use crate::cause::Seeds;
 use crate::cell::Cell;
 use crate::change::Change;
 use crate::figures::{Figures, MEAN};
-use crate::findings::Size;
 use crate::order::Orders;
 use crate::printed::Row;
-use crate::table::Place;
+use crate::table::{Place, Size};
 use crate::{Study, Table};
 use std::collections::BTreeMap;
 

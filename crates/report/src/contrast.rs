@@ -6,8 +6,7 @@
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
 use super::chart::{self, Axis, Frame, Mark, Shape};
-use super::paper::{plain, short_unit};
-use super::svg::{escape, shortened};
+use super::svg::{escape, plain, short_unit, shortened};
 use std::fmt::Write;
 
 /// A finding about one change, with the values of its runs.

@@ -4,8 +4,8 @@
 use super::chart::figure::{Data, Figure, Width};
 use super::distributions::Samples;
 use super::parts::{self, PARTS};
+use super::standing::{versus_first, versus_text};
 use super::svg::{self, Scale, escape, px, span};
-use super::times::{versus_first, versus_text};
 use super::words::{self, capital};
 use super::{median_run, outcome};
 use anabranch_results::{Contestant, Object, Point, Run};

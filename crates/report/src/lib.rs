@@ -27,6 +27,7 @@ pub mod paper;
 mod parts;
 pub mod people;
 mod progress;
+pub mod sheet;
 mod standing;
 mod streams;
 mod svg;

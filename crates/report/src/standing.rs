@@ -76,6 +76,31 @@ pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Co
     point.compared(&a.name, &b.name, point.decisive())
 }
 
+/// Returns the comparison of a contestant with the first contestant.
+pub(super) fn versus_first<'a>(
+    point: &'a Point,
+    contestant: &Contestant,
+    metric: &str,
+) -> Option<&'a Comparison> {
+    let first = &point.contestants.first()?.name;
+    point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
+}
+
+/// Formats a ratio with its interval, for example `0.62`. It is highlighted if the comparison is decided.
+pub(super) fn versus_text(ratio: &Comparison) -> String {
+    let Some(value) = ratio.ratio else { return "–".to_owned() };
+    let sign = match ratio.bound {
+        None => "",
+        Some(Bound::AtLeast) => "≥ ",
+        Some(Bound::AtMost) => "≤ ",
+        Some(Bound::Unknown) => "? ",
+    };
+    let clear = if is_decided(ratio) { "best" } else { "" };
+    let ends = |[low, high]: [f64; 2]| format!("<br><span class=\"unit\">{low:.2} – {high:.2}</span>");
+    let interval = ratio.ci95.map_or(String::new(), ends);
+    format!("<span class=\"{clear}\">{sign}{value:.2}</span>{interval}")
+}
+
 /// Returns whether it is certain which of the two contestants is faster.
 pub(super) fn is_decided(found: &Comparison) -> bool {
     matches!(found.verdict, Verdict::Less | Verdict::More)

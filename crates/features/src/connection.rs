@@ -5,7 +5,7 @@ use super::{Cell, Kind, Verdict, hold};
 use anabranch_sim::Fate;
 
 pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &["rate=10mbit,rtt=40ms,queue=100p"])?;
+    let testbed = Testbed::quiet()?;
     let up = hold(&testbed, &kind.carrier(&[]), async |harness| harness.connect().await)?;
     let packets = testbed.passages().iter().filter(|p| p.fate == Fate::Entered).count();
     let yes = up && packets > 0;

@@ -124,16 +124,15 @@ impl Study {
         }
         let mut causes = Vec::new();
         for cause in &self.causes {
-            let (table, own) =
-                self.table(&cause.table).zip(tables.iter_mut().find(|t| t.name == cause.table)).ok_or_else(
-                    || StudyError::Change(format!("causes.toml: {}: no table '{}'", cause.id, cause.table)),
-                )?;
+            let (table, own) = self
+                .table(&cause.table)
+                .zip(tables.iter_mut().find(|t| t.name == cause.table))
+                .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
-            if cause.explains && !cause.is_planted() {
-                let is_another = |other: &&super::Cause| {
-                    other.explains && !other.is_planted() && other.table == cause.table
-                };
+            if cause.explains && !cause.planted {
+                let is_another =
+                    |other: &&super::Cause| other.explains && !other.planted && other.table == cause.table;
                 let tried = self.causes.iter().filter(is_another).count();
                 let over = explain(cause, table, own, tried, &seeds, bench)?;
                 own.over.push((cause.id.clone(), over));
@@ -143,7 +142,7 @@ impl Study {
         let set: Vec<String> = seeds.changes.iter().filter_map(Change::factor).collect();
         let mut claims = Vec::new();
         for claim in &self.claims {
-            let found = self.decide(claim, &tables, &causes, &set).map_err(StudyError::Change)?;
+            let found = self.decide(claim, &tables, &causes, &set)?;
             claims.push((claim.clone(), found));
         }
         let changed = !seeds.changes.is_empty();
@@ -234,11 +233,10 @@ impl Study {
 
 /// Runs a table and compares its cells with the published values.
 fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
-    let draft =
-        table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[])).map_err(StudyError::Change)?;
-    let places = table.places(&draft, &BTreeMap::new(), None).map_err(StudyError::Change)?;
+    let draft = seeds.draft(table, &[])?;
+    let places = table.places(&draft, &BTreeMap::new(), None)?;
     let figures = bench.figures(&places, table.definition.heads)?;
-    let rows = table.printed.iter().flat_map(|printed| &printed.rows);
+    let rows = table.rows();
     let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();
     let orders = Orders::of(table, &cells);
     let (name, baselines, over) = (table.name.clone(), Vec::new(), Vec::new());
@@ -255,7 +253,7 @@ fn explain(
     seeds: &Seeds<'_>,
     bench: &mut Bench<'_>,
 ) -> Result<Over, StudyError> {
-    let all = seeds.changes_of(table, &cause.changes().map_err(StudyError::Change)?);
+    let all = seeds.changes_of(table, &cause.changes()?);
     let changed = found(table, &Seeds { changes: &all, ..*seeds }, bench)?;
     let error = |cells: &[Cell]| {
         let evidence = cells.iter().filter(|cell| cell.evidence == Evidence::Transport);

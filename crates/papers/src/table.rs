@@ -6,8 +6,8 @@
 use super::change::Change;
 use super::figures::{Figures, MEAN};
 use super::metric::Metric;
-use super::printed::Printed;
-use anabranch_lab::causes::Causes;
+use super::printed::{Printed, Row};
+use anabranch_lab::plan::causes::Causes;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -117,13 +117,17 @@ pub struct Place {
 }
 
 impl Table {
+    /// Returns the published cells.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> + Clone {
+        self.printed.iter().flat_map(|printed| &printed.rows)
+    }
+
     /// Reads a table from the texts of its files.
     ///
     /// # Errors
     /// A one-line message with the file and the error.
     pub fn parse(name: &str, definition: &str, printed: Option<&str>) -> Result<Self, String> {
-        let definition: Definition = toml::from_str(definition)
-            .map_err(|e| format!("{name}.toml: {}", e.to_string().replace('\n', " ")))?;
+        let definition: Definition = super::from_toml(&format!("{name}.toml"), definition)?;
         if definition
             .enumerated
             .is_some_and(|cases| (definition.runs, definition.quick_runs) != (cases, cases))

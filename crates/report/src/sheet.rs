@@ -1,10 +1,10 @@
 //! The tables of a study's page: curves of our values, with the published values on them. `heat` draws a table as a map.
 
 use super::bars::legend;
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Frame, Mark, Shape};
+use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::svg::{escape, plain, short_unit, shortened};
+use super::words::{capital, distinct};
+use anabranch_results::csv::optional;
 use std::fmt::Write;
 
 /// One table of the published work, drawn as curves.
@@ -57,13 +57,8 @@ pub struct Curve {
 
 /// Draws the curves of a table.
 pub(super) fn draw(out: &mut String, sheet: &Sheet) {
-    let names: Vec<String> =
-        sheet.panels.iter().flat_map(|panel| &panel.curves).fold(Vec::new(), |mut all, curve| {
-            if !all.contains(&curve.name) {
-                all.push(curve.name.clone());
-            }
-            all
-        });
+    let curves = sheet.panels.iter().flat_map(|panel| &panel.curves);
+    let names = distinct(curves.map(|curve| curve.name.clone()));
     let _ = write!(
         out,
         "<h2 id=\"table-{}\">{}</h2>\n{}",
@@ -80,7 +75,7 @@ pub(super) fn draw(out: &mut String, sheet: &Sheet) {
         out,
         "<p class=\"note\">{}. Lines: the means of our runs; areas: {areas}, 19 times of 20.{circles}</p>\n\
          <div class=\"panels\">",
-        escape(&super::words::capital(&sheet.unit))
+        escape(&capital(&sheet.unit))
     );
     for (number, panel) in sheet.panels.iter().enumerate() {
         let wide = if sheet.panels.len() == 1 { Width::Wide } else { Width::Half };
@@ -107,10 +102,9 @@ fn draw_panel(
     let mut data = Data::new(&["contestant", &sheet.along, "ours", "low", "high", "printed"]);
     for curve in &panel.curves {
         for (i, level) in panel.levels.iter().enumerate() {
-            let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
             let ours = curve.ours.get(i).copied().flatten();
-            let printed = number(curve.printed.get(i).copied().flatten());
-            let [low, mean, high] = [0, 1, 2].map(|at| number(ours.map(|ours| ours[at])));
+            let printed = optional(curve.printed.get(i).copied().flatten());
+            let [low, mean, high] = [0, 1, 2].map(|at| optional(ours.map(|ours| ours[at])));
             data.row(&[&curve.name, level, &mean, &low, &high, &printed]);
         }
     }
@@ -122,7 +116,7 @@ fn draw_panel(
         ..Figure::default()
     };
     figure.render(out, wide, |svg, width| {
-        let height = if width.is_narrow() { 240 } else { 270 };
+        let height = width.pick(240, 270);
         let frame = Frame { left: 60, below: 42, ..Frame::new(width.pixels(), height) };
         let levels: Vec<String> = panel.levels.iter().map(|level| level.chars().take(14).collect()).collect();
         let x = Axis::levels(&levels).named(sheet.along.as_str());
@@ -152,7 +146,6 @@ fn draw_panel(
                 });
                 chart::marks(plot, marks);
             }
-        });
-        height
+        })
     });
 }

@@ -5,10 +5,11 @@
 //! comparison decides what the text concludes from that ratio.
 
 use super::svg::count;
-use super::words::{self, and, capital, is_plural, short_time};
+use super::words::{self, capital, is_plural, short_time};
 use anabranch_results::stats::decision::{Usual, rounded_up, usual};
 use anabranch_results::stats::interval::ci95;
 use anabranch_results::stats::metrics;
+use anabranch_results::verdict::and;
 use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
 
 /// One contestant in the ranking.

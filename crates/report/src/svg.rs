@@ -160,6 +160,11 @@ pub(super) fn text(out: &mut String, class: &str, (x, y): (f64, f64), content: &
     let _ = write!(out, r#"<text class="{class}" x="{}" y="{}">{}</text>"#, px(x), px(y), escape(content));
 }
 
+/// Converts nanoseconds to milliseconds.
+pub(super) fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
 /// Returns the unit for an axis, without the part in brackets. The note beside the figure has the full text.
 pub(super) fn short_unit(unit: &str) -> &str {
     unit.split(" (").next().unwrap_or(unit)

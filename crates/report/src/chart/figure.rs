@@ -33,6 +33,11 @@ impl Width {
         self == Self::Narrow
     }
 
+    /// Returns the value for narrow drawings, or that for all others.
+    pub fn pick<T>(self, narrow: T, other: T) -> T {
+        if self.is_narrow() { narrow } else { other }
+    }
+
     fn class(self) -> &'static str {
         if self.is_narrow() { "narrow" } else { "wide" }
     }

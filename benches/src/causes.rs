@@ -5,8 +5,9 @@
 #[path = "causes/situations.rs"]
 mod situations;
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::{Cause, Experiment, Race};
 use situations::{Situation, Truth};
 use std::collections::BTreeSet;
@@ -41,7 +42,7 @@ pub fn run(situation: &'static Situation, runs: &str, causes: &str, threads: usi
     let plan = Draft::from_flags(flags).and_then(Plan::interpret);
     let plan = plan.unwrap_or_else(|error| panic!("{}: {error}", situation.name));
     let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    let race = batch::race(&plan, &options).unwrap_or_else(|error| panic!("{}: {error}", situation.name));
+    let race = causes::race(&plan, &options).unwrap_or_else(|error| panic!("{}: {error}", situation.name));
     judge(situation, &race)
 }
 

@@ -6,8 +6,9 @@
 //! Goodputs are geometric means over seeds, because a few early losses can make one seed ten times slower than
 //! another. The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all are equal.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::stats::interval::mean;
 use anabranch_results::stats::paired::{Ratio, ratio};
 use anabranch_results::{Contestant, Outcome};
@@ -51,7 +52,7 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
             flags.extend(transports.iter().map(|transport| ("transport", transport.as_str())));
             let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{e}"));
             let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
-            let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
+            let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
             let goodputs = |contestant: &Contestant| {
                 let goodput = |run: &anabranch_results::Run| {
                     assert_eq!(run.outcome, Outcome::Done, "{} {rtt} {loss}", contestant.name);

@@ -1,8 +1,9 @@
 //! Helpers of the whole-system tests: races from a line of flags, the invariants that every run keeps, and seeds from
 //! the environment.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::{Outcome, Race, Run};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,7 +34,7 @@ pub fn plan(line: &str) -> Plan {
 #[must_use]
 pub fn race_on(threads: usize, plan: &Plan) -> Race {
     let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
+    causes::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Runs the race that these flags describe.

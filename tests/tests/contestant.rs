@@ -6,6 +6,7 @@
 #[path = "contestant/gbn.rs"]
 mod gbn;
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
@@ -29,7 +30,7 @@ fn plan(line: &str) -> Result<Plan, String> {
 
 fn race(plan: &Plan) -> Race {
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
+    causes::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 const RACE: &str = "--objects 6x20kB --loss 1% --runs 4 --transport tcp --transport gbn --transport gbn:window=4 \

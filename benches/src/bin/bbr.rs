@@ -17,9 +17,10 @@
 
 #![cfg(target_os = "linux")]
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_results::{Contestant, Point, Run};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -113,7 +114,7 @@ fn main() -> ExitCode {
     let stop = AtomicBool::new(false);
     let options = |threads| Options { threads, progress: &|_| {}, stop: &stop };
     let emulated = live::race(&plan, &options(threads), false).unwrap_or_else(|error| panic!("{error}")).0;
-    let virtually = batch::race(&plan, &options(cores)).unwrap_or_else(|error| panic!("{error}"));
+    let virtually = causes::race(&plan, &options(cores)).unwrap_or_else(|error| panic!("{error}"));
     println!(
         "{:<44} {:<13} {:>24} {:>20} {:>20}",
         "", "", "goodput, Mbit/s", "wait in queue, ms", "sent again, %"

@@ -26,9 +26,10 @@
 
 #![cfg(target_os = "linux")]
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_results::{Contestant, Point, Race, Run};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_lab::run::live;
 use anabranch_results::stats::agreement::{agreement, is_enough};
 use anabranch_results::stats::equivalence::{equivalence, near};
@@ -270,7 +271,7 @@ fn main() -> ExitCode {
     };
     let model = |plan: &Plan| {
         let options = Options { threads: cores, progress: &|_| {}, stop: &stop };
-        batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
+        causes::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
     };
     let runs = number(0, "5");
     let seeds = (2 * runs.parse::<u64>().unwrap_or(5)).max(4);

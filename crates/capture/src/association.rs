@@ -3,15 +3,15 @@
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
 use super::halves::{Half, digest};
-use super::track::{Cause, History, Passing};
-use super::waiting::{Facts, Numbers, WaitingRoom};
+use super::passing::{Cause, Passing};
+use super::waiting::{Facts, WaitingRoom};
 use anabranch_wire::sctp::{
     Chunk, GapBlock, Init, InitAck, PacketView, Param, SackView, Tsn, crc32c, packet,
 };
 use std::collections::BTreeMap;
 
 /// The largest plausible distance of a TSN from the last one. More distant TSNs do not belong to this association.
-const REACH: i64 = 1 << 20;
+pub(super) const REACH: i64 = 1 << 20;
 /// The maximum number of remembered HEARTBEATs that have no HEARTBEAT ACK yet.
 const MAX_HEARTBEATS: usize = 256;
 
@@ -22,8 +22,6 @@ const MAX_PPIDS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Association {
     pub conversation: ConversationBuilder,
-    /// The times of the first INIT, the last INIT, the INIT ACK and the COOKIE ECHO.
-    pub opening: [Option<u64>; 4],
     /// The side that sent SHUTDOWN first.
     leaver: Option<Side>,
     /// HEARTBEATs that have no HEARTBEAT ACK yet: their times and paths, by sender and hash of the heartbeat
@@ -46,7 +44,6 @@ impl Association {
     pub fn new(conversation: ConversationBuilder, replaces: Option<usize>) -> Self {
         Self {
             conversation,
-            opening: [None; 4],
             leaver: None,
             heartbeats: BTreeMap::new(),
             replaces,
@@ -100,11 +97,12 @@ impl Association {
                 }
                 Chunk::Abort(abort) => {
                     aside = true;
-                    let how = if self.opening[3].is_none() && self.opening[0].is_some() {
-                        "refused"
-                    } else {
-                        "abort"
-                    };
+                    let how =
+                        if self.conversation.opening[3].is_none() && self.conversation.opening[0].is_some() {
+                            "refused"
+                        } else {
+                            "abort"
+                        };
                     let reason =
                         abort.causes.into_iter().filter_map(Result::ok).next().map(|c| c.to_string());
                     self.ended(arrival, how, Some(side), reason);
@@ -161,64 +159,43 @@ impl Association {
         }
     }
 
-    /// Returns whether the data in `start..end` was captured or acknowledged before.
-    pub fn history(&mut self, side: Side, (start, end): Numbers) -> History {
-        let Some(first) = self.conversation.firsts[side] else { return History::New };
-        let track = self.conversation.tracks.of(side);
-        let (start, end) = (track.unit(start, first), track.unit(end, first));
-        if track.plausible(start, REACH) { track.history(start, end) } else { History::Seen }
-    }
-
     fn init(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.conversation.tags[arrival.side] = Some(init.tag);
         self.offers(arrival.side, init);
         if arrival.side == 0 {
-            self.conversation.handshake.seen = true;
-            self.conversation.handshake.attempts += 1;
-            self.opening[0].get_or_insert(arrival.at);
-            self.opening[1] = Some(arrival.at);
+            self.conversation.asks(arrival.at);
         }
-        self.begins(arrival.side, init.tsn);
         if self.conversation.end.how == "open" {
             self.conversation.end.how = "incomplete";
         }
     }
 
     fn init_ack(&mut self, arrival: &Arrival<'_>, init: &Init<'_>) {
-        self.conversation.tags[arrival.side] = Some(init.tag);
         self.offers(arrival.side, init);
-        self.begins(arrival.side, init.tsn);
-        self.opening[2] = Some(arrival.at);
+        self.conversation.opening[2] = Some(arrival.at);
     }
 
-    /// RFC 9653 §5.1: records whether `side` accepts packets without a checksum.
+    /// Records what an INIT or INIT ACK tells of its sender. The first TSN stays if data of this side was already captured.
     fn offers(&mut self, side: Side, init: &Init<'_>) {
+        self.conversation.tags[side] = Some(init.tag);
+        // RFC 9653 §5.1: whether the side accepts packets without a checksum.
         let zero = |param| matches!(param, Ok(Param::ZeroChecksum(_)));
         self.takes_zero_checksum[side] = init.params.into_iter().any(zero);
-    }
-
-    /// Sets the first TSN of this side, unless data of this side was already captured.
-    fn begins(&mut self, side: Side, tsn: Tsn) {
-        let idle = self.conversation.directions[side].data == 0;
-        if idle {
-            self.conversation.firsts[side] = Some(tsn.0);
-        }
+        self.conversation.begins(side, init.tsn.0);
     }
 
     fn cookie_echo(&mut self, arrival: &Arrival<'_>) {
-        if self.opening[3].is_none()
-            && let [_, Some(asked), Some(answered), _] = self.opening
+        if self.conversation.opening[3].is_none()
+            && let [_, Some(asked), Some(answered), _] = self.conversation.opening
         {
             // The round trip consists of the part before the place of capture and the part behind it. Their sum is the
             // round-trip time.
-            self.conversation
-                .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
+            self.conversation.round_trip([asked, answered, arrival.at]);
         }
-        self.opening[3].get_or_insert(arrival.at);
+        self.conversation.opening[3].get_or_insert(arrival.at);
     }
 
     fn cookie_ack(&mut self, arrival: &Arrival<'_>) {
-        if let Some(began) = self.opening[0] {
+        if let Some(began) = self.conversation.opening[0] {
             self.conversation.handshake.took_ns.get_or_insert(arrival.at.saturating_sub(began));
         }
         self.open();

@@ -6,9 +6,11 @@
 use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
 use super::copies::{Copies, Copy};
+use super::passing::{Cause, Passing};
 use super::results::{self, Conversation, Direction, Ended, Handshake, PathDirection, Retransmitted, Stream};
-use super::track::{Cause, Passing, Tracks};
+use super::track::{History, Tracks};
 use super::views::View;
+use super::waiting;
 use anabranch_wire::ladder::Numbers;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,6 +35,8 @@ pub(super) struct ConversationBuilder {
     first: u64,
     last: u64,
     pub handshake: Handshake,
+    /// The times of the first INIT or SYN, the last one, its answer, and the COOKIE ECHO or ACK after it.
+    pub opening: [Option<u64>; 4],
     pub end: Ended,
     pub directions: [Direction; 2],
     pub tracks: Tracks,
@@ -65,6 +69,7 @@ impl ConversationBuilder {
             first: arrival.at,
             last: arrival.at,
             handshake: Handshake::default(),
+            opening: [None; 4],
             end: Ended { how: "open", ..Ended::default() },
             directions: [Direction::default(), Direction::default()],
             tracks: Tracks::default(),
@@ -224,8 +229,33 @@ impl ConversationBuilder {
         }
     }
 
-    /// Sets the round-trip time of both directions, in nanoseconds.
-    pub fn round_trip(&mut self, nanos: u64) {
+    /// Records an INIT or a SYN of side A.
+    pub fn asks(&mut self, at: u64) {
+        self.handshake.seen = true;
+        self.handshake.attempts += 1;
+        self.opening[0].get_or_insert(at);
+        self.opening[1] = Some(at);
+    }
+
+    /// Sets the first TSN or sequence number of a side's data, unless data of this side was already captured.
+    pub fn begins(&mut self, side: Side, first: u32) {
+        if self.directions[side].data == 0 {
+            self.firsts[side] = Some(first);
+        }
+    }
+
+    /// Returns whether the data in `start..end` was captured or acknowledged before. Data further than `reach` from the
+    /// last does not belong to this conversation.
+    pub fn history(&mut self, side: Side, (start, end): waiting::Numbers, reach: i64) -> History {
+        let Some(first) = self.firsts[side] else { return History::New };
+        let track = self.tracks.of(side);
+        let (start, end) = (track.unit(start, first), track.unit(end, first));
+        if track.plausible(start, reach) { track.history(start, end) } else { History::Seen }
+    }
+
+    /// Sets the round-trip time of both directions from the times of a question, its answer, and what followed the answer.
+    pub fn round_trip(&mut self, [asked, answered, followed]: [u64; 3]) {
+        let nanos = answered.saturating_sub(asked) + followed.saturating_sub(answered);
         self.handshake.rtt_ns = Some(nanos);
         for side in [0, 1] {
             self.tracks.of(side).round_trip = Some(nanos);

@@ -40,6 +40,31 @@ pub(super) struct Carried<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Vantage(NonZeroU16);
 
+impl<'a> Carried<'a> {
+    fn new(
+        [source, target]: [IpAddr; 2],
+        protocol: u8,
+        fragment: Option<Fragment>,
+        wire_len: u64,
+        payload: Cow<'a, [u8]>,
+    ) -> Self {
+        let identification = fragment.map_or(0, |fragment| fragment.identification);
+        let (tunnel, vantage) = (Vec::new(), Vantage::default());
+        Self {
+            source,
+            target,
+            protocol,
+            identification,
+            fragment,
+            wire_len,
+            cut: false,
+            payload,
+            tunnel,
+            vantage,
+        }
+    }
+}
+
 impl Default for Vantage {
     fn default() -> Self {
         Self(NonZeroU16::MIN)
@@ -137,18 +162,8 @@ fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
 pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
     let (payload, cut) = up_to(packet.kept, packet.len().min(LONGEST));
     let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    Carried {
-        source: unknown,
-        target: unknown,
-        protocol: protocol::SCTP,
-        identification: 0,
-        fragment: None,
-        wire_len: payload.len() as u64,
-        cut,
-        payload,
-        tunnel: Vec::new(),
-        vantage: Vantage::default(),
-    }
+    let wire_len = payload.len() as u64;
+    Carried { cut, ..Carried::new([unknown; 2], protocol::SCTP, None, wire_len, payload) }
 }
 
 /// Parses an IP packet. Returns `None` if the packet is invalid.
@@ -181,18 +196,9 @@ fn carried_v4(packet: Bytes<'_>) -> Option<Carried<'_>> {
         more: header.more_fragments,
     });
     let (payload, cut) = up_to(packet.kept.get(header_len..)?, declared);
-    Some(Carried {
-        source: header.source.into(),
-        target: header.target.into(),
-        protocol: header.protocol,
-        identification: header.identification.into(),
-        fragment,
-        wire_len: wire_len as u64,
-        cut,
-        payload,
-        tunnel: Vec::new(),
-        vantage: Vantage::default(),
-    })
+    let ends = [header.source, header.target].map(IpAddr::from);
+    let carried = Carried::new(ends, header.protocol, fragment, wire_len as u64, payload);
+    Some(Carried { identification: header.identification.into(), cut, ..carried })
 }
 
 fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
@@ -232,18 +238,8 @@ fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     }
     let declared = whole.checked_sub(at)?;
     let (payload, cut) = up_to(rest.get(at..)?, declared);
-    Some(Carried {
-        source: header.source.into(),
-        target: header.target.into(),
-        protocol: next,
-        identification: piece.map_or(0, |place| place.identification),
-        fragment: piece,
-        wire_len: (v6::HEADER_LEN + whole) as u64,
-        cut,
-        payload,
-        tunnel: Vec::new(),
-        vantage: Vantage::default(),
-    })
+    let ends = [header.source, header.target].map(IpAddr::from);
+    Some(Carried { cut, ..Carried::new(ends, next, piece, (v6::HEADER_LEN + whole) as u64, payload) })
 }
 
 /// Returns the first `declared` bytes. The flag says whether zeros replace bytes that were not captured.

@@ -17,6 +17,7 @@ mod fragments;
 mod frame;
 mod halves;
 mod layers;
+mod passing;
 mod ppid;
 mod ranges;
 pub mod results;

@@ -5,7 +5,7 @@
 //! `halves` then finds out which two directions belong together.
 
 use super::arrival::{Arrival, Checksum, Side};
-use super::association::{Association, facts};
+use super::association::{Association, REACH, facts};
 use super::conversation::ConversationBuilder;
 use super::copies;
 use super::frame::Carried;
@@ -146,7 +146,7 @@ impl Associations {
         if let Some(half) = &mut association.half {
             half.1.add(arrival.source, arrival.target, view, &facts);
         }
-        let history = facts.data.map(|data| association.history(arrival.side, data));
+        let history = facts.data.map(|data| association.conversation.history(arrival.side, data, REACH));
         let before = association.waiting.bytes();
         let waits = association.waiting.offer(arrival, &facts, history);
         if !waits {
@@ -226,8 +226,8 @@ impl Associations {
                 // association.
                 let (index, side) = side_of(neighbour?);
                 let association = &self.all[index];
-                let met = association.opening[2].is_none()
-                    && association.opening[0].is_some()
+                let met = association.conversation.opening[2].is_none()
+                    && association.conversation.opening[0].is_some()
                     && side == 1
                     && association.conversation.tags[1].is_none();
                 return met.then_some((index, side));

@@ -8,9 +8,10 @@ use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
 use super::copies;
 use super::frame::Carried;
+use super::passing::{Cause, Passing};
 use super::results::Conversation;
-use super::track::{Cause, History, Passing, Track};
-use super::waiting::{Facts, Numbers, WaitingRoom};
+use super::track::Track;
+use super::waiting::{Facts, WaitingRoom};
 use super::{Settings, Taken};
 use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, is_left_to_card};
 use std::collections::BTreeMap;
@@ -28,8 +29,6 @@ struct Connection {
     conversation: ConversationBuilder,
     /// The endpoint that is side A.
     initiator: (IpAddr, u16),
-    /// The times of the first SYN, the last SYN, the last SYN ACK, and the ACK of the SYN ACK.
-    opening: [Option<u64>; 4],
     /// The byte offset after the FIN of each side, once the side has sent a FIN.
     fin: [Option<i64>; 2],
     /// The side that sent the first FIN.
@@ -88,7 +87,8 @@ impl Connections {
                 && !header.flags.has(Flags::ACK)
                 && connection.conversation.firsts[side]
                     .is_some_and(|first| first != header.seq.0.wrapping_add(1))
-                && (connection.conversation.end.at_ns.is_some() || connection.opening[3].is_some());
+                && (connection.conversation.end.at_ns.is_some()
+                    || connection.conversation.opening[3].is_some());
             !anew
         });
         if known.is_none() && !room {
@@ -107,7 +107,6 @@ impl Connections {
             self.all.push(Box::new(Connection {
                 conversation,
                 initiator,
-                opening: [None; 4],
                 fin: [None; 2],
                 closer: None,
                 acknowledged: [None; 2],
@@ -131,7 +130,7 @@ impl Connections {
             return;
         }
         let facts = facts(segment);
-        let history = facts.data.map(|data| connection.history(arrival.side, data));
+        let history = facts.data.map(|data| connection.conversation.history(arrival.side, data, REACH));
         let before = connection.waiting.bytes();
         if !connection.waiting.offer(arrival, &facts, history) {
             connection.take(arrival, segment);
@@ -195,14 +194,6 @@ fn facts(segment: &Segment<'_>) -> Facts {
 }
 
 impl Connection {
-    /// Returns whether the data in `start..end` was captured or acknowledged before.
-    fn history(&mut self, side: Side, (start, end): Numbers) -> History {
-        let Some(first) = self.conversation.firsts[side] else { return History::New };
-        let track = self.conversation.tracks.of(side);
-        let (start, end) = (track.unit(start, first), track.unit(end, first));
-        if track.plausible(start, REACH) { track.history(start, end) } else { History::Seen }
-    }
-
     fn take(&mut self, arrival: &Arrival<'_>, segment: &Segment<'_>) {
         let Some(path) = self.conversation.arrive(arrival) else { return };
         let side = arrival.side;
@@ -212,13 +203,12 @@ impl Connection {
             self.syn(arrival, header.seq, header.flags.has(Flags::ACK));
         } else if header.flags.has(Flags::ACK)
             && side == 0
-            && self.opening[3].is_none()
-            && let [Some(first), Some(asked), Some(answered), _] = self.opening
+            && self.conversation.opening[3].is_none()
+            && let [Some(first), Some(asked), Some(answered), _] = self.conversation.opening
         {
-            self.opening[3] = Some(arrival.at);
+            self.conversation.opening[3] = Some(arrival.at);
             self.conversation.handshake.took_ns = Some(arrival.at.saturating_sub(first));
-            self.conversation
-                .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
+            self.conversation.round_trip([asked, answered, arrival.at]);
             self.conversation.end.how = "open";
         }
         if header.flags.has(Flags::ACK) {
@@ -229,7 +219,8 @@ impl Connection {
             self.data(arrival, segment, path, &mut causes);
         }
         if header.flags.has(Flags::RST) && self.conversation.end.at_ns.is_none() {
-            let refused = self.opening[0].is_some() && self.opening[3].is_none() && side == 1;
+            let refused =
+                self.conversation.opening[0].is_some() && self.conversation.opening[3].is_none() && side == 1;
             let end = &mut self.conversation.end;
             end.how = if refused { "refused" } else { "reset" };
             (end.by, end.at_ns) = (Some(["A", "B"][side]), Some(arrival.at));
@@ -242,17 +233,12 @@ impl Connection {
 
     fn syn(&mut self, arrival: &Arrival<'_>, seq: Seq, answer: bool) {
         let side = arrival.side;
-        if self.conversation.directions[side].data == 0 {
-            self.conversation.firsts[side] = Some(seq.0.wrapping_add(1));
-        }
+        self.conversation.begins(side, seq.0.wrapping_add(1));
         if answer {
-            self.opening[2] = Some(arrival.at);
+            self.conversation.opening[2] = Some(arrival.at);
         } else if side == 0 {
-            self.conversation.handshake.seen = true;
-            self.conversation.handshake.attempts += 1;
-            self.opening[0].get_or_insert(arrival.at);
-            self.opening[1] = Some(arrival.at);
-            if self.opening[3].is_none() {
+            self.conversation.asks(arrival.at);
+            if self.conversation.opening[3].is_none() {
                 self.conversation.end.how = "incomplete";
             }
         }

@@ -29,28 +29,10 @@
 //! of RFC 3522).
 
 use super::arrival::Side;
+use super::passing::{Cause, Passing};
 use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// The cause of a retransmission.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Cause {
-    Fast,
-    Timeout,
-    Other,
-}
-
-/// The classification of a piece of data when it is captured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Passing {
-    /// The data was not captured before, and no later data was captured.
-    New,
-    /// The data was captured before. If `inferred`, the first transmission was lost before the place of capture.
-    Retransmitted { cause: Cause, inferred: bool, spurious: bool },
-    /// The data was not captured before, but later data was, because the network reordered packets.
-    Reordered,
-}
 
 /// The knowledge about a piece of data before it is processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,7 @@
 //! This data is kept only if the caller requests it. Its amount is limited, and pieces beyond the limit are only
 //! counted.
 
-use super::track::{Cause, Passing};
+use super::passing::{Cause, Passing};
 
 /// One direction of a conversation over time. TSNs or bytes are counted from the first one of the direction.
 #[derive(Clone, PartialEq, Debug, Default)]

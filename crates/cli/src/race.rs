@@ -5,6 +5,7 @@ use crate::progress::Progress;
 use crate::sweep::{self, Request};
 use crate::{Done, Failure, args, complain, list, out, say};
 use anabranch_http::har;
+use anabranch_lab::causes;
 use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
@@ -210,7 +211,7 @@ pub fn end_on_interrupt() {
 
 /// Runs a plan on `threads` threads, and shows the progress.
 pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure> {
-    carry_out(plan, threads, quiet, |options| batch::race(plan, options))
+    carry_out(plan, threads, quiet, |options| causes::race(plan, options))
 }
 
 /// Runs a plan with `run`, shows the progress, and adds facts about this machine to the result.

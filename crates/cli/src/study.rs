@@ -167,6 +167,7 @@ fn run_studies(
     };
     let first = matches.get_one::<u64>("seed").copied().unwrap_or(1);
     let seeds = Seeds { runs: 0, first, changes: &changes };
+    let mut counts = Vec::new();
     for study in &studies {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
         if let Some(line) = study.misfit(&changes).or_else(|| study.fixed_label(&changes)) {
@@ -177,7 +178,7 @@ fn run_studies(
             StudyError::Change(line) if !also.is_empty() => Failure::Usage(format!("--also: {line}")),
             error => failure(error),
         };
-        runs_of(study, size, &seeds, matches, &Forgetful).map_err(wrong)?;
+        counts.push(runs_of(study, size, &seeds, matches, &Forgetful).map_err(wrong)?);
     }
     let out = matches.get_one::<String>("out").map(Path::new);
     let directory = match out {
@@ -194,9 +195,10 @@ fn run_studies(
     let mut met = true;
     let mut all = Vec::new();
     let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
-    let mut counts = Vec::new();
-    for study in &studies {
-        counts.push(runs_of(study, size, &seeds, matches, store).map_err(failure)?);
+    if matches.get_flag("resume") {
+        for (study, count) in studies.iter().zip(&mut counts) {
+            *count = runs_of(study, size, &seeds, matches, store).map_err(failure)?;
+        }
     }
     let progress = Progress::new(counts.iter().sum(), quiet);
     let mut before = 0;

@@ -13,8 +13,9 @@ use crate::outputs::{quoted, reproducing_command};
 use crate::progress::Progress;
 use crate::race::{self, Outputs, STOP};
 use crate::{Done, Failure, complain, inputs, out, say};
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline, Plan, PlanError};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_lab::sweep::manifest::Program;
 use anabranch_lab::sweep::{Manifest, Record, Shard, estimate};
 use anabranch_report::people;
@@ -117,7 +118,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
         let single = outline.at(number - 1).map_err(wrong)?;
         let update = |done: usize| progress.update(before * runs + done);
         let options = Options { threads: request.threads, progress: &update, stop: &STOP };
-        let race = batch::race(single, &options).map_err(race::failure)?;
+        let race = causes::race(single, &options).map_err(race::failure)?;
         let record = match people {
             true => keep_person(&directory, race, number)?,
             false => keep(&directory, single, race, number)?,

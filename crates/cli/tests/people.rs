@@ -94,7 +94,7 @@ fn several_populations_stand_beside_each_other() {
 fn a_population_of_ones_own_is_read_and_what_is_wrong_is_said_in_one_line() {
     let place = Scratch::new("own-population");
     let shipped = |name: &str| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/src/population").join(name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/src/plan/population").join(name);
         fs::read_to_string(path).expect("a file")
     };
     place.file("countries.csv", shipped("countries.csv"));

@@ -1,9 +1,8 @@
 //! Rows of the feature table for features that came after the published table.
 
-use super::harness::{Carrier, Harness, How};
-use super::published_rows::{bytes, numbered, numbers};
-use super::testbed::{A, B, PORT, Testbed};
-use super::{Cell, Kind, Row, hold};
+use super::harness::{Carrier, Harness, How, numbered};
+use super::testbed::{A, B, PORT, QUIET, Testbed};
+use super::{Cell, Kind, Row, connected, hold, switched};
 use anabranch_base::time::Duration;
 use anabranch_sctp::Direction;
 use std::net::SocketAddr;
@@ -52,10 +51,8 @@ pub const ROWS: &[Row] = &[
     },
 ];
 
-const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
-
 fn early_data(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
+    let testbed = Testbed::quiet()?;
     let first = hold(&testbed, &kind.carrier(&[]), async |harness| {
         let begun = harness.now();
         harness.open(PORT);
@@ -74,15 +71,14 @@ fn early_data(kind: Kind) -> Result<Cell, String> {
 
 fn interleaving(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<Option<(u64, u64)>, String> {
-        let testbed = Testbed::new(1, &["rate=1mbit,rtt=40ms,queue=100p"])?;
-        hold(&testbed, &kind.carrier(changes), async |harness| {
-            harness.connect().await;
+        let testbed = Testbed::new(&["rate=1mbit,rtt=40ms,queue=100p"])?;
+        connected(&testbed, &kind.carrier(changes), async |harness| {
             harness.pass(500).await;
             let begun = harness.now();
-            harness.send(A, &numbered(1, 60_000), How::default());
+            harness.say(A, 1, 60_000);
             harness.pass(20).await;
             harness.send(A, &numbered(2, 8), How { stream: 1, ..How::default() });
-            harness.until(10_000, |harness| bytes(&harness.got[B]) >= 60_008).await;
+            harness.until(10_000, |harness| harness.bytes(B) >= 60_008).await;
             // Without streams, the small message counts as arrived when the last bytes arrive.
             let (mut seen, mut small, mut large) = (0, None, None);
             for part in &harness.got[B] {
@@ -105,25 +101,21 @@ fn interleaving(kind: Kind) -> Result<Cell, String> {
         None => "not both arrived".to_owned(),
     };
     let good = |found: Option<(u64, u64)>| found.is_some_and(|(small, large)| small < large / 2);
-    let plain = with(&[])?;
-    if kind != Kind::Sctp {
-        return Ok(Cell::of(good(plain), tell(plain)));
-    }
-    let on = with(&[("interleaving", "yes"), ("scheduler", "rr")])?;
-    Ok(Cell::switched(
-        good(plain),
-        good(on),
-        format!("with interleaving=yes {}; without {}", tell(on), tell(plain)),
-    ))
+    switched(
+        kind,
+        (&[("interleaving", "yes"), ("scheduler", "rr")], ["with interleaving=yes", "without"]),
+        with,
+        good,
+        tell,
+    )
 }
 
 fn stream_reset(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
-        let testbed = Testbed::new(1, &[QUIET])?;
-        hold(&testbed, &kind.carrier(changes), async |harness| {
-            harness.connect().await;
-            harness.send(A, &numbered(1, 50), How::default());
-            harness.send(A, &numbered(2, 50), How::default());
+        let testbed = Testbed::quiet()?;
+        connected(&testbed, &kind.carrier(changes), async |harness| {
+            harness.say(A, 1, 50);
+            harness.say(A, 2, 50);
             harness.pass(500).await;
             let now = harness.now();
             let asked = harness
@@ -132,9 +124,9 @@ fn stream_reset(kind: Kind) -> Result<Cell, String> {
             harness.pass(500).await;
             let notified =
                 harness.events.iter().any(|(side, what)| *side == B && what.contains("StreamsReset"));
-            harness.send(A, &numbered(3, 50), How::default());
+            harness.say(A, 3, 50);
             harness.pass(500).await;
-            (asked && notified, numbers(&harness.got[B], 50) == [1, 2, 3])
+            (asked && notified, harness.numbers(B, 50) == [1, 2, 3])
         })
     };
     let plain = with(&[])?;
@@ -159,25 +151,25 @@ fn stream_reset(kind: Kind) -> Result<Cell, String> {
 }
 
 fn restart(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
+    let testbed = Testbed::quiet()?;
     let carrier = kind.carrier(&[]);
     let found = testbed.run(async {
         let mut harness = Harness::start(&testbed, &carrier).await?;
         harness.connect().await;
-        harness.send(A, &numbered(1, 50), How::default());
+        harness.say(A, 1, 50);
         harness.pass(500).await;
         harness.restart(A, &carrier).await?;
         let before = harness.events.len();
         harness.open(PORT);
         harness.until(5_000, |harness| harness.up[A]).await;
-        harness.send(A, &numbered(2, 50), How::default());
+        harness.say(A, 2, 50);
         harness.pass(2_000).await;
         let events: Vec<String> = harness.events[before..]
             .iter()
             .filter(|(side, _)| *side == B)
             .map(|(_, what)| what.clone())
             .collect();
-        Ok((events, numbers(&harness.got[B], 50).contains(&2), harness.held(B)))
+        Ok((events, harness.numbers(B, 50).contains(&2), harness.held(B)))
     })?;
     let (events, came, held) = found;
     let restarted = events.iter().any(|what| what.contains("Restarted") || what.contains("Closed"));
@@ -192,36 +184,32 @@ fn restart(kind: Kind) -> Result<Cell, String> {
 
 fn black_hole(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(usize, Option<u64>), String> {
-        let (testbed, _) = Testbed::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
+        let (testbed, _) = Testbed::routed(QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
         if let Some(router) = testbed.router {
             testbed.network.sends_icmp(router, false);
         }
-        hold(&testbed, &kind.carrier(changes), async |harness| {
-            harness.connect().await;
+        connected(&testbed, &kind.carrier(changes), async |harness| {
             let begun = harness.now();
             for number in 0..20 {
-                harness.send(A, &numbered(number, 1400), How::default());
+                harness.say(A, number, 1400);
                 harness.pass(20).await;
             }
-            harness.until(120_000, |harness| bytes(&harness.got[B]) >= 28_000).await;
+            harness.until(120_000, |harness| harness.bytes(B) >= 28_000).await;
             let last = harness.got[B].last().map(|part| (part.at - begun).as_millis() as u64);
-            (bytes(&harness.got[B]), last)
+            (harness.bytes(B), last)
         })
     };
     let tell = |(came, last): (usize, Option<u64>)| match last {
         Some(ms) if came == 28_000 => format!("all of 28000 B come within {:.1} s", ms as f64 / 1e3),
         _ => format!("{came} of 28000 B come within two minutes"),
     };
-    let plain = with(&[])?;
-    if kind != Kind::Sctp {
-        return Ok(Cell::of(plain.0 == 28_000, tell(plain)));
-    }
-    let on = with(&[("pmtud", "plpmtud")])?;
-    Ok(Cell::switched(
-        plain.0 == 28_000,
-        on.0 == 28_000,
-        format!("with pmtud=plpmtud {}; with icmp {}", tell(on), tell(plain)),
-    ))
+    switched(
+        kind,
+        (&[("pmtud", "plpmtud")], ["with pmtud=plpmtud", "with icmp"]),
+        with,
+        |(came, _)| came == 28_000,
+        tell,
+    )
 }
 
 fn authentication(kind: Kind) -> Result<Cell, String> {
@@ -229,18 +217,17 @@ fn authentication(kind: Kind) -> Result<Cell, String> {
         return super::spoofer::probe(kind);
     }
     let with = |keys: [&[u8]; 2]| -> Result<bool, String> {
-        let testbed = Testbed::new(1, &[QUIET])?;
+        let testbed = Testbed::quiet()?;
         let carrier = Carrier::sctp(&[("auth", "yes"), ("auth_chunks", "data")]);
-        hold(&testbed, &carrier, async |harness| {
-            harness.connect().await;
+        connected(&testbed, &carrier, async |harness| {
             for side in [A, B] {
                 harness.sctp(side, |engine, id| {
                     engine.set_key(Some(id), 1, keys[side]).and_then(|()| engine.activate_key(Some(id), 1))
                 });
             }
-            harness.send(A, &numbered(1, 50), How::default());
+            harness.say(A, 1, 50);
             harness.pass(5_000).await;
-            numbers(&harness.got[B], 50) == [1]
+            harness.numbers(B, 50) == [1]
         })
     };
     let (same, other) = (with([b"one secret", b"one secret"])?, with([b"one secret", b"another"])?);
@@ -258,20 +245,19 @@ fn authentication(kind: Kind) -> Result<Cell, String> {
 
 fn quick_failover(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<Option<u64>, String> {
-        let testbed = Testbed::new(1, &[QUIET, QUIET])?;
+        let testbed = Testbed::new(&[QUIET, QUIET])?;
         let network = &testbed.network;
         let link = testbed.links[0];
-        hold(&testbed, &kind.carrier(changes), async |harness| {
-            harness.connect().await;
+        connected(&testbed, &kind.carrier(changes), async |harness| {
             for number in 0..400 {
                 if number == 100 {
                     network.outage(link, harness.now(), None);
                 }
-                harness.send(A, &numbered(number, 100), How::default());
+                harness.say(A, number, 100);
                 harness.pass(10).await;
             }
             let begun = harness.now();
-            let all = harness.until(60_000, |harness| bytes(&harness.got[B]) >= 40_000).await;
+            let all = harness.until(60_000, |harness| harness.bytes(B) >= 40_000).await;
             all.then(|| (harness.now() - begun).as_millis() as u64)
         })
     };
@@ -280,21 +266,18 @@ fn quick_failover(kind: Kind) -> Result<Cell, String> {
         None => "the last of them does not come within a minute".to_owned(),
     };
     let good = |late: Option<u64>| late.is_some_and(|ms| ms < 2_000);
-    let plain = with(&[])?;
-    if kind != Kind::Sctp {
-        return Ok(Cell::of(good(plain), tell(plain)));
-    }
-    let on = with(&[("pf_max_retrans", "0")])?;
-    Ok(Cell::switched(
-        good(plain),
-        good(on),
-        format!("with pf_max_retrans=0 (RFC 7829) {}; without {}", tell(on), tell(plain)),
-    ))
+    switched(
+        kind,
+        (&[("pf_max_retrans", "0")], ["with pf_max_retrans=0 (RFC 7829)", "without"]),
+        with,
+        good,
+        tell,
+    )
 }
 
 fn roaming(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<usize, String> {
-        let testbed = Testbed::new(1, &[QUIET, QUIET])?;
+        let testbed = Testbed::new(&[QUIET, QUIET])?;
         let carrier = kind.carrier(changes);
         let link = testbed.links[0];
         let [old, new] = [testbed.addresses[A][0], testbed.addresses[A][1]];
@@ -310,22 +293,19 @@ fn roaming(kind: Kind) -> Result<Cell, String> {
                     harness.sctp(A, |engine, _| engine.remove_address(now, old));
                     testbed.network.outage(link, now, None);
                 }
-                harness.send(A, &numbered(number, 100), How::default());
+                harness.say(A, number, 100);
                 harness.pass(10).await;
             }
-            harness.until(5_000, |harness| bytes(&harness.got[B]) >= 40_000).await;
-            Ok(bytes(&harness.got[B]) / 100)
+            harness.until(5_000, |harness| harness.bytes(B) >= 40_000).await;
+            Ok(harness.bytes(B) / 100)
         })
     };
     let tell = |came: usize| format!("{came} of 400 messages come within 5 s of the last");
-    let plain = with(&[])?;
-    if kind != Kind::Sctp {
-        return Ok(Cell::of(plain == 400, tell(plain)));
-    }
-    let on = with(&[("auth", "yes"), ("asconf", "yes")])?;
-    Ok(Cell::switched(
-        plain == 400,
-        on == 400,
-        format!("with asconf=yes {}; without {}", tell(on), tell(plain)),
-    ))
+    switched(
+        kind,
+        (&[("auth", "yes"), ("asconf", "yes")], ["with asconf=yes", "without"]),
+        with,
+        |came| came == 400,
+        tell,
+    )
 }

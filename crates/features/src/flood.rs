@@ -1,17 +1,15 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
-use super::harness::{Carrier, Harness, How};
-use super::published_rows::without_connection;
+use super::connection::without_connection;
+use super::harness::{Carrier, Harness, How, send_at_once};
 use super::testbed::{A, B, PORT, Testbed};
 use super::{Cell, Kind};
-use anabranch_base::SendBatch;
 use anabranch_sim::SimWorld;
 use anabranch_wire::sctp::{Init, Tsn, packet};
 use anabranch_wire::tcp::{Flags, Header, Seq, seal};
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::task::{Context, Poll, Waker};
 
 /// The number of opening packets, and how many are sent per millisecond.
 const PACKETS: u32 = 20_000;
@@ -90,7 +88,7 @@ impl Seen {
 
 fn flood(kind: Kind, carrier: &Carrier, packets: u32) -> Result<Seen, String> {
     let (testbed, third) =
-        Testbed::routed(1, "rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
+        Testbed::routed("rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
     testbed.network.answers_strays(third, false);
     let attacker = testbed.network.world(third);
     let target = testbed.addresses[B][0];
@@ -157,12 +155,5 @@ fn attack(
         init.emit(&mut bytes);
         packet::finish(&mut bytes, start);
     }
-    let mut batch = SendBatch::new(1);
-    (batch.source, batch.target) = (SocketAddr::new(source, 0), SocketAddr::new(target, 0));
-    batch.push(&bytes);
-    let mut cx = Context::from_waker(Waker::noop());
-    match socket.poll_send(&mut cx, &mut batch) {
-        Poll::Ready(sent) => sent,
-        Poll::Pending => Ok(()),
-    }
+    send_at_once(socket, SocketAddr::new(source, 0), SocketAddr::new(target, 0), &bytes)
 }

@@ -13,10 +13,11 @@ use anabranch_transport::drive::{EngineOwner, Notify, drive};
 use anabranch_world::{Datagrams, Local, World};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Debug;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 /// The transport that carries the messages.
 #[derive(Clone, Debug)]
@@ -33,20 +34,14 @@ impl Carrier {
     /// Returns TCP with its default profile, changed by these knobs and values.
     pub fn tcp(changes: &[(&str, &str)]) -> Self {
         let mut config = tcp::Config::default();
-        for (key, value) in changes {
-            let set = config.set(key, value);
-            assert!(set.is_ok(), "{set:?}");
-        }
+        changes.iter().for_each(|(key, value)| accepted(config.set(key, value)));
         Self::Tcp(Box::new(config))
     }
 
     /// Returns SCTP with its default profile, changed by these knobs and values.
     pub fn sctp(changes: &[(&str, &str)]) -> Self {
         let mut config = sctp::Config::default();
-        for (key, value) in changes {
-            let set = config.set(key, value);
-            assert!(set.is_ok(), "{set:?}");
-        }
+        changes.iter().for_each(|(key, value)| accepted(config.set(key, value)));
         Self::Sctp(Box::new(config))
     }
 }
@@ -60,6 +55,10 @@ pub struct Delivery {
     pub stream: u16,
     /// The data.
     pub bytes: Vec<u8>,
+}
+
+fn accepted<E: Debug>(set: Result<(), E>) {
+    assert!(set.is_ok(), "{set:?}");
 }
 
 /// Options for sending a message.
@@ -189,14 +188,14 @@ impl Harness {
             worlds,
             ends: [a, b],
             addresses: testbed.addresses.clone(),
-            got: [Vec::new(), Vec::new()],
-            reads: [true, true],
-            finished: [false, false],
-            up: [false, false],
-            closed: [false, false],
+            got: Default::default(),
+            reads: [true; 2],
+            finished: [false; 2],
+            up: [false; 2],
+            closed: [false; 2],
             events: Vec::new(),
-            readable: [BTreeSet::new(), BTreeSet::new()],
-            waiting: [VecDeque::new(), VecDeque::new()],
+            readable: Default::default(),
+            waiting: Default::default(),
         })
     }
 
@@ -250,6 +249,11 @@ impl Harness {
         Ok(())
     }
 
+    /// Sends a message of `size` bytes that begins with its number.
+    pub fn say(&mut self, side: usize, number: u32, size: usize) -> bool {
+        self.send(side, &numbered(number, size), How::default())
+    }
+
     /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false if
     /// the transport no longer accepts messages.
     pub fn send(&mut self, side: usize, message: &[u8], how: How) -> bool {
@@ -263,12 +267,9 @@ impl Harness {
         while let Some((message, how)) = self.waiting[side].pop_front() {
             let left = match &mut self.ends[side] {
                 End::Udp { socket, port } => {
-                    let mut batch = SendBatch::new(1);
-                    batch.source = SocketAddr::new(self.addresses[side][0], *port);
-                    batch.target = SocketAddr::new(self.addresses[1 - side][0], PORT + (1 - side) as u16);
-                    batch.push(&message);
-                    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-                    drop(socket.poll_send(&mut cx, &mut batch));
+                    let source = SocketAddr::new(self.addresses[side][0], *port);
+                    let target = SocketAddr::new(self.addresses[1 - side][0], PORT + (1 - side) as u16);
+                    drop(send_at_once(socket, source, target, &message));
                     None
                 }
                 End::Tcp { host, id } => {
@@ -353,7 +354,7 @@ impl Harness {
                 End::Udp { socket, .. } => {
                     self.up[side] = true;
                     let mut batch = RecvBatch::new(64);
-                    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+                    let mut cx = Context::from_waker(Waker::noop());
                     while self.reads[side] {
                         batch.clear();
                         if !matches!(socket.poll_recv(&mut cx, &mut batch), Poll::Ready(Ok(()))) {
@@ -446,6 +447,17 @@ impl Harness {
         }
     }
 
+    /// Returns the number of bytes that a side has received.
+    pub fn bytes(&self, side: usize) -> usize {
+        self.got[side].iter().map(|part| part.bytes.len()).sum()
+    }
+
+    /// Returns the numbers of the messages that a side has received, which have `size` bytes each.
+    pub fn numbers(&self, side: usize, size: usize) -> Vec<u32> {
+        let all: Vec<u8> = self.got[side].iter().flat_map(|part| part.bytes.iter().copied()).collect();
+        all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
+    }
+
     /// Returns the number of connections or associations that a side's transport holds, including half-open ones.
     pub fn held(&self, side: usize) -> usize {
         match &self.ends[side] {
@@ -490,4 +502,27 @@ async fn end(world: &SimWorld, side: usize, carrier: &Carrier, paths: usize, lif
             End::Sctp { host: Host::start(world, 132, start).await?, id: None }
         }
     })
+}
+
+/// Returns a message of `size` bytes that begins with its number.
+pub fn numbered(number: u32, size: usize) -> Vec<u8> {
+    let mut message = number.to_be_bytes().to_vec();
+    message.resize(size, 0x5a);
+    message
+}
+
+/// Sends a packet without waiting for room.
+pub fn send_at_once(
+    socket: &<SimWorld as World>::Socket,
+    source: SocketAddr,
+    target: SocketAddr,
+    bytes: &[u8],
+) -> io::Result<()> {
+    let mut batch = SendBatch::new(1);
+    (batch.source, batch.target) = (source, target);
+    batch.push(bytes);
+    match socket.poll_send(&mut Context::from_waker(Waker::noop()), &mut batch) {
+        Poll::Ready(sent) => sent,
+        Poll::Pending => Ok(()),
+    }
 }

@@ -2,10 +2,8 @@
 //! association.
 
 use super::harness::{Carrier, How};
-use super::testbed::{A, B, PORT, Testbed};
-use super::{Drawing, Kind, hold};
-
-const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
+use super::testbed::{A, B, PORT, QUIET, Testbed};
+use super::{Drawing, Kind, connected, hold};
 
 pub(super) fn all() -> Result<Vec<Drawing>, String> {
     Ok(vec![
@@ -13,20 +11,17 @@ pub(super) fn all() -> Result<Vec<Drawing>, String> {
             EARLY,
             "INIT and INIT ACK leave no memory at B; the cookie brings back what B needs to know. The cookie is \
              authenticated (a keyed hash), not encrypted as some slides have it: its content may be read by all.",
-            &Carrier::sctp(&[("cookie_data", "yes")]),
-            Kind::Sctp,
+            (Kind::Sctp, &[("cookie_data", "yes")]),
         )?,
         setup(
             LATE,
             "the same with cookie_data=no: the first byte of data is a round trip later.",
-            &Carrier::sctp(&[("cookie_data", "no")]),
-            Kind::Sctp,
+            (Kind::Sctp, &[("cookie_data", "no")]),
         )?,
         setup(
             HANDSHAKE,
             "data may follow the third packet at once; B remembers A from the first packet on.",
-            &Carrier::tcp(&[]),
-            Kind::Tcp,
+            (Kind::Tcp, &[]),
         )?,
         ending(
             THREE,
@@ -96,9 +91,9 @@ const HANDSHAKE: &str = "3-way set-up of TCP";
 const THREE: &str = "3-way termination of SCTP";
 const FOUR: &str = "4-way termination of TCP";
 
-fn setup(title: &str, note: &str, carrier: &Carrier, kind: Kind) -> Result<Drawing, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let first = hold(&testbed, carrier, async |harness| {
+fn setup(title: &str, note: &str, (kind, changes): (Kind, &[(&str, &str)])) -> Result<Drawing, String> {
+    let testbed = Testbed::quiet()?;
+    let first = hold(&testbed, &kind.carrier(changes), async |harness| {
         let begun = harness.now();
         harness.open(PORT);
         if kind == Kind::Tcp {
@@ -116,9 +111,8 @@ fn setup(title: &str, note: &str, carrier: &Carrier, kind: Kind) -> Result<Drawi
 }
 
 fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let begun = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::quiet()?;
+    let begun = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(1_000).await;
         let begun = harness.now();
         harness.finish(A);
@@ -141,9 +135,8 @@ fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
 }
 
 fn streams() -> Result<Drawing, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    hold(&testbed, &Carrier::sctp(&[("streams", "3")]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::quiet()?;
+    connected(&testbed, &Carrier::sctp(&[("streams", "3")]), async |harness| {
         harness.pass(300).await;
         for _ in 0..2 {
             for stream in 0..3 {
@@ -162,9 +155,8 @@ fn streams() -> Result<Drawing, String> {
 }
 
 fn addresses() -> Result<Drawing, String> {
-    let testbed = Testbed::new(1, &[QUIET, QUIET])?;
-    hold(&testbed, &Carrier::sctp(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::new(&[QUIET, QUIET])?;
+    connected(&testbed, &Carrier::sctp(&[]), async |harness| {
         harness.pass(300).await;
         harness.send(A, &[0; 100], How::default());
         harness.pass(500).await;

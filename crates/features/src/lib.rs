@@ -4,6 +4,7 @@
 //! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell is a
 //! constant: if a mechanism breaks, its row changes.
 
+mod connection;
 mod extra_rows;
 mod flood;
 mod harness;
@@ -185,24 +186,19 @@ pub const ROWS: usize = published_rows::ROWS.len() + extra_rows::ROWS.len();
 /// A one-line message with row and transport if a probe could not be run, which is a defect in this program.
 pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     let mut done = 0;
-    let mut lines = |rows: &[Row], published: bool| -> Result<Vec<Line>, String> {
-        let mut lines = Vec::new();
-        for row in rows {
-            let columns = Kind::ALL.into_iter().map(|kind| column(row, kind, published));
-            lines.push(Line {
-                feature: row.name.to_owned(),
-                done: row.done.to_owned(),
-                cells: columns.collect::<Result<_, _>>()?,
-            });
+    let mut lines = |rows: &[Row]| {
+        let lines = rows.iter().map(|row| {
+            let line = row.line()?;
             done += 1;
             progress(done);
-        }
-        Ok(lines)
+            Ok(line)
+        });
+        lines.collect::<Result<_, String>>()
     };
     Ok(Features {
         schema: "anabranch.features/1",
-        rows: lines(published_rows::ROWS, true)?,
-        extra: lines(extra_rows::ROWS, false)?,
+        rows: lines(published_rows::ROWS)?,
+        extra: lines(extra_rows::ROWS)?,
         ladders: ladders::all()?,
     })
 }
@@ -212,25 +208,27 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
 /// # Errors
 /// A one-line message if there is no such row, or the error of [`run`].
 pub fn line(feature: &str) -> Result<Line, String> {
-    let all = [(published_rows::ROWS, true), (extra_rows::ROWS, false)];
-    let mut rows = all.iter().flat_map(|(rows, published)| rows.iter().map(move |row| (row, *published)));
-    let (row, published) = rows
-        .find(|(row, _)| row.name == feature)
-        .ok_or_else(|| format!("no row '{feature}' in the features"))?;
-    let cells = Kind::ALL.into_iter().map(|kind| column(row, kind, published));
-    Ok(Line {
-        feature: row.name.to_owned(),
-        done: row.done.to_owned(),
-        cells: cells.collect::<Result<_, _>>()?,
-    })
+    let row = published_rows::ROWS.iter().chain(extra_rows::ROWS).find(|row| row.name == feature);
+    row.ok_or_else(|| format!("no row '{feature}' in the features"))?.line()
 }
 
-fn column(row: &Row, kind: Kind, published: bool) -> Result<Column, String> {
-    let cell = (row.probe)(kind).map_err(|error| format!("{}, {}: {error}", row.name, kind.name()))?;
-    let published = if published { self::published(row.name, kind) } else { None };
-    let differs = published.as_ref().is_some_and(|text| text != cell.verdict.name());
-    let why = differs.then(|| reasons::of(row.name, kind, cell.verdict).to_owned());
-    Ok(Column { transport: kind.name().to_owned(), cell, published, why })
+impl Row {
+    /// Runs the probe over each transport.
+    fn line(&self) -> Result<Line, String> {
+        let column = |kind: Kind| -> Result<Column, String> {
+            let cell =
+                (self.probe)(kind).map_err(|error| format!("{}, {}: {error}", self.name, kind.name()))?;
+            let published = published(self.name, kind);
+            let differs = published.as_ref().is_some_and(|text| text != cell.verdict.name());
+            let why = differs.then(|| reasons::of(self.name, kind, cell.verdict).to_owned());
+            Ok(Column { transport: kind.name().to_owned(), cell, published, why })
+        };
+        Ok(Line {
+            feature: self.name.to_owned(),
+            done: self.done.to_owned(),
+            cells: Kind::ALL.into_iter().map(column).collect::<Result<_, _>>()?,
+        })
+    }
 }
 
 /// Returns the value of a cell in the published table; `None` if the table does not have the feature.
@@ -257,6 +255,37 @@ fn hold<T>(
         let mut harness = Harness::start(testbed, carrier).await?;
         Ok(probe(&mut harness).await)
     })
+}
+
+/// Starts both hosts, connects them, and runs `probe` with them.
+fn connected<T>(
+    testbed: &Testbed,
+    carrier: &Carrier,
+    probe: impl AsyncFnOnce(&mut Harness) -> T,
+) -> Result<T, String> {
+    hold(testbed, carrier, async |harness| {
+        harness.connect().await;
+        probe(harness).await
+    })
+}
+
+/// Decides the cell of a feature that an option of SCTP switches on. `with` runs the probe with changed settings, and
+/// `words` names the runs with and without the option.
+fn switched<T: Copy>(
+    kind: Kind,
+    (option, words): (&[(&str, &str)], [&str; 2]),
+    with: impl Fn(&[(&str, &str)]) -> Result<T, String>,
+    good: impl Fn(T) -> bool,
+    tell: impl Fn(T) -> String,
+) -> Result<Cell, String> {
+    let plain = with(&[])?;
+    if kind != Kind::Sctp {
+        return Ok(Cell::of(good(plain), tell(plain)));
+    }
+    let on = with(option)?;
+    let [with, without] = words;
+    let observed = format!("{with} {}; {without} {}", tell(on), tell(plain));
+    Ok(Cell::switched(good(plain), good(on), observed))
 }
 
 impl Features {

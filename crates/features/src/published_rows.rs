@@ -3,9 +3,9 @@
 //! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it observed. The
 //! verdict `optional` needs two runs of a probe: it succeeds with a mechanism switched on and fails without it.
 
-use super::harness::{Delivery, Harness, How};
-use super::testbed::{A, B, Testbed};
-use super::{Cell, Kind, Row, Verdict, hold};
+use super::harness::{Delivery, Harness, How, numbered};
+use super::testbed::{A, B, QUIET, Testbed};
+use super::{Cell, Kind, Row, Verdict, connected, switched};
 use anabranch_base::time::Duration;
 use anabranch_link::spec::Direction;
 use anabranch_sim::{Fate, Passage};
@@ -14,7 +14,11 @@ use anabranch_wire::ladder::Transport;
 /// The rows, in the order of the table.
 pub const ROWS: &[Row] = &[
     row("full-duplex data transmission", "both ends send 20 messages of 1000 B at once", full_duplex),
-    row("connection-oriented", "A opens a connection; packets before any user data are counted", connection),
+    row(
+        "connection-oriented",
+        "A opens a connection; packets before any user data are counted",
+        super::connection::probe,
+    ),
     row("reliable data transfer", "200 messages of 500 B over 10 % loss both ways", reliable),
     row(
         "partially reliable data transfer",
@@ -71,46 +75,20 @@ const fn row(name: &'static str, done: &'static str, probe: fn(Kind) -> Result<C
     Row { name, done, probe }
 }
 
-/// A path without loss or other disturbances.
-const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
-
-pub(super) fn bytes(got: &[Delivery]) -> usize {
-    got.iter().map(|part| part.bytes.len()).sum()
-}
-
-/// Returns all received bytes in the order of delivery.
-fn joined(got: &[Delivery]) -> Vec<u8> {
-    got.iter().flat_map(|part| part.bytes.iter().copied()).collect()
-}
-
-/// Returns a message of `size` bytes that begins with its number.
-pub(super) fn numbered(number: u32, size: usize) -> Vec<u8> {
-    let mut message = number.to_be_bytes().to_vec();
-    message.resize(size, 0x5a);
-    message
-}
-
-/// Returns the numbers of the received messages, which have `size` bytes each.
-pub(super) fn numbers(got: &[Delivery], size: usize) -> Vec<u32> {
-    let all = joined(got);
-    all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
-}
-
 fn entered(passages: &[Passage], direction: Direction) -> impl Iterator<Item = &Passage> {
     passages.iter().filter(move |p| p.fate == Fate::Entered && p.direction == direction)
 }
 
 fn full_duplex(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::quiet()?;
+    let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..20 {
             for side in [A, B] {
-                harness.send(side, &numbered(number, 1000), How::default());
+                harness.say(side, number, 1000);
             }
         }
         harness.pass(2_000).await;
-        [bytes(&harness.got[A]), bytes(&harness.got[B])]
+        [harness.bytes(A), harness.bytes(B)]
     })?;
     let passages = testbed.passages();
     let span = |direction| {
@@ -126,36 +104,15 @@ fn full_duplex(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::of(yes, format!("{} B came to A and {} B to B, data packets both ways {how}", got[A], got[B])))
 }
 
-fn connection(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let up = hold(&testbed, &kind.carrier(&[]), async |harness| harness.connect().await)?;
-    let packets = testbed.passages().iter().filter(|p| p.fate == Fate::Entered).count();
-    let yes = up && packets > 0;
-    let observed = match yes {
-        true => format!("{packets} packets pass; then both ends know each other"),
-        false => "no packet passes; the receiver does not know the sender before data arrives".to_owned(),
-    };
-    Ok(Cell::of(yes, observed))
-}
-
-/// Returns the cell "not applicable" for a transport without connections, because the question of the row requires a
-/// connection; otherwise `None`.
-pub fn without_connection(kind: Kind) -> Result<Option<Cell>, String> {
-    let cell = connection(kind)?;
-    let observed = format!("there is no connection: {}", cell.observed);
-    Ok((cell.verdict == Verdict::No).then_some(Cell { verdict: Verdict::NotApplicable, observed }))
-}
-
 fn reliable(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &["rate=10mbit,rtt=40ms,queue=100p,loss=10%"])?;
-    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::new(&["rate=10mbit,rtt=40ms,queue=100p,loss=10%"])?;
+    let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..200 {
-            harness.send(A, &numbered(number, 500), How::default());
+            harness.say(A, number, 500);
             harness.pass(5).await;
         }
-        harness.until(120_000, |harness| bytes(&harness.got[B]) >= 100_000).await;
-        numbers(&harness.got[B], 500)
+        harness.until(120_000, |harness| harness.bytes(B) >= 100_000).await;
+        harness.numbers(B, 500)
     })?;
     let mut sorted = got.clone();
     sorted.sort_unstable();
@@ -166,19 +123,18 @@ fn reliable(kind: Kind) -> Result<Cell, String> {
 
 fn partial(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(bool, bool), String> {
-        let testbed = Testbed::new(1, &[QUIET])?;
+        let testbed = Testbed::quiet()?;
         let network = &testbed.network;
         let link = testbed.links[0];
-        hold(&testbed, &kind.carrier(changes), async |harness| {
-            harness.connect().await;
+        connected(&testbed, &kind.carrier(changes), async |harness| {
             harness.pass(500).await;
             network.outage(link, harness.now(), Some(Duration::from_millis(1500)));
             let lifetime = Some(Duration::from_millis(200));
             harness.send(A, &numbered(1, 100), How { lifetime, ..How::default() });
             harness.pass(5).await;
-            harness.send(A, &numbered(2, 100), How::default());
+            harness.say(A, 2, 100);
             harness.pass(30_000).await;
-            let came = numbers(&harness.got[B], 100);
+            let came = harness.numbers(B, 100);
             (came.contains(&1), came.contains(&2))
         })
     };
@@ -186,28 +142,24 @@ fn partial(kind: Kind) -> Result<Cell, String> {
         let word = |came| if came { "arrived" } else { "did not" };
         format!("the one that may be given up {}, the other {}", word(first), word(second))
     };
-    let plain = with(&[])?;
-    let Kind::Sctp = kind else {
-        return Ok(Cell::of(plain == (false, true), tell(plain)));
-    };
-    let on = with(&[("partial_reliability", "yes")])?;
-    Ok(Cell::switched(
-        plain == (false, true),
-        on == (false, true),
-        format!("with partial_reliability=yes {}; without {}", tell(on), tell(plain)),
-    ))
+    switched(
+        kind,
+        (&[("partial_reliability", "yes")], ["with partial_reliability=yes", "without"]),
+        with,
+        |found| found == (false, true),
+        tell,
+    )
 }
 
 fn ordered(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &["rate=10mbit,rtt=40ms,queue=100p,reorder=20%/15ms"])?;
-    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::new(&["rate=10mbit,rtt=40ms,queue=100p,reorder=20%/15ms"])?;
+    let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..200 {
-            harness.send(A, &numbered(number, 200), How::default());
+            harness.say(A, number, 200);
             harness.pass(1).await;
         }
-        harness.until(20_000, |harness| bytes(&harness.got[B]) >= 40_000).await;
-        numbers(&harness.got[B], 200)
+        harness.until(20_000, |harness| harness.bytes(B) >= 40_000).await;
+        harness.numbers(B, 200)
     })?;
     let yes = got == (0..200).collect::<Vec<_>>();
     let early = got.windows(2).filter(|pair| pair[1] < pair[0]).count();
@@ -215,30 +167,24 @@ fn ordered(kind: Kind) -> Result<Cell, String> {
 }
 
 /// Makes the path lose every packet that is sent in this millisecond and the next three.
-pub(super) async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
+async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
     harness.pass(1).await;
 }
 
-/// Sends ten messages, the first of them while the path is down. Returns the numbers of the messages in the order in which
-/// they arrived.
-async fn first_of_ten_lost(harness: &mut Harness, testbed: &Testbed, how: How) -> Vec<u32> {
-    harness.connect().await;
-    harness.pass(500).await;
-    lose_next(harness, testbed).await;
-    for number in 1..=10 {
-        harness.send(A, &numbered(number, 500), how);
-        harness.pass(5).await;
-    }
-    harness.pass(10_000).await;
-    numbers(&harness.got[B], 500)
-}
-
 fn unordered(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
+    let testbed = Testbed::quiet()?;
     let how = How { unordered: true, ..How::default() };
-    let got =
-        hold(&testbed, &kind.carrier(&[]), async |harness| first_of_ten_lost(harness, &testbed, how).await)?;
+    let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
+        harness.pass(500).await;
+        lose_next(harness, &testbed).await;
+        for number in 1..=10 {
+            harness.send(A, &numbered(number, 500), how);
+            harness.pass(5).await;
+        }
+        harness.pass(10_000).await;
+        harness.numbers(B, 500)
+    })?;
     let before = got.iter().take_while(|&&number| number != 1).count();
     let yes = before > 0 && !got.is_empty();
     let observed = match got.contains(&1) {
@@ -250,17 +196,15 @@ fn unordered(kind: Kind) -> Result<Cell, String> {
 
 fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
     // Flow control: side B does not read the data that it receives.
-    let testbed = Testbed::new(1, &["rate=100mbit,rtt=20ms,queue=1000p"])?;
-    hold(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::new(&["rate=100mbit,rtt=20ms,queue=1000p"])?;
+    connected(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
         harness.reads[B] = false;
         offer(harness, 1000, 5_000).await;
     })?;
     let unread: u64 = entered(&testbed.passages(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
     // Congestion control: the path is narrower than the rate of the offered messages.
-    let testbed = Testbed::new(1, &["rate=1mbit,rtt=40ms,queue=20p"])?;
-    hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::new(&["rate=1mbit,rtt=40ms,queue=20p"])?;
+    connected(&testbed, &kind.carrier(&[]), async |harness| {
         offer(harness, 1000, 20_000).await;
     })?;
     let passages = testbed.passages();
@@ -285,7 +229,7 @@ async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     for _ in 0..milliseconds {
         // Nothing limits a UDP sender, and one message per millisecond is already eight times the capacity of the narrow
         // path.
-        if next < messages && harness.send(A, &numbered(next, 1000), How::default()) {
+        if next < messages && harness.say(A, next, 1000) {
             next += 1;
         }
         harness.pass(1).await;
@@ -294,9 +238,8 @@ async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
 
 fn ecn(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(u64, usize), String> {
-        let testbed = Testbed::new(1, &["rate=2mbit,rtt=40ms,queue=200p,ecn=10p"])?;
-        let reductions = hold(&testbed, &kind.carrier(changes), async |harness| {
-            harness.connect().await;
+        let testbed = Testbed::new(&["rate=2mbit,rtt=40ms,queue=200p,ecn=10p"])?;
+        let reductions = connected(&testbed, &kind.carrier(changes), async |harness| {
             offer(harness, 1000, 8_000).await;
             let sctp = harness.sctp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
             let tcp = harness.tcp(A, |engine, id| engine.stats(id).map(|stats| stats.ecn_reductions));
@@ -318,20 +261,19 @@ fn ecn(kind: Kind) -> Result<Cell, String> {
 
 fn sack(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(usize, bool), String> {
-        let testbed = Testbed::new(1, &[QUIET])?;
+        let testbed = Testbed::quiet()?;
         let network = &testbed.network;
         let link = testbed.links[0];
-        let whole = hold(&testbed, &kind.carrier(changes), async |harness| {
-            harness.connect().await;
+        let whole = connected(&testbed, &kind.carrier(changes), async |harness| {
             offer(harness, 40, 300).await;
             for number in 0..30 {
                 if number == 5 || number == 12 {
                     network.outage(link, harness.now(), Some(Duration::from_millis(2)));
                 }
-                harness.send(A, &numbered(number, 1000), How::default());
+                harness.say(A, number, 1000);
                 harness.pass(2).await;
             }
-            harness.until(20_000, |harness| bytes(&harness.got[B]) >= 70_000).await
+            harness.until(20_000, |harness| harness.bytes(B) >= 70_000).await
         })?;
         if let Kind::Udp = kind {
             let answers = entered(&testbed.passages(), Direction::Down).count();
@@ -367,9 +309,8 @@ fn sack(kind: Kind) -> Result<Cell, String> {
 }
 
 fn boundaries(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let sizes = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::quiet()?;
+    let sizes = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.reads[B] = false;
         for size in [10, 20, 30] {
             harness.send(A, &vec![7; size], How::default());
@@ -384,15 +325,14 @@ fn boundaries(kind: Kind) -> Result<Cell, String> {
 }
 
 fn path_mtu(kind: Kind) -> Result<Cell, String> {
-    let (testbed, _) = Testbed::routed(1, QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
-    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let (testbed, _) = Testbed::routed(QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
+    let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         for number in 0..20 {
-            harness.send(A, &numbered(number, 1400), How::default());
+            harness.say(A, number, 1400);
             harness.pass(20).await;
         }
-        harness.until(30_000, |harness| bytes(&harness.got[B]) >= 28_000).await;
-        bytes(&harness.got[B])
+        harness.until(30_000, |harness| harness.bytes(B) >= 28_000).await;
+        harness.bytes(B)
     })?;
     let passages = testbed.passages();
     // The sizes of the packets that A sends on its own link. Only the second half of them is checked.
@@ -404,15 +344,14 @@ fn path_mtu(kind: Kind) -> Result<Cell, String> {
 }
 
 fn fragmentation(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let (large, from) = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::quiet()?;
+    let (large, from) = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
-        harness.send(A, &numbered(0, 5000), How::default());
+        harness.say(A, 0, 5000);
         harness.pass(2_000).await;
-        let (large, from) = (bytes(&harness.got[B]), harness.now());
+        let (large, from) = (harness.bytes(B), harness.now());
         for number in 0..10 {
-            harness.send(A, &numbered(number, 20), How::default());
+            harness.say(A, number, 20);
         }
         harness.pass(2_000).await;
         (large, from)
@@ -426,9 +365,8 @@ fn fragmentation(kind: Kind) -> Result<Cell, String> {
 }
 
 fn multistreaming(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::quiet()?;
+    let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
         lose_next(harness, &testbed).await;
         for (number, stream) in [(1, 0), (11, 1), (2, 0), (12, 1)] {
@@ -436,7 +374,7 @@ fn multistreaming(kind: Kind) -> Result<Cell, String> {
             harness.pass(5).await;
         }
         harness.pass(10_000).await;
-        numbers(&harness.got[B], 300)
+        harness.numbers(B, 300)
     })?;
     let place_of = |number| got.iter().position(|n| *n == number);
     let in_order = |first, second| matches!((place_of(first), place_of(second)), (Some(a), Some(b)) if a < b);
@@ -446,20 +384,19 @@ fn multistreaming(kind: Kind) -> Result<Cell, String> {
 }
 
 fn multihoming(kind: Kind) -> Result<Cell, String> {
-    let testbed = Testbed::new(1, &[QUIET, QUIET])?;
+    let testbed = Testbed::new(&[QUIET, QUIET])?;
     let network = &testbed.network;
     let link = testbed.links[0];
-    let got = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let got = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
         network.outage(link, harness.now(), None);
         for number in 0..20 {
-            harness.send(A, &numbered(number, 500), How::default());
+            harness.say(A, number, 500);
         }
         let begun = harness.now();
-        harness.until(120_000, |harness| bytes(&harness.got[B]) >= 10_000).await;
+        harness.until(120_000, |harness| harness.bytes(B) >= 10_000).await;
         let after = |part: Option<&Delivery>| part.map(|part| (part.at - begun).as_millis() as f64 / 1e3);
-        (numbers(&harness.got[B], 500).len(), after(harness.got[B].first()), after(harness.got[B].last()))
+        (harness.numbers(B, 500).len(), after(harness.got[B].first()), after(harness.got[B].last()))
     })?;
     let (came, first, last) = got;
     let when = match (first, last) {
@@ -472,22 +409,21 @@ fn multihoming(kind: Kind) -> Result<Cell, String> {
 }
 
 fn half_closed(kind: Kind) -> Result<Cell, String> {
-    if let Some(cell) = without_connection(kind)? {
+    if let Some(cell) = super::connection::without_connection(kind)? {
         return Ok(cell);
     }
-    let testbed = Testbed::new(1, &[QUIET])?;
-    let (notified, taken, got) = hold(&testbed, &kind.carrier(&[]), async |harness| {
-        harness.connect().await;
+    let testbed = Testbed::quiet()?;
+    let (notified, taken, got) = connected(&testbed, &kind.carrier(&[]), async |harness| {
         harness.pass(500).await;
         harness.finish(A);
         harness.until(1_000, |harness| harness.finished[B] || harness.closed[B]).await;
         let notified = harness.finished[B];
         let mut taken = 0;
         for number in 0..50 {
-            taken += usize::from(harness.send(B, &numbered(number, 1000), How::default()));
+            taken += usize::from(harness.say(B, number, 1000));
         }
         harness.pass(5_000).await;
-        (notified, taken, bytes(&harness.got[A]))
+        (notified, taken, harness.bytes(A))
     })?;
     let word = if notified { "B is notified" } else { "B is not notified" };
     Ok(Cell::of(

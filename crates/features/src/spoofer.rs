@@ -1,19 +1,16 @@
 //! A probe with a forger: a third host that sends a packet with A's address as the source. No key lets B distinguish the
 //! forger from A.
 
-use super::harness::{Harness, How};
-use super::published_rows::{numbered, numbers};
+use super::harness::{Harness, numbered, send_at_once};
 use super::testbed::{A, B, PORT, Testbed, v4};
 use super::{Cell, Kind};
-use anabranch_base::SendBatch;
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, NodeId};
 use anabranch_wire::pcap;
 use anabranch_wire::tcp::seal;
-use anabranch_world::{Datagrams, Local, World};
+use anabranch_world::{Local, World};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::task::{Context, Poll, Waker};
 
 /// The number of bytes per message, and the number of the forged message.
 const SIZE: usize = 50;
@@ -25,11 +22,11 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     let came = testbed.run(async {
         let mut harness = Harness::start(&testbed, &kind.carrier(&[])).await?;
         harness.connect().await;
-        harness.send(A, &numbered(1, SIZE), How::default());
+        harness.say(A, 1, SIZE);
         harness.pass(500).await;
         inject(&testbed, forger, kind).await?;
         harness.pass(500).await;
-        Ok(numbers(&harness.got[B], SIZE))
+        Ok(harness.numbers(B, SIZE))
     })?;
     let what = match kind {
         Kind::Udp => "a datagram that a third host sends with A's address and port",
@@ -71,13 +68,7 @@ async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()>
         (Local::Ip { protocol: 6 }, [0, 0], next_segment(testbed, source, target, &message)?)
     };
     let socket = testbed.network.world(forger).bind(local).await?;
-    let mut batch = SendBatch::new(1);
-    (batch.source, batch.target) = (SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]));
-    batch.push(&bytes);
-    match socket.poll_send(&mut Context::from_waker(Waker::noop()), &mut batch) {
-        Poll::Ready(sent) => sent,
-        Poll::Pending => Ok(()),
-    }
+    send_at_once(&socket, SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]), &bytes)
 }
 
 /// Builds the TCP segment that follows A's last segment with data, as an eavesdropper could.

@@ -8,6 +8,8 @@ use anabranch_wire::pcap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
+/// A path without loss or other disturbances.
+pub const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 /// The index of side A, which opens the connection. Side B accepts it.
 pub const A: usize = 0;
 /// The index of side B, which accepts the connection. Side A opens it.
@@ -31,12 +33,17 @@ pub struct Testbed {
 }
 
 impl Testbed {
+    /// Builds two hosts with one path without loss or other disturbances.
+    pub fn quiet() -> Result<Self, String> {
+        Self::new(&[QUIET])
+    }
+
     /// Builds two hosts with a path for each of `links`. All packets are recorded.
     ///
     /// # Errors
     /// Returns the error message of a link that cannot be built.
-    pub fn new(seed: u64, links: &[&str]) -> Result<Self, String> {
-        let network = Network::new(seed);
+    pub fn new(links: &[&str]) -> Result<Self, String> {
+        let network = Network::new(1);
         let address = |host: u8| -> Vec<IpAddr> {
             (1..=links.len() as u8).map(|path| Ipv4Addr::new(10, 0, path, host).into()).collect()
         };
@@ -57,8 +64,8 @@ impl Testbed {
     ///
     /// # Errors
     /// Returns the same errors as [`Testbed::new`].
-    pub fn routed(seed: u64, near: &str, far: &str, third: u8) -> Result<(Self, NodeId), String> {
-        let network = Network::new(seed);
+    pub fn routed(near: &str, far: &str, third: u8) -> Result<(Self, NodeId), String> {
+        let network = Network::new(1);
         let addresses: [Vec<IpAddr>; 2] =
             [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
         let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];

@@ -36,6 +36,5 @@ mod attribution;
 pub mod causes;
 mod limit;
 pub mod plan;
-pub mod population;
 pub mod run;
 pub mod sweep;

@@ -7,8 +7,9 @@
 mod table;
 
 use anabranch_base::testing::full_ring;
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_report::table::{Style, render};
 use anabranch_results::{Comparison, Race, json};
 use anabranch_transports::Transports;
@@ -16,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 
 fn race(plan: &Plan, threads: usize) -> Race {
     let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
+    causes::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn plan(toml: &str) -> Plan {
@@ -79,7 +80,7 @@ fn experiments_are_the_same_for_any_number_of_threads_and_keep_to_their_budget()
 #[test]
 fn full_tries_every_pair_and_the_other_way_round() {
     let mut plan = plan(THREE);
-    plan.causes = anabranch_lab::causes::Causes::Full;
+    plan.causes = anabranch_lab::plan::causes::Causes::Full;
     let race = race(&plan, 2);
     let found = explained(&race);
     assert_eq!(found.len(), 3, "three pairs");

@@ -8,8 +8,9 @@
 mod table;
 
 use anabranch_base::testing::full_ring;
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use std::sync::atomic::AtomicBool;
 
 #[test]
@@ -41,7 +42,7 @@ fn a_thousand_losses_are_repaired_once() {
     ];
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    let race = batch::race(&plan, &options).expect("runs");
+    let race = causes::race(&plan, &options).expect("runs");
     for contestant in &race.points[0].contestants {
         let run = &contestant.runs[0];
         assert!(run.packets.down.lost > 1_000, "{}: {} lost", contestant.name, run.packets.down.lost);

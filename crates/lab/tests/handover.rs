@@ -1,6 +1,7 @@
 //! Clients that move from one network to another: their packets, their results, and the settings that are rejected.
 
 use anabranch_capture::Settings;
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
@@ -22,7 +23,7 @@ fn plan(flags: &[(&str, &str)]) -> Plan {
 
 fn race(flags: &[(&str, &str)]) -> Race {
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(&plan(flags), &options).unwrap_or_else(|e| panic!("{e}"))
+    causes::race(&plan(flags), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Returns the packets at the client's interfaces, as a ladder.

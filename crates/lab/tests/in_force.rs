@@ -1,7 +1,8 @@
 //! Printed values are those that were in force: connections, streams and settings.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan, contestant};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_report::table;
 use anabranch_results::{Outcome, Race, Run};
 use anabranch_transport::Settings;
@@ -18,7 +19,7 @@ fn plan(line: &str) -> Result<Plan, String> {
 fn race(line: &str) -> Race {
     let plan = plan(line).unwrap_or_else(|error| panic!("{line}: {error}"));
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
+    causes::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
 fn refused(line: &str) -> String {

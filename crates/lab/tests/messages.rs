@@ -1,6 +1,7 @@
 //! Messages at a fixed rate: which arrive, how late, and why.
 
 use anabranch_capture::Settings;
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
@@ -12,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 fn race(flags: &[(&str, &str)]) -> Race {
     let plan = Draft::from_flags(flags.iter().copied()).and_then(Plan::interpret).expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"))
+    causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn refused(flags: &[(&str, &str)]) -> String {

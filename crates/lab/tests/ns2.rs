@@ -3,8 +3,9 @@
 //! The results of ns-2 are constants here, which `benches/physics/ns2/sctp.tcl` prints again. If ns-2 is installed
 //! (Debian: `apt-get install ns2`), the tests also run it and compare.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::Outcome;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -44,7 +45,7 @@ fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
     ];
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    let race = batch::race(&plan, &options).unwrap_or_else(|error| panic!("{error}"));
+    let race = causes::race(&plan, &options).unwrap_or_else(|error| panic!("{error}"));
     let span = |run: &anabranch_results::Run| {
         assert_eq!(run.outcome, Outcome::Done);
         let object = &run.objects[0];
@@ -142,7 +143,7 @@ fn data_waits_for_three_round_trips_with_ns2_and_for_two_here() {
     ];
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    let race = batch::race(&plan, &options).unwrap_or_else(|error| panic!("{error}"));
+    let race = causes::race(&plan, &options).unwrap_or_else(|error| panic!("{error}"));
     let ready = race.points[0].contestants[0].runs[0].connect_ns.expect("connected") / 1000;
     assert!((160_000..161_000).contains(&ready), "{ready} us");
 }

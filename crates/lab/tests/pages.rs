@@ -1,6 +1,6 @@
 //! The documentation pages list every key, field and rule of plans and results, and no others.
 
-use anabranch_lab::causes::check;
+use anabranch_lab::plan::causes;
 use anabranch_lab::plan::harmful::RULES;
 use anabranch_lab::plan::keys::{Group, KEYS};
 use anabranch_lab::plan::{Draft, Plan, expect};
@@ -48,7 +48,7 @@ fn each_key_of_a_plan_is_in_the_page() {
     }
     let fields: BTreeSet<String> = expect::FIELDS.iter().map(|field| (*field).to_owned()).collect();
     assert_eq!(rows(&page, "## `[[expect]]`"), fields);
-    let fields: BTreeSet<String> = check::FIELDS.iter().map(|field| (*field).to_owned()).collect();
+    let fields: BTreeSet<String> = causes::FIELDS.iter().map(|field| (*field).to_owned()).collect();
     assert_eq!(rows(&page, "## `[[cause]]`"), fields);
     for rule in RULES {
         assert!(

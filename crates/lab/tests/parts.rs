@@ -2,8 +2,9 @@
 //!
 //! Most tests have a network without delay at an unlimited rate, so that only the intended time remains.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::{Object, Outcome, PARTS, Run};
 use std::sync::atomic::AtomicBool;
 
@@ -12,7 +13,7 @@ fn run(line: &str) -> Run {
     let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{line}: {e}"));
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{line}: {e}"));
     let run = race.points[0].contestants[0].runs[0].clone();
     assert_eq!(run.outcome, Outcome::Done, "{line}");
     run

@@ -1,7 +1,8 @@
 //! People as points of a sweep: each depends only on the seed and its number, and a planted cause is found.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_report::people::tally::EXPLAINED;
 use anabranch_report::people::{Tally, text};
 use std::sync::atomic::AtomicBool;
@@ -17,7 +18,7 @@ fn tally(outline: &mut Outline, numbers: impl IntoIterator<Item = usize>) -> Tal
     for number in numbers {
         let plan = outline.at(number - 1).expect("a person");
         let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-        let race = batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"));
+        let race = causes::race(plan, &options).unwrap_or_else(|error| panic!("{error}"));
         tally.add(&race.points[0]);
     }
     tally

@@ -1,5 +1,6 @@
 //! Whole races: the same plan gives the same bytes with any number of threads, and runs what it asks for.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::{self, Options};
 use anabranch_lab::run::one;
@@ -15,7 +16,7 @@ fn plan(flags: &[(&str, &str)]) -> Plan {
 
 fn race_on(threads: usize, plan: &Plan) -> Race {
     let options = Options { threads, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(plan, &options).unwrap_or_else(|e| panic!("{e}"))
+    causes::race(plan, &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn race(flags: &[(&str, &str)]) -> Race {

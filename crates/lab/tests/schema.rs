@@ -3,8 +3,9 @@
 #[path = "../../results/tests/schema/conforms.rs"]
 mod conforms;
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::json;
 use conforms::conforms;
 use std::sync::atomic::AtomicBool;
@@ -21,6 +22,6 @@ fn a_real_race_conforms() {
     ];
     let plan = Plan::interpret(Draft::from_flags(flags).expect("flags")).expect("a plan");
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
+    let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
     conforms(&json::render(&race));
 }

@@ -1,7 +1,8 @@
 //! The sentence at the end of a race's output.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::cell::{Cell, Standing};
 use anabranch_results::{Outcome, Race, verdict};
 use std::sync::atomic::AtomicBool;
@@ -11,7 +12,7 @@ fn race(line: &str) -> Race {
     let flags = words.chunks(2).map(|pair| (pair[0].trim_start_matches("--"), pair[1]));
     let plan = Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|e| panic!("{line}: {e}"));
     let options = Options { threads: 2, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    batch::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
+    causes::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
 /// The sentence names the setting that ended the runs, with its value and what to write instead. That value is

@@ -1,8 +1,9 @@
 //! Tests each part of a response time in the virtual network by a case of its own, and two page loads calculated by
 //! hand.
 
+use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
-use anabranch_lab::run::batch::{self, Options};
+use anabranch_lab::run::batch::Options;
 use anabranch_results::{Object, Outcome, Run};
 use std::sync::atomic::AtomicBool;
 
@@ -12,7 +13,7 @@ fn run(contestant: &str, flags: &[(&str, &str)]) -> Run {
     let draft = Draft::from_flags(flags.iter().copied().chain(own)).expect("flags");
     let plan = Plan::interpret(draft).unwrap_or_else(|e| panic!("{e}"));
     let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
-    let race = batch::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
+    let race = causes::race(&plan, &options).unwrap_or_else(|e| panic!("{e}"));
     let run = race.points[0].contestants[0].runs[0].clone();
     assert_eq!(run.outcome, Outcome::Done, "{contestant}");
     assert!(run.page_ns >= run.limit_ns, "{contestant} beats the limit");

@@ -71,13 +71,13 @@ impl Baseline {
     /// # Errors
     /// [`StudyError::Change`] if a change does not fit the plan.
     pub fn all(table: &Table, seeds: &Seeds<'_>) -> Result<Vec<Self>, StudyError> {
-        let rows = table.printed.iter().flat_map(|printed| &printed.rows);
+        let rows = table.rows();
         if rows.clone().next().is_none() {
             return Ok(Vec::new());
         }
         let draft = table.draft(1, seeds.first, &seeds.changes_of(table, &[]));
         let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
-        let places = places.map_err(StudyError::Change)?;
+        let places = places?;
         let of = |model| {
             let points = places.iter().map(|place| Rc::new(predicted(model, place, table.definition.heads)));
             let figures = Figures { points: points.collect(), cases: None };

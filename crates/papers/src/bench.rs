@@ -58,6 +58,12 @@ pub enum StudyError {
     Change(String),
 }
 
+impl From<String> for StudyError {
+    fn from(what: String) -> Self {
+        Self::Change(what)
+    }
+}
+
 /// Runs plans, each once, or only counts the runs.
 pub struct Bench<'a> {
     /// The options for running plans; `None` if runs are only counted.

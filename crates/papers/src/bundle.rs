@@ -5,9 +5,9 @@
 
 use super::check::Check;
 use super::shipped::SHIPPED;
-use super::text::written;
 use super::{Kind, MAIN, Seeds, Size, Study};
 use anabranch_lab::plan;
+use anabranch_results::csv::of_rows;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -102,7 +102,7 @@ pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     for (folder, size) in [("plans", Size::Full), ("plans/quick", Size::Quick)] {
         for table in &study.tables {
             let seeds = Seeds { runs: size.of(table), first: 1, changes: &[] };
-            let draft = table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[]))?;
+            let draft = seeds.draft(table, &[])?;
             let text = toml::to_string(&draft.to_toml()).map_err(|error| error.to_string())?;
             found.push((format!("{folder}/{}.toml", table.name), text));
         }
@@ -196,7 +196,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
             Kind::Exploratory => "exploratory cause",
             Kind::Finding => "cause",
         };
-        let word = |yes: &str| match (yes, cause.is_planted()) {
+        let word = |yes: &str| match (yes, cause.planted) {
             ("yes", _) => "holds",
             ("no", true) => "refuted, as it must be",
             ("no", false) => "fails",
@@ -210,7 +210,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
         let command = show(&[&cause.table]);
         rows.push(vec![kind.to_owned(), id, table, says, bounds, command, quick, full, file("causes.csv")]);
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns one column of a CSV file, with the values of the column `id` as keys.

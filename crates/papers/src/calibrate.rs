@@ -98,11 +98,11 @@ impl Calibration {
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
-        table.printed.iter().flat_map(|printed| &printed.rows).filter(is_of).collect()
+        table.rows().filter(is_of).collect()
     }
 
     fn change(&self, value: &str) -> Result<Change, StudyError> {
-        Change::parse(&format!("{}={value}", self.key)).map_err(StudyError::Change)
+        Ok(Change::parse(&format!("{}={value}", self.key))?)
     }
 
     fn calibrated(&self, value: &str) -> Result<Calibrated, StudyError> {
@@ -158,7 +158,7 @@ impl Study {
             own.iter().copied().partition(|one| one.rule == Rule::Number);
         let mut run = |one: &Calibration, set: &[Calibrated]| {
             let Some(table) = self.table(&one.table) else { return Ok(Vec::new()) };
-            let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
+            let (table, mut changes) = reading.of(table)?;
             changes.extend(set.iter().filter(|one| one.is_of(&table)).map(|one| one.change.clone()));
             let rows = one.rows(&table);
             Ok::<_, StudyError>(logs(&table, &rows, &figures_of(&table, &rows, &changes, seeds, bench)?))

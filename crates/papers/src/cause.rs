@@ -11,6 +11,7 @@ use super::effect::{Estimate, Subject, difference, figure};
 use super::figures::{Figures, Point};
 use super::metric::Metric;
 use super::table::Table;
+use anabranch_lab::plan::Draft;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -124,8 +125,7 @@ struct File {
 /// # Errors
 /// A one-line message that describes the error.
 pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
-    let file: File =
-        toml::from_str(text).map_err(|e| format!("causes.toml: {}", e.to_string().replace('\n', " ")))?;
+    let file: File = super::from_toml("causes.toml", text)?;
     for cause in &file.cause {
         let [low, high] = cause.effect;
         if !(0.0 < low && low <= high) {
@@ -171,18 +171,6 @@ impl Cause {
         }
     }
 
-    /// Returns whether the cause was found by trying many variants, whatever its kind.
-    #[must_use]
-    pub fn is_exploratory(&self) -> bool {
-        self.exploratory
-    }
-
-    /// Returns whether the cause is known to be false, and must be refuted.
-    #[must_use]
-    pub fn is_planted(&self) -> bool {
-        self.planted
-    }
-
     /// Returns whether the result is the expected one. A planted cause must be refuted; any other cause must hold.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
@@ -200,20 +188,15 @@ impl Cause {
         // A chart shows the whole curve, so the cause is run along it.
         let along = table.along().filter(|_| self.chart.is_some());
         let (mut logs, mut both) = (Vec::new(), Vec::new());
-        for changes in [&[][..], &self.changes().map_err(StudyError::Change)?] {
-            let all = seeds.changes_of(table, changes);
-            let draft = table.draft(seeds.runs, seeds.first, &all).map_err(StudyError::Change)?;
-            let at = if changes.is_empty() {
-                self.at.clone()
-            } else {
-                self.place_when_changed().map_err(StudyError::Change)?
-            };
+        for changes in [&[][..], &self.changes()?] {
+            let draft = seeds.draft(table, changes)?;
+            let at = if changes.is_empty() { self.at.clone() } else { self.place_when_changed()? };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
             // Runs without the change are runs of the table. So are runs with the change if the whole table is run. In these
             // cases all contestants run, and the results are shared.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
-            let places = table.places(&draft, &wide, names.as_deref()).map_err(StudyError::Change)?;
+            let places = table.places(&draft, &wide, names.as_deref())?;
             let figures = bench.figures(&places, table.definition.heads)?;
             let is_there = |point: &&Rc<Point>| {
                 at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
@@ -285,6 +268,14 @@ pub struct Seeds<'a> {
 }
 
 impl Seeds<'_> {
+    /// Returns the plan of a table with these changes, for these seeds.
+    ///
+    /// # Errors
+    /// A one-line message if a change does not fit.
+    pub fn draft(&self, table: &Table, changes: &[Change]) -> Result<Draft, String> {
+        table.draft(self.runs, self.first, &self.changes_of(table, changes))
+    }
+
     /// Returns the changes of a table: first the changes of the study that apply to the table, then `changes`.
     #[must_use]
     pub fn changes_of(&self, table: &Table, changes: &[Change]) -> Vec<Change> {

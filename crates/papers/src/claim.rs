@@ -3,7 +3,7 @@
 //! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check`. [`check`] defines the language of the last
 //! column.
 
-use super::check::{self, Check};
+use super::check::{self, Check, Reading};
 use serde::Deserialize;
 
 /// One claim of the published work.
@@ -21,15 +21,6 @@ pub struct Claim {
     pub check: String,
     /// The parsed check: one or several readings of the claim.
     pub readings: Vec<Reading>,
-}
-
-/// One way to read a claim.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Reading {
-    /// The name of the reading; empty if there is only one.
-    pub name: String,
-    /// The checks of this reading, all of which must hold.
-    pub checks: Vec<Check>,
 }
 
 impl Claim {

@@ -124,6 +124,6 @@ impl Definition {
     /// # Errors
     /// A one-line message with the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
-        toml::from_str(text).map_err(|e| format!("study.toml: {}", e.to_string().replace('\n', " ")))
+        super::from_toml("study.toml", text)
     }
 }

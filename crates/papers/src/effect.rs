@@ -34,9 +34,8 @@ impl Subject {
     #[must_use]
     pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let logs = |name: &str| -> Vec<Option<f64>> {
-            let runs = point.contestants.get(name).map_or(&[][..], Vec::as_slice);
             let log = |value: f64| (value > 0.0).then(|| value.ln());
-            runs.iter().map(|run| run.value(metric, object).and_then(log)).collect()
+            point.by_run(name, metric, object).into_iter().map(|value| value.and_then(log)).collect()
         };
         let of = logs(&self.of);
         match &self.over {

@@ -10,6 +10,7 @@ use super::cause::Seeds;
 use super::figures::{Figures, Point};
 use super::{Change, Study, Table};
 use anabranch_lab::plan::{Draft, Plan};
+use anabranch_results::csv::{of_rows, optional};
 use anabranch_results::{Race, label};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -78,8 +79,7 @@ struct File {
 /// # Errors
 /// A one-line message with the error and its location.
 pub fn parse(text: &str) -> Result<Vec<Emulated>, String> {
-    let file: Result<File, _> = toml::from_str(text);
-    Ok(file.map_err(|e| format!("emulated.toml: {}", e.to_string().replace('\n', " ")))?.tables)
+    Ok(super::from_toml::<File>("emulated.toml", text)?.tables)
 }
 
 /// Returns the message for a study without emulated results.
@@ -126,7 +126,7 @@ impl Emulated {
         seeds: &Seeds<'_>,
         bench: &mut Bench<'_>,
     ) -> Result<Side, StudyError> {
-        let table = self.table(study).map_err(StudyError::Change)?;
+        let table = self.table(study)?;
         let ours = self.ours(table, seeds, bench)?;
         Ok(self.columns(table, race, &ours))
     }
@@ -135,11 +135,10 @@ impl Emulated {
     /// apply to contestants that are not compared.
     fn ours(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
         let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
-        let changes =
-            changes.map_err(|error| StudyError::Change(format!("emulated.toml: {}: {error}", self.of)))?;
+        let changes = changes.map_err(|error| format!("emulated.toml: {}: {error}", self.of))?;
         let draft = table.draft(seeds.runs, seeds.first, &changes);
         let places = draft.and_then(|draft| table.places(&draft, &BTreeMap::new(), None));
-        bench.figures(&places.map_err(StudyError::Change)?, table.definition.heads)
+        bench.figures(&places?, table.definition.heads)
     }
 
     fn columns(&self, table: &Table, race: &Race, ours: &Figures) -> Side {
@@ -162,7 +161,7 @@ impl Emulated {
             let mut labels = there.factors.clone();
             labels.extend(object.map(|number| ("object".to_owned(), number.to_string())));
             let values = |text: &String| there.values(label::shown(text), definition.metric, object);
-            let printed = table.printed.iter().flat_map(|printed| &printed.rows).find(|row| {
+            let printed = table.rows().find(|row| {
                 row.contestant() == self.beside
                     && labels.iter().all(|(key, level)| row.labels.get(key).is_none_or(|own| own == level))
             });
@@ -261,26 +260,25 @@ pub fn csv(sides: &[Side]) -> String {
         for row in &side.rows {
             let place: Vec<_> = row.labels.iter().map(|(key, level)| format!("{key}={level}")).collect();
             for (contestant, values) in side.contestants.iter().zip(&row.there) {
-                let one = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
                 let ends = (!values.is_empty()).then(|| ends(values));
                 rows.push(vec![
                     side.table.clone(),
                     side.unit.clone(),
                     place.join(" "),
                     side.beside.clone(),
-                    one(row.printed),
-                    one(row.ours),
+                    optional(row.printed),
+                    optional(row.ours),
                     contestant.clone(),
                     values.len().to_string(),
-                    one(mean(values)),
-                    one(ends.map(|(low, _)| low)),
-                    one(ends.map(|(_, high)| high)),
+                    optional(mean(values)),
+                    optional(ends.map(|(low, _)| low)),
+                    optional(ends.map(|(_, high)| high)),
                     side.says.clone(),
                 ]);
             }
         }
     }
-    super::text::written(&rows)
+    of_rows(&rows)
 }
 
 /// The columns of the CSV.

@@ -156,8 +156,14 @@ impl Point {
     /// Returns the values of a contestant, run by run. Runs without a value are left out.
     #[must_use]
     pub fn values(&self, contestant: &str, metric: Metric, object: Option<usize>) -> Vec<f64> {
-        let runs = self.contestants.get(contestant).map_or(&[][..], Vec::as_slice);
-        runs.iter().filter_map(|run| run.value(metric, object)).collect()
+        self.by_run(contestant, metric, object).into_iter().flatten().collect()
+    }
+
+    /// Returns the values of a contestant, run by run; `None` for a run without a value.
+    #[must_use]
+    pub fn by_run(&self, contestant: &str, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
+        let runs = self.contestants.get(contestant).into_iter().flatten();
+        runs.map(|run| run.value(metric, object)).collect()
     }
 }
 

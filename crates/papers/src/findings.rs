@@ -10,7 +10,7 @@ use super::order::Orders;
 use super::readings::Scores;
 use super::readings::run::off;
 use super::sensitivity::Sensitivity;
-use super::table::Table;
+use super::table::{Size, Table};
 use super::{Change, Study, figures::Figures};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
@@ -110,29 +110,6 @@ impl Findings {
     }
 }
 
-/// The number of seeds to run for each table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Size {
-    /// The full number of seeds that each table defines.
-    Full,
-    /// The smaller number of seeds that each table defines for a first look.
-    Quick,
-    /// This number of seeds for every table.
-    Runs(u64),
-}
-
-impl Size {
-    /// Returns the number of seeds for one table.
-    #[must_use]
-    pub fn of(self, table: &Table) -> u64 {
-        match self {
-            Self::Full => table.definition.runs,
-            Self::Quick => table.definition.quick_runs,
-            Self::Runs(runs) => runs,
-        }
-    }
-}
-
 impl Study {
     /// Runs the tables of the study, then its causes, and decides its claims.
     ///
@@ -147,16 +124,15 @@ impl Study {
         }
         let mut causes = Vec::new();
         for cause in &self.causes {
-            let (table, own) =
-                self.table(&cause.table).zip(tables.iter_mut().find(|t| t.name == cause.table)).ok_or_else(
-                    || StudyError::Change(format!("causes.toml: {}: no table '{}'", cause.id, cause.table)),
-                )?;
+            let (table, own) = self
+                .table(&cause.table)
+                .zip(tables.iter_mut().find(|t| t.name == cause.table))
+                .ok_or_else(|| format!("causes.toml: {}: no table '{}'", cause.id, cause.table))?;
             let seeds = Seeds { runs: size.of(table), ..*seeds };
             let result = cause.run(table, &seeds, bench)?;
-            if cause.explains && !cause.is_planted() {
-                let is_another = |other: &&super::Cause| {
-                    other.explains && !other.is_planted() && other.table == cause.table
-                };
+            if cause.explains && !cause.planted {
+                let is_another =
+                    |other: &&super::Cause| other.explains && !other.planted && other.table == cause.table;
                 let tried = self.causes.iter().filter(is_another).count();
                 let over = explain(cause, table, own, tried, &seeds, bench)?;
                 own.over.push((cause.id.clone(), over));
@@ -166,7 +142,7 @@ impl Study {
         let set: Vec<String> = seeds.changes.iter().filter_map(Change::factor).collect();
         let mut claims = Vec::new();
         for claim in &self.claims {
-            let found = self.decide(claim, &tables, &causes, &set).map_err(StudyError::Change)?;
+            let found = self.decide(claim, &tables, &causes, &set)?;
             claims.push((claim.clone(), found));
         }
         let changed = !seeds.changes.is_empty();
@@ -257,11 +233,10 @@ impl Study {
 
 /// Runs a table and compares its cells with the published values.
 fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
-    let draft =
-        table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[])).map_err(StudyError::Change)?;
-    let places = table.places(&draft, &BTreeMap::new(), None).map_err(StudyError::Change)?;
+    let draft = seeds.draft(table, &[])?;
+    let places = table.places(&draft, &BTreeMap::new(), None)?;
     let figures = bench.figures(&places, table.definition.heads)?;
-    let rows = table.printed.iter().flat_map(|printed| &printed.rows);
+    let rows = table.rows();
     let cells: Vec<Cell> = rows.map(|row| Cell::measure(table, row, &figures)).collect();
     let orders = Orders::of(table, &cells);
     let (name, baselines, over) = (table.name.clone(), Vec::new(), Vec::new());
@@ -278,7 +253,7 @@ fn explain(
     seeds: &Seeds<'_>,
     bench: &mut Bench<'_>,
 ) -> Result<Over, StudyError> {
-    let all = seeds.changes_of(table, &cause.changes().map_err(StudyError::Change)?);
+    let all = seeds.changes_of(table, &cause.changes()?);
     let changed = found(table, &Seeds { changes: &all, ..*seeds }, bench)?;
     let error = |cells: &[Cell]| {
         let evidence = cells.iter().filter(|cell| cell.evidence == Evidence::Transport);

@@ -8,8 +8,8 @@
 use super::figures::hex;
 use super::readings::{OrderRow, Scored, Scores};
 use super::sensitivity::{Held, Sensitivity};
-use super::text::written;
 use super::{Cause, Definition, Readings};
+use anabranch_results::csv::{of_rows, optional};
 use std::fmt::Write;
 
 /// The files of a study that hold stored scores.
@@ -116,7 +116,7 @@ pub fn readings_csv(scores: &Scores) -> String {
         let reading = &scores.readings[at];
         let (stated, default) = reading.departures;
         let exploratory = if reading.exploratory { "yes" } else { "no" };
-        let left = reading.left.map_or(String::new(), |left| left.to_string());
+        let left = optional(reading.left);
         let calibrated = reading.calibrated.join(" ");
         [stated.to_string(), default.to_string(), exploratory.to_owned(), calibrated, left]
     };
@@ -143,7 +143,7 @@ pub fn readings_csv(scores: &Scores) -> String {
         row.shares.iter().filter_map(|at| scores.rows.get(*at)).cloned().collect::<Vec<_>>().join(" ")
     });
     add("orders share cells with", "", none(), Vec::new(), shares.collect());
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns the header and the rows of a CSV text. Every row must be as long as the header.
@@ -226,7 +226,7 @@ pub fn sensitivity_csv(found: &Sensitivity) -> String {
         rows.push(row.map(str::to_owned).to_vec());
     }
     let mut add = |what: &str, kind: &str, error: Option<f64>| {
-        let error = error.map_or(String::new(), |error| error.to_string());
+        let error = optional(error);
         rows.push([what, "", "", "", "", kind, &error].map(str::to_owned).to_vec());
     };
     for (change, error) in &found.alone {
@@ -236,7 +236,7 @@ pub fn sensitivity_csv(found: &Sensitivity) -> String {
         add(what, "all at once", Some(*error));
     }
     add(&found.of, "of", None);
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Reads the text of a `sensitivity.csv`.

@@ -64,14 +64,15 @@ pub use change::Change;
 pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
 pub use emulated::Emulated;
-pub use findings::{Findings, Size, TableFound};
+pub use findings::{Findings, TableFound};
 pub use kept::Kept;
 pub use metric::Metric;
 pub use readings::Readings;
-pub use table::Table;
+pub use table::{Size, Table};
 
 use anabranch_lab::plan;
 use check::{Check, Relation};
+use serde::de::DeserializeOwned;
 use shipped::SHIPPED;
 use std::path::Path;
 
@@ -171,6 +172,11 @@ fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> 
         true => Copied::Same,
         false => Copied::Changed { files: others, digest: figures::hex(all.as_bytes()) },
     })
+}
+
+/// Reads a file of a study.
+fn from_toml<T: DeserializeOwned>(file: &str, text: &str) -> Result<T, String> {
+    toml::from_str(text).map_err(|error| format!("{file}: {}", error.to_string().replace('\n', " ")))
 }
 
 /// The file that makes a folder a study.
@@ -338,7 +344,7 @@ impl Study {
             Check::Cause(id) => {
                 let cause = self.causes.iter().find(|cause| cause.id == *id);
                 let cause = cause.ok_or_else(|| format!("no cause '{id}'"))?;
-                if cause.is_exploratory() {
+                if cause.exploratory {
                     return Err(format!("cause {id} is exploratory: it proves nothing by itself"));
                 }
                 Ok(())
@@ -399,7 +405,7 @@ mod tests {
                 undecidable.iter().all(|id| ["o13", "o17", "o42"].contains(id)),
                 "{name}: {undecidable:?}"
             );
-            assert!(study.causes.iter().any(|cause| cause.is_planted()), "{name}: no planted cause");
+            assert!(study.causes.iter().any(|cause| cause.planted), "{name}: no planted cause");
             assert!(!study.definition.parameters.is_empty(), "{name}: no parameters");
             assert!(
                 study.page.lines().count() > 30,
@@ -509,7 +515,7 @@ mod tests {
                 let draft = table.draft(2, 1, &[]).unwrap_or_else(|e| panic!("{name}/{e}"));
                 let places =
                     table.places(&draft, &BTreeMap::new(), None).unwrap_or_else(|e| panic!("{name}/{e}"));
-                for row in table.printed.iter().flat_map(|printed| &printed.rows) {
+                for row in table.rows() {
                     let at = |place: &&table::Place| {
                         let of = |key: &String| row.labels.get(key).map(String::as_str);
                         let fits = |(key, level): (&String, &String)| {

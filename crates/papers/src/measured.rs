@@ -5,7 +5,7 @@ use super::figures::{MEAN, Numbers};
 use super::findings::TableFound;
 use super::metric::{Metric, OF_RUNS};
 use super::table::Table;
-use super::text::written;
+use anabranch_results::csv::{of_rows, optional};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -48,14 +48,10 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
                 let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
                 let around =
                     |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
-                let is_printed = |cell: &&super::cell::Cell| {
-                    let own = |(key, label): (&String, &String)| match key.as_str() {
-                        "contestant" => label == contestant,
-                        "object" => object.is_some_and(|object| *label == object.to_string()),
-                        _ => point.factors.get(key) == Some(label),
-                    };
-                    metric == table.definition.metric && cell.labels.iter().all(own)
-                };
+                let mut labels = point.factors.clone();
+                labels.extend(object.map(|object| ("object".to_owned(), object.to_string())));
+                let printed =
+                    printed(found, contestant, &labels).filter(|_| metric == table.definition.metric);
                 numbers.push(Measured {
                     factors: point.factors.clone(),
                     contestant,
@@ -63,7 +59,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
                     runs: values.len(),
                     unfinished: runs.iter().filter(|run| !run.is_done()).count(),
                     mean: interval::mean(&values).map(|mean| (mean, around(mean))),
-                    printed: found.cells.iter().find(is_printed).map(|cell| cell.printed),
+                    printed,
                 });
             }
         }
@@ -97,13 +93,6 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>
                 points.iter().filter_map(|point| point.contestants.get(contestant)).collect();
             let values = super::cell::means(&runs, metric, object);
             let around = |mean| interval::ci95_from_zero(&values).unwrap_or([mean, mean]);
-            let is_printed = |cell: &&super::cell::Cell| {
-                let own = |(key, label): (&String, &String)| match key.as_str() {
-                    "contestant" => label == contestant,
-                    _ => labels.get(key) == Some(label),
-                };
-                cell.labels.iter().all(own)
-            };
             let level = |key: &String| (key.clone(), labels.get(key).cloned().unwrap_or_default());
             numbers.push(Measured {
                 factors: first.factors.keys().map(level).collect(),
@@ -112,11 +101,20 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>
                 runs: values.len(),
                 unfinished: runs.iter().copied().flatten().filter(|run| !run.is_done()).count(),
                 mean: interval::mean(&values).map(|mean| (mean, around(mean))),
-                printed: found.cells.iter().find(is_printed).map(|cell| cell.printed),
+                printed: printed(found, contestant, &labels),
             });
         }
     }
     numbers
+}
+
+/// Returns the published value of the first cell that has no other labels than these.
+fn printed(found: &TableFound, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
+    let own = |(key, label): (&String, &String)| match key.as_str() {
+        "contestant" => label == contestant,
+        _ => labels.get(key) == Some(label),
+    };
+    found.cells.iter().find(|cell| cell.labels.iter().all(own)).map(|cell| cell.printed)
 }
 
 /// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other metrics
@@ -148,26 +146,25 @@ pub fn csv(table: &Table, found: &TableFound) -> String {
             if one.mean.is_none() && metric != own {
                 continue;
             }
-            let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
             let added = table.added.iter().any(|name| name == one.contestant);
             let mut row: Vec<String> = one.factors.values().cloned().collect();
             row.extend([
                 one.contestant.to_owned(),
-                one.object.map_or(String::new(), |object| object.to_string()),
+                optional(one.object),
                 metric.name(),
                 metric.unit().to_owned(),
                 one.runs.to_string(),
                 one.unfinished.to_string(),
-                number(one.mean.map(|(mean, _)| mean)),
-                number(one.mean.map(|(_, [low, _])| low)),
-                number(one.mean.map(|(_, [_, high])| high)),
-                number(one.printed),
+                optional(one.mean.map(|(mean, _)| mean)),
+                optional(one.mean.map(|(_, [low, _])| low)),
+                optional(one.mean.map(|(_, [_, high])| high)),
+                optional(one.printed),
                 if added { "yes" } else { "no" }.to_owned(),
             ]);
             rows.push(row);
         }
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Renders one line for each number of the table's own metric. If `added` is set, only the numbers of contestants that were

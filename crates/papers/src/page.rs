@@ -4,7 +4,8 @@ use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
 use super::findings::{Findings, TableFound};
 use super::{Copied, Seeds, Study, Table, chart, quote, text};
-use anabranch_report::paper::{Curve, Grid, Panel, Paper, Sheet};
+use anabranch_report::paper::{Grid, Paper};
+use anabranch_report::sheet::{Curve, Panel, Sheet};
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 

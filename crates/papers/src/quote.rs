@@ -264,13 +264,7 @@ impl Scored {
             ),
             Self::Reading(Which::Selected) => scores.readings[scores.selected].name.clone(),
             Self::Reading(Which::StatedOnly) => scores.readings[scores.stated].name.clone(),
-            Self::Reading(_) => {
-                let mut chosen: Vec<usize> = scores.held_out.iter().map(|(_, at)| *at).collect();
-                chosen.sort_unstable();
-                chosen.dedup();
-                let names: Vec<&str> = chosen.iter().map(|at| scores.readings[*at].name.as_str()).collect();
-                names.join(", or ")
-            }
+            Self::Reading(_) => scores.held_out_names().join(", or "),
             Self::Orders(which) => {
                 let [same, all, ..] = match which {
                     Which::Selected => scores.orders_of(scores.selected),

@@ -109,7 +109,7 @@ impl Vary {
     }
 
     fn change(&self, value: &str) -> Result<Change, StudyError> {
-        Change::parse(&format!("{}={value}", self.key)).map_err(StudyError::Change)
+        Ok(Change::parse(&format!("{}={value}", self.key))?)
     }
 }
 
@@ -151,10 +151,9 @@ impl Study {
             .filter_map(|name| self.table(name))
             .map(|table| {
                 let looked_at = |row: &&Row| !covers(without, &row.labels);
-                let printed = table.printed.iter().flat_map(|printed| &printed.rows);
-                let is_of = |cause: &&Cause| {
-                    cause.table == table.name && !cause.is_planted() && !cause.is_exploratory()
-                };
+                let printed = table.rows();
+                let is_of =
+                    |cause: &&Cause| cause.table == table.name && !cause.planted && !cause.exploratory;
                 Varied {
                     table,
                     rows: printed.filter(looked_at).collect(),

@@ -6,8 +6,8 @@
 use super::change::Change;
 use super::figures::{Figures, MEAN};
 use super::metric::Metric;
-use super::printed::Printed;
-use anabranch_lab::causes::Causes;
+use super::printed::{Printed, Row};
+use anabranch_lab::plan::causes::Causes;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -23,6 +23,29 @@ pub struct Table {
     pub printed: Option<Printed>,
     /// The contestants that were added to those of the study.
     pub added: Vec<String>,
+}
+
+/// The number of seeds to run for each table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Size {
+    /// The full number of seeds that each table defines.
+    Full,
+    /// The smaller number of seeds that each table defines for a first look.
+    Quick,
+    /// This number of seeds for every table.
+    Runs(u64),
+}
+
+impl Size {
+    /// Returns the number of seeds for one table.
+    #[must_use]
+    pub fn of(self, table: &Table) -> u64 {
+        match self {
+            Self::Full => table.definition.runs,
+            Self::Quick => table.definition.quick_runs,
+            Self::Runs(runs) => runs,
+        }
+    }
 }
 
 /// The content of a `TABLE.toml`.
@@ -94,13 +117,17 @@ pub struct Place {
 }
 
 impl Table {
+    /// Returns the published cells.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> + Clone {
+        self.printed.iter().flat_map(|printed| &printed.rows)
+    }
+
     /// Reads a table from the texts of its files.
     ///
     /// # Errors
     /// A one-line message with the file and the error.
     pub fn parse(name: &str, definition: &str, printed: Option<&str>) -> Result<Self, String> {
-        let definition: Definition = toml::from_str(definition)
-            .map_err(|e| format!("{name}.toml: {}", e.to_string().replace('\n', " ")))?;
+        let definition: Definition = super::from_toml(&format!("{name}.toml"), definition)?;
         if definition
             .enumerated
             .is_some_and(|cases| (definition.runs, definition.quick_runs) != (cases, cases))

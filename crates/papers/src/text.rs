@@ -8,6 +8,7 @@ use super::findings::{Findings, Over, TableFound};
 use super::readings::Scores;
 use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
 use super::{Change, Copied, Kind, Study, Table, kept, measured};
+use anabranch_results::csv::{of_rows, optional};
 use std::fmt::Write;
 
 /// Returns one line per study, with its question or with the error, and whether all studies can be opened.
@@ -44,7 +45,7 @@ pub fn description(study: &Study) -> String {
         out.push_str(&wrapped(&line, 98));
     }
     out.push_str("\nCauses, each a run:\n");
-    for cause in study.causes.iter().filter(|cause| !cause.is_planted()) {
+    for cause in study.causes.iter().filter(|cause| !cause.planted) {
         let [low, high] = cause.effect;
         let changes = cause.change.join(" ");
         let kind = cause.kind().word();
@@ -280,7 +281,7 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
             let _ = writeln!(out, "| {} | {says} | `{check}` | {} |", claim.id, found.outcome.word());
         }
         out.push_str("\n| cause | kind | what it does |\n|---|---|---|\n");
-        for found in findings.causes.iter().filter(|found| !found.cause.is_planted()) {
+        for found in findings.causes.iter().filter(|found| !found.cause.planted) {
             let (id, kind) = (&found.cause.id, found.cause.kind().word());
             let fails = if found.is_met() { "" } else { "**fails**: " };
             let sentence = found.sentence() + &over(findings, id);
@@ -509,25 +510,24 @@ pub fn cells_csv(findings: &Findings) -> String {
         .map(str::to_owned)
         .to_vec(),
     ];
-    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
     for found in &findings.tables {
         for (at, cell) in found.cells.iter().enumerate() {
             let model = |model| {
                 let one = found.baselines.iter().find(|one| one.model == model);
-                number(one.and_then(|one| one.cells.get(at)?.ours))
+                optional(one.and_then(|one| one.cells.get(at)?.ours))
             };
             let labels: Vec<_> = cell.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
             rows.push(vec![
                 found.name.clone(),
                 labels.join(" "),
                 cell.printed.to_string(),
-                number(cell.ours),
-                number(cell.ratio.map(|ratio| ratio[0])),
-                number(cell.ratio.map(|ratio| ratio[1])),
-                number(cell.range.map(|range| range[0])),
-                number(cell.range.map(|range| range[1])),
-                number(cell.running.map(|range| range[0])),
-                number(cell.running.map(|range| range[1])),
+                optional(cell.ours),
+                optional(cell.ratio.map(|ratio| ratio[0])),
+                optional(cell.ratio.map(|ratio| ratio[1])),
+                optional(cell.range.map(|range| range[0])),
+                optional(cell.range.map(|range| range[1])),
+                optional(cell.running.map(|range| range[0])),
+                optional(cell.running.map(|range| range[1])),
                 cell.is_inside().map_or("", |inside| if inside { "yes" } else { "no" }).to_owned(),
                 cell.runs.0.to_string(),
                 cell.runs.1.to_string(),
@@ -541,7 +541,7 @@ pub fn cells_csv(findings: &Findings) -> String {
             ]);
         }
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns a CSV text with one row per claim.
@@ -555,7 +555,7 @@ pub fn claims_csv(findings: &Findings) -> String {
         row.extend([found.outcome.word().to_owned(), found.found.clone()]);
         rows.push(row);
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Returns a CSV text with one row per cause.
@@ -567,9 +567,6 @@ pub fn causes_csv(findings: &Findings) -> String {
     let mut rows = vec![header.into_iter().chain(more).map(str::to_owned).collect::<Vec<_>>()];
     for found in &findings.causes {
         let cause = &found.cause;
-        let number = |of: fn(&super::effect::Estimate) -> f64| {
-            found.effect.as_ref().map_or(String::new(), |effect| of(effect).to_string())
-        };
         rows.push(vec![
             cause.id.clone(),
             cause.table.clone(),
@@ -577,9 +574,9 @@ pub fn causes_csv(findings: &Findings) -> String {
             cause.of.clone(),
             cause.effect[0].to_string(),
             cause.effect[1].to_string(),
-            number(|effect| effect.mean),
-            number(|effect| effect.interval[0]),
-            number(|effect| effect.interval[1]),
+            optional(found.effect.map(|effect| effect.mean)),
+            optional(found.effect.map(|effect| effect.interval[0])),
+            optional(found.effect.map(|effect| effect.interval[1])),
             if found.holds { "yes" } else { "no" }.to_owned(),
             cause.kind().word().to_owned(),
             found.sentence(),
@@ -596,7 +593,7 @@ pub fn causes_csv(findings: &Findings) -> String {
             ]);
         }
     }
-    written(&rows)
+    of_rows(&rows)
 }
 
 /// Reports whether the scores of this run equal the stored ones, and returns whether all do. The text is empty if nothing is
@@ -668,16 +665,6 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
             &wrapped(&format!("{}: {holds} of {of} points; alone it is broken by {broken}", held.name), 98);
     }
     out
-}
-
-/// Formats rows as CSV (RFC 4180, but each line ends in a line feed alone).
-pub(super) fn written(rows: &[Vec<String>]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    for row in rows {
-        // Writing to a vector cannot fail.
-        let _ = writer.write_record(row);
-    }
-    writer.into_inner().map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Formats a bullet item, wrapped at `width` columns.

@@ -1,6 +1,6 @@
 //! Summarizes races of people from the tables of a sweep, as text and as a page.
 
-use anabranch_lab::population;
+use anabranch_lab::plan::population;
 use anabranch_report::people::tally::{Group, NamedCause};
 use anabranch_report::people::{Tally, page, text};
 use anabranch_results::Verdict;

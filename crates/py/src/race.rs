@@ -1,6 +1,7 @@
 //! A race in this process: the plan that keywords describe, its runs and its results.
 
 use crate::tables::{self, Table};
+use anabranch_lab::causes;
 use anabranch_lab::plan::{self, Outline, Plan};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 use anabranch_report::Framing;
@@ -183,7 +184,7 @@ fn carried_out(
             let progress = |runs: usize| done.store(runs, Ordering::Relaxed);
             let options = Options { threads, progress: &progress, stop };
             // After an interrupt nobody receives the result.
-            let _ = sender.send(batch::race(plan, &options));
+            let _ = sender.send(causes::race(plan, &options));
         });
         let mut told = 0;
         let mut result = loop {

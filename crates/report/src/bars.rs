@@ -1,19 +1,17 @@
 //! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit that
 //! no contestant can beat.
 
-use super::chart::backend::{CONTESTANTS, Ink};
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, Axis, Beside, Frame, Mark};
-use super::standing::{self, Standing};
-use super::svg::span;
-use super::words::{self, capital, short_time, term};
+use super::chart::{self, At, Axis, Beside, CONTESTANTS, Data, Figure, Frame, Ink, Mark, Plot, Width};
+use super::standing::{self, Place, Standing};
+use super::svg::{escape, ms, shortened, span};
+use super::words::{capital, short_time, term};
 use anabranch_results::Point;
+use anabranch_results::csv::optional;
 
 /// If a contestant has more runs than this, its dots have no tooltips.
 const SPOKEN: usize = 600;
 
 pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide: Width) {
-    let names = words::names(point);
     let high = point
         .contestants
         .iter()
@@ -27,9 +25,8 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
     let mut data = Data::new(&["contestant", "seed", "time (ms)", "limit (ms)"]);
     for contestant in &point.contestants {
         for run in &contestant.runs {
-            let ms = standing::value(point, run).map_or(String::new(), |ms| ms.to_string());
-            let limit = run.limit_ns.map_or(String::new(), |ns| (ns as f64 / 1e6).to_string());
-            data.row(&[&contestant.name, &run.seed.to_string(), &ms, &limit]);
+            let (time, limit) = (optional(standing::value(point, run)), optional(run.limit_ns.map(ms)));
+            data.row(&[&contestant.name, &run.seed.to_string(), &time, &limit]);
         }
     }
     let what = if point.workload.messages {
@@ -69,67 +66,48 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
         let y = Axis::bare(rows as f64 - 0.5, above);
         chart::draw(svg, frame, [&x, &y], |plot| {
             for (i, place) in standing.places.iter().enumerate() {
-                let contestant = &point.contestants[place.index];
-                let ink = Ink::contestant(place.index);
-                // On a narrow screen the contestant's name is above its bar, so the bar is lower.
-                let middle = i as f64 + if narrow { 0.18 } else { 0.0 };
-                let tall = if narrow { 24.0 } else { 28.0 };
-                let time = standing::shown(place);
-                if narrow {
-                    let label = format!("{}: {time}", capital(&names[place.index]));
-                    chart::text(plot, (0.0, i as f64 - 0.28), Beside::Right, Ink::named("ink"), &label);
-                } else {
-                    let label = short(&capital(&names[place.index]), 32);
-                    chart::text(
-                        plot,
-                        (0.0, middle),
-                        Beside::Left,
-                        Ink::named("ink"),
-                        &format!("{label}\u{a0}"),
-                    );
-                }
-                if let Some(ms) = place.ms {
-                    let title = format!("{}: {}", names[place.index], span(ms));
-                    chart::marks(
-                        plot,
-                        [Mark::bar((0.0, middle), (ms, middle), tall, ink, title).faint(0.42)],
-                    );
-                }
-                let values: Vec<(u64, f64)> = standing::values(point, contestant).collect();
-                let radius = if values.len() > 200 { 1.6 } else { 2.6 };
-                let step = f64::from(row) * 1.1;
-                let dots = values.iter().enumerate().map(|(k, (seed, ms))| {
-                    // Dots are spread over the height of the bar, in the same pattern in every drawing.
-                    let off = ((k * 7) % 11) as f64 / 11.0 - 0.45;
-                    let title = if values.len() <= SPOKEN {
-                        format!("seed {seed}: {}", span(*ms))
-                    } else {
-                        String::new()
-                    };
-                    Mark::dot((*ms, middle + off * tall / step), radius, ink, title).faint(0.85)
-                });
-                chart::marks(plot, dots.collect::<Vec<_>>());
-                if !narrow && let Some(ms) = place.ms {
-                    // The time is above the bar, where no dot covers it.
-                    chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
-                    chart::text(plot, (ms, middle - 0.36), Beside::Above, Ink::named("ink"), &time);
-                }
+                let values = standing::values(point, &point.contestants[place.index]).collect();
+                draw_row(plot, place, values, (i as f64, f64::from(row)), narrow);
             }
             if let Some(limit) = limit {
                 chart::line(plot, [(limit, above), (limit, rows as f64 - 0.5)], Ink::named("limit"), 1.0);
-                let label = format!("limit {}", short_time(limit));
+                let label = format!("\u{a0}limit {}\u{a0}", short_time(limit));
                 let beside = if limit > high * 0.75 { Beside::Left } else { Beside::Right };
-                chart::text(
-                    plot,
-                    (limit, above + 0.14),
-                    beside,
-                    Ink::named("soft"),
-                    &format!("\u{a0}{label}\u{a0}"),
-                );
+                chart::text(plot, (limit, above + 0.14), beside, Ink::named("soft"), &label);
             }
-        });
-        frame.height
+        })
     });
+}
+
+/// Draws the bar of a contestant and its runs (`values`, each with its seed) in the row at `i`, which is `row` pixels high.
+fn draw_row(plot: &mut Plot<'_, '_>, place: &Place, values: Vec<(u64, f64)>, (i, row): At, narrow: bool) {
+    let (ink, name, time) = (Ink::contestant(place.index), capital(&place.name), standing::shown(place));
+    // On a narrow screen the contestant's name is above its bar, so the bar is lower.
+    let middle = i + if narrow { 0.18 } else { 0.0 };
+    let tall = if narrow { 24.0 } else { 28.0 };
+    let (at, beside, label) = match narrow {
+        true => (i - 0.28, Beside::Right, format!("{name}: {time}")),
+        false => (middle, Beside::Left, shortened(&name, 32) + "\u{a0}"),
+    };
+    chart::text(plot, (0.0, at), beside, Ink::named("ink"), &label);
+    if let Some(ms) = place.ms {
+        let title = format!("{}: {}", place.name, span(ms));
+        chart::marks(plot, [Mark::bar((0.0, middle), (ms, middle), tall, ink, title).faint(0.42)]);
+    }
+    let radius = if values.len() > 200 { 1.6 } else { 2.6 };
+    let dots = values.iter().enumerate().map(|(k, (seed, ms))| {
+        // Dots are spread over the height of the bar, in the same pattern in every drawing.
+        let off = ((k * 7) % 11) as f64 / 11.0 - 0.45;
+        let title =
+            if values.len() <= SPOKEN { format!("seed {seed}: {}", span(*ms)) } else { String::new() };
+        Mark::dot((*ms, middle + off * tall / (row * 1.1)), radius, ink, title).faint(0.85)
+    });
+    chart::marks(plot, dots.collect::<Vec<_>>());
+    if !narrow && let Some(ms) = place.ms {
+        // The time is above the bar, where no dot covers it.
+        chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
+        chart::text(plot, (ms, middle - 0.36), Beside::Above, Ink::named("ink"), &time);
+    }
 }
 
 /// Returns the mean limit of a point in milliseconds; `None` for messages, for which a limit has no meaning.
@@ -138,13 +116,8 @@ pub(super) fn limit(point: &Point) -> Option<f64> {
         return None;
     }
     let runs = point.contestants.iter().flat_map(|contestant| &contestant.runs);
-    let limits: Vec<f64> = runs.filter_map(|run| run.limit_ns).map(|ns| ns as f64 / 1e6).collect();
+    let limits: Vec<f64> = runs.filter_map(|run| run.limit_ns).map(ms).collect();
     (!limits.is_empty()).then(|| limits.iter().sum::<f64>() / limits.len() as f64)
-}
-
-/// Shortens a name to `width` characters, so that it fits the margin.
-fn short(name: &str, width: usize) -> String {
-    super::svg::shortened(name, width)
 }
 
 /// Renders the legend of the contestants' colours, as HTML.
@@ -153,7 +126,7 @@ pub(super) fn legend(names: &[String]) -> String {
         format!(
             "<li><span class=\"key\" style=\"background:var(--c{})\"></span>{}</li>",
             i % CONTESTANTS,
-            super::svg::escape(name)
+            escape(name)
         )
     };
     format!("<ul class=\"legend\">{}</ul>", names.iter().enumerate().map(key).collect::<String>())

@@ -4,9 +4,7 @@
 //! Writes the text and a small figure. If there were no experiments, the text says so. The parts of the response time
 //! (`parts`) describe where time went, but name no cause.
 
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, Axis, Beside, Frame, Mark};
+use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
 use super::standing::Standing;
 use super::svg::escape;
 use super::words::{explained, is_plural};
@@ -15,10 +13,9 @@ use std::fmt::Write;
 
 /// Returns the comparison for which causes were searched. If there are several, returns the one whose contestants have the
 /// best ranks.
-pub(super) fn of(point: &Point) -> Option<&Comparison> {
-    let tried = |comparison: &&Comparison| comparison.experiment.is_some();
-    let ranks = |comparison: &&Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
-    point.comparisons.iter().filter(tried).min_by_key(ranks)
+pub(super) fn of(point: &Point) -> Option<(&Comparison, &Experiment)> {
+    let tried = point.comparisons.iter().filter_map(|one| Some((one, one.experiment.as_ref()?)));
+    tried.min_by_key(|(_, experiment)| experiment.ranks)
 }
 
 /// Formats a ratio, for example `×1.6`.
@@ -72,12 +69,16 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
+/// Returns the gap that is left after an effect, with its interval.
+fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 2]) {
+    let of = |effect: f64| experiment.gap / effect.max(1e-9);
+    (of(*ratio), [of(ci[1]), of(ci[0])])
+}
+
 /// Returns the gap that remains with this change alone: a ratio and its interval.
 fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
-    let Effect { ratio, ci } = tried.alone;
-    let of = |effect: f64| experiment.gap / effect.max(1e-9);
-    Some((of(ratio), [of(ci[1]), of(ci[0])]))
+    Some(after(experiment, &tried.alone))
 }
 
 /// Describes the order of winner and loser after the change; `None` unless the loser would be level or ahead.
@@ -119,8 +120,7 @@ fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
 
 /// Describes the changes of settings that would put the loser level with the winner or ahead of it.
 pub(super) fn remedies(point: &Point) -> Vec<String> {
-    let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
-    else {
+    let Some((found, experiment)) = of(point) else {
         return Vec::new();
     };
     let (winner, loser) = (name(point, &experiment.winner), name(point, &experiment.loser));
@@ -203,8 +203,7 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
 
 /// Writes the box about causes on the first screen: at most three lines, and the figure of the experiment.
 pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
-    let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
-    else {
+    let Some((found, experiment)) = of(point) else {
         if standing.places.len() > 1 && standing.places[0].ms.is_some() {
             out.push_str(
                 "<section class=\"why\"><h2>Why</h2><p>No experiment was made to find the cause. Where the time went stands below: \
@@ -261,9 +260,8 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
     let mut rows: Vec<(String, f64, [f64; 2], bool)> =
         vec![("as it is".to_owned(), experiment.gap, experiment.ci95, true)];
     for tried in &experiment.factors {
-        let left = |effect: f64| experiment.gap / effect.max(1e-9);
-        let Effect { ratio, ci } = tried.alone;
-        rows.push((tried.change.clone(), left(ratio), [left(ci[1]), left(ci[0])], false));
+        let (ratio, ends) = after(experiment, &tried.alone);
+        rows.push((tried.change.clone(), ratio, ends, false));
     }
     if rows.len() < 2 {
         return;
@@ -306,8 +304,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
                 let label = super::svg::shortened(what, 20) + "\u{a0}";
                 chart::text(plot, (x.range_start(), middle), Beside::Left, Ink::named("ink"), &label);
             }
-        });
-        frame.height
+        })
     });
 }
 

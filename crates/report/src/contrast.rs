@@ -3,11 +3,10 @@
 //! In each row, every contestant has a disc (without the change), a ring (with the change) and an upright stroke (the
 //! published value).
 
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, Axis, Frame, Mark, Shape};
-use super::paper::{plain, short_unit};
-use super::svg::{escape, shortened};
+use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
+use super::svg::{escape, plain, short_unit, shortened};
+use super::words::distinct;
+use anabranch_results::csv::optional;
 use std::fmt::Write;
 
 /// A finding about one change, with the values of its runs.
@@ -61,14 +60,8 @@ impl Marks {
 
 /// Writes the figure of a finding.
 pub(super) fn draw(out: &mut String, contrast: &Contrast) {
-    let names =
-        contrast.rows.iter().flat_map(|row| &row.marks).fold(Vec::<String>::new(), |mut all, marks| {
-            if !all.contains(&marks.contestant) {
-                all.push(marks.contestant.clone());
-            }
-            all
-        });
     let all = || contrast.rows.iter().flat_map(|row| &row.marks);
+    let names = distinct(all().map(|marks| marks.contestant.clone()));
     let values = || all().flat_map(Marks::all).filter(|value| *value > 0.0);
     let (Some(least), Some(most)) = (values().reduce(f64::min), values().reduce(f64::max)) else { return };
     let is_printed = all().any(|marks| marks.printed.is_some());
@@ -105,13 +98,13 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         let longest = contrast.rows.iter().map(|row| row.place.chars().count()).max().unwrap_or(0).min(16);
         let frame = Frame { left: 32 + 7 * longest as u32, below: 42, ..Frame::new(width.pixels(), height) };
         let places: Vec<String> = contrast.rows.iter().map(|row| shortened(&row.place, 16)).collect();
-        let ticks = if width.is_narrow() { 4 } else { 6 };
+        let ticks = width.pick(4, 6);
         let x = if most / least > 20.0 {
             Axis::logarithmic(least / 1.25, most * 1.25, plain)
         } else {
             Axis::linear(0.0, most * 1.06, ticks, plain)
         };
-        let unit = shortened(short_unit(&contrast.unit), if width.is_narrow() { 40 } else { 60 });
+        let unit = shortened(short_unit(&contrast.unit), width.pick(40, 60));
         let y = Axis::names(&places).named(shortened(&contrast.along, 14));
         chart::draw(svg, frame, [&x.named(unit), &y], |plot| {
             for (number, row_of) in contrast.rows.iter().enumerate() {
@@ -149,8 +142,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
                     }
                 }
             }
-        });
-        height
+        })
     });
 }
 
@@ -160,9 +152,8 @@ fn data(contrast: &Contrast) -> Data {
     let mut data = Data::new(&columns);
     for row in &contrast.rows {
         for marks in &row.marks {
-            let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-            let three = |of: Option<[f64; 3]>| [0, 1, 2].map(|at| number(of.map(|of| of[at])));
-            let mut cells = vec![marks.contestant.clone(), row.place.clone(), number(marks.printed)];
+            let three = |of: Option<[f64; 3]>| [0, 1, 2].map(|at| optional(of.map(|of| of[at])));
+            let mut cells = vec![marks.contestant.clone(), row.place.clone(), optional(marks.printed)];
             cells.extend(three(marks.without));
             cells.extend(three(marks.with));
             data.row(&cells);

@@ -1,11 +1,9 @@
 //! Draws the course of a run, which its packets do not show: congestion windows over time, queueing delays, and the packets
 //! that the network lost.
 
-use super::chart::backend::{CONTESTANTS, Ink};
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Frame, Mark, Plot, Shape};
-use super::svg::{bytes, count, span};
-use super::words::term;
+use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Plot, Shape, Width};
+use super::svg::{bytes, count, ms, span};
+use super::words::{distinct, term};
 use anabranch_results::course::{Course, Loss};
 
 const HEIGHT: u32 = 180;
@@ -22,17 +20,8 @@ pub(super) fn render(out: &mut String, course: &Course, whose: &str) {
     out.push_str("</div>\n");
 }
 
-fn ms(ns: u64) -> f64 {
-    ns as f64 / 1e6
-}
-
 fn windows(out: &mut String, course: &Course, whose: &str, end: f64) {
-    let mut connections: Vec<u64> = Vec::new();
-    for (_, connection, _) in &course.windows {
-        if !connections.contains(connection) {
-            connections.push(*connection);
-        }
-    }
+    let connections = distinct(course.windows.iter().map(|(_, connection, _)| *connection));
     let Some(most) = course.windows.iter().map(|window| window.2).max() else { return };
     let mut data = Data::new(&["at (ms)", "connection", "congestion window (bytes)"]);
     for (at, connection, window) in &course.windows {
@@ -62,18 +51,14 @@ fn windows(out: &mut String, course: &Course, whose: &str, end: f64) {
         chart::draw(svg, frame, [&x, &y], |plot| {
             losses(plot, &course.lost, most as f64);
             for (i, connection) in connections.iter().enumerate() {
-                let mut steps: Vec<At> = Vec::new();
-                for (at, _, window) in course.windows.iter().filter(|window| window.1 == *connection) {
-                    let before = steps.last().map_or(*window as f64, |last| last.1);
-                    steps.extend([(ms(*at), before), (ms(*at), *window as f64)]);
-                }
-                if let Some((_, last)) = steps.last().copied() {
-                    steps.push((end, last));
-                }
-                chart::line(plot, steps, Ink::contestant(i % CONTESTANTS), 1.3);
+                let own = course.windows.iter().filter(|window| window.1 == *connection);
+                let mut points = own.map(|(at, _, window)| (ms(*at), *window as f64));
+                let Some(first) = points.next() else { continue };
+                let mut steps = chart::steps(first, points);
+                steps.extend(steps.last().map(|last| (end, last.1)));
+                chart::line(plot, steps, Ink::contestant(i), 1.3);
             }
-        });
-        frame.height
+        })
     });
 }
 
@@ -120,14 +105,13 @@ fn waits(out: &mut String, course: &Course, whose: &str, end: f64) {
                 let ink = if path == 0 { Ink::named("accent") } else { Ink::contestant(path) };
                 chart::marks(plot, [Mark::many(dots, Shape::Dots(1.2), ink)]);
             }
-        });
-        frame.height
+        })
     });
 }
 
 fn axes(width: Width, end: f64) -> (Frame, Axis) {
     let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), HEIGHT) };
-    (frame, Axis::time(0.0, end, if width.is_narrow() { 4 } else { 6 }))
+    (frame, Axis::time(0.0, end, width.pick(4, 6)))
 }
 
 /// Draws a stroke for each lost packet. The stroke is taller if the packet was lost at a full queue.

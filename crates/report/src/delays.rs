@@ -1,14 +1,15 @@
 //! Delays of messages: as figures, as a distribution over all runs, and message by message over time in the median run. In
 //! the median run, each message has the colour of the largest part of its delay.
 
-use super::chart::figure::{Data, Figure, Width};
+use super::chart::{Data, Figure, Width};
 use super::distributions::Samples;
-use super::parts::{self, PARTS};
-use super::svg::{self, Scale, escape, px, span};
-use super::times::{versus_first, versus_text};
+use super::parts::{self, PARTS, Strokes};
+use super::standing::{versus_first, versus_text};
+use super::svg::{self, Scale, escape, ms, px, span};
 use super::words::{self, capital};
-use super::{median_run, outcome};
-use anabranch_results::{Contestant, Object, Point, Run};
+use super::{median_runs, outcome};
+use anabranch_results::csv::optional;
+use anabranch_results::{Object, Point, Run};
 use std::fmt::Write;
 
 /// The height of the plot of a run, in pixels.
@@ -83,13 +84,7 @@ fn table(out: &mut String, point: &Point) {
 }
 
 fn over_time(out: &mut String, point: &Point) {
-    let names = words::names(point);
-    let runs: Vec<(&Contestant, &String, &Run)> = point
-        .contestants
-        .iter()
-        .zip(&names)
-        .filter_map(|(contestant, name)| Some((contestant, name, median_run(contestant)?)))
-        .collect();
+    let runs: Vec<_> = median_runs(point).collect();
     if runs.iter().all(|(_, _, run)| run.objects.is_empty()) {
         return;
     }
@@ -108,18 +103,18 @@ fn over_time(out: &mut String, point: &Point) {
     for (_, name, run) in runs {
         let mut data = Data::new(&["message", "stream", "planned (ms)", "delay (ms)", "mostly"]);
         for object in run.objects.iter().filter(|object| !object.background) {
-            let ms = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e6));
+            let ms = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ms(ns)));
             let delay =
                 object.delivered_ns.zip(object.issued_ns).map(|(until, from)| until.saturating_sub(from));
             let mostly = largest(object).map_or("", |part| PARTS[part].1);
-            let stream = object.stream.map_or(String::new(), |stream| stream.to_string());
+            let stream = optional(object.stream);
             data.row(&[object.name.clone(), stream, ms(object.issued_ns), ms(delay), mostly.to_owned()]);
         }
         let figure = Figure {
             name: "messages".to_owned(),
             heading: format!(
                 "{} <span class=\"meta\">seed {}{}</span>",
-                escape(&capital(name)),
+                escape(&capital(&name)),
                 run.seed,
                 outcome(run)
             ),
@@ -154,34 +149,27 @@ fn sticks(out: &mut String, run: &Run, end: f64, width: Width) -> u32 {
         svg::line(out, "grid", (left, y.at(*tick)), (whole - right, y.at(*tick)));
         svg::text(out, "plain end", (left - 6.0, y.at(*tick) + 3.0), &label);
     }
-    let ticks = x.ticks(if width.is_narrow() { 4 } else { 8 });
+    let ticks = x.ticks(width.pick(4, 8));
     for (tick, label) in ticks.iter().zip(svg::time_labels(&ticks)) {
         svg::text(out, "plain mid", (x.at(*tick), STICKS + 16.0), &label);
     }
-    let mut paths: [String; 13] = Default::default();
-    let (mut unknown, mut lost) = (String::new(), String::new());
+    let mut strokes = Strokes::default();
     for object in run.objects.iter().filter(|object| !object.background) {
         let Some(issued) = object.issued_ns else { continue };
         let at = x.at(issued as f64 / 1e6);
         let Some(delivered) = object.delivered_ns else {
-            let _ = write!(lost, "M{} {}l4 4m-4 0l4 -4", px(at - 2.0), px(STICKS - 5.0));
+            let _ = write!(strokes.missing, "M{} {}l4 4m-4 0l4 -4", px(at - 2.0), px(STICKS - 5.0));
             continue;
         };
         let top = y.at(delivered.saturating_sub(issued) as f64 / 1e6);
-        let path = largest(object).map_or(&mut unknown, |part| &mut paths[part]);
+        let path = match largest(object) {
+            Some(part) => &mut strokes.parts[part],
+            None => &mut strokes.unknown,
+        };
         let _ = write!(path, "M{} {}V{}", px(at), px(STICKS), px(top));
     }
     let count = run.objects.len().max(1) as f64;
-    let thick = px(((whole - left - right) / count * 0.8).clamp(0.4, 3.0));
-    for ((key, _, _), path) in PARTS.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
-        let _ = write!(out, r#"<path class="bar" stroke="var(--{key})" stroke-width="{thick}" d="{path}"/>"#);
-    }
-    if !unknown.is_empty() {
-        let _ = write!(out, r#"<path class="bar whole" stroke-width="{thick}" d="{unknown}"/>"#);
-    }
-    if !lost.is_empty() {
-        let _ = write!(out, r#"<path class="mark" d="{lost}"/>"#);
-    }
+    strokes.write(out, ((whole - left - right) / count * 0.8).clamp(0.4, 3.0));
     svg::line(out, "axis", (left, STICKS), (whole - right, STICKS));
     STICKS as u32 + 22
 }

@@ -2,12 +2,11 @@
 //! shows the share of times longer than a value, which makes the tails visible.
 
 use super::bars::legend;
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Beside, Frame, Mark};
+use super::chart::{self, At, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{escape, span};
-use super::words::{and, capital, short_time};
+use super::words::{capital, short_time};
 use anabranch_results::stats::summary::quantile;
+use anabranch_results::verdict::and;
 
 /// The data of a distribution: the sorted values of each contestant, in milliseconds.
 pub(super) struct Samples<'a> {
@@ -91,26 +90,15 @@ impl Samples<'_> {
         };
         figure.render(out, Width::Half, |svg, width| {
             let frame = Frame { below: 22, ..Frame::new(width.pixels(), 200) };
-            let wide = high / low.max(1e-9) > 30.0;
-            let ticks = if width.is_narrow() { 4 } else { 6 };
-            let x = if wide {
-                Axis::logarithmic(low * 0.95, high, short_time)
-            } else {
-                Axis::time(low * 0.95, high, ticks)
-            };
+            let x = times(low, high, width);
             let y = Axis::linear(0.0, 1.0, 4, |share| format!("{:.0}\u{a0}%", share * 100.0));
             chart::draw(svg, frame, [&x, &y], |plot| {
                 for (i, values) in self.known() {
-                    let mut line: Vec<At> = vec![(values[0], 0.0)];
-                    for (ms, share) in Self::curve(values) {
-                        let before = line.last().map_or(0.0, |last| last.1);
-                        line.extend([(ms, before), (ms, share)]);
-                    }
+                    let mut line = chart::steps((values[0], 0.0), Self::curve(values));
                     line.push((high, 1.0));
                     chart::line(plot, line, Ink::contestant(i), 1.8);
                 }
-            });
-            frame.height
+            })
         });
     }
 
@@ -147,13 +135,7 @@ impl Samples<'_> {
             let row = 40;
             let frame =
                 Frame { width: width.pixels(), height: row * rows.len() as u32 + 44, left: 4, below: 22 };
-            let wide = high / low.max(1e-9) > 30.0;
-            let ticks = if width.is_narrow() { 4 } else { 6 };
-            let x = if wide {
-                Axis::logarithmic(low * 0.95, high, short_time)
-            } else {
-                Axis::time(low * 0.95, high, ticks)
-            };
+            let x = times(low, high, width);
             let y = Axis::bare(rows.len() as f64 - 0.5, -0.5);
             chart::draw(svg, frame, [&x, &y], |plot| {
                 for (k, (i, [p10, p25, p50, p75, p90], ends)) in rows.iter().enumerate() {
@@ -180,8 +162,7 @@ impl Samples<'_> {
                     chart::line(plot, [(*p50, middle - 0.2), (*p50, middle + 0.2)], Ink::named("ink"), 2.0);
                     chart::marks(plot, ends.map(|ms| Mark::dot((ms, middle), 1.8, ink, span(ms))));
                 }
-            });
-            frame.height
+            })
         });
     }
 
@@ -203,21 +184,25 @@ impl Samples<'_> {
             chart::draw(svg, frame, [&x, &y], |plot| {
                 for (i, values) in self.known() {
                     let n = values.len();
-                    let mut line: Vec<At> = vec![(low * 0.9, 1.0), (values[0], 1.0)];
-                    // The tail matters most here, so none of its values is left out.
                     let step = n.div_ceil(MOST).max(1);
-                    for (rank, ms) in
-                        values.iter().enumerate().filter(|(rank, _)| rank % step == 0 || rank + MOST > n)
-                    {
-                        let left = ((n - 1 - rank) as f64 / n as f64).max(least);
-                        let before = line.last().map_or(1.0, |last| last.1);
-                        line.extend([(*ms, before), (*ms, left)]);
-                    }
+                    let ranks =
+                        values.iter().enumerate().filter(|(rank, _)| rank % step == 0 || rank + MOST > n);
+                    let points = ranks.map(|(rank, ms)| (*ms, ((n - 1 - rank) as f64 / n as f64).max(least)));
+                    let line =
+                        chart::steps((low * 0.9, 1.0), std::iter::once((values[0], 1.0)).chain(points));
                     chart::line(plot, line, Ink::contestant(i), 1.8);
                 }
-            });
-            frame.height
+            })
         });
+    }
+}
+
+/// Returns an axis of times, which is logarithmic if they differ much.
+fn times(low: f64, high: f64, width: Width) -> Axis {
+    if high / low.max(1e-9) > 30.0 {
+        Axis::logarithmic(low * 0.95, high, short_time)
+    } else {
+        Axis::time(low * 0.95, high, width.pick(4, 6))
     }
 }
 

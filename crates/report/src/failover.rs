@@ -1,12 +1,10 @@
 //! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
 //! arrived, how long the rate was below half of the previous rate, and when the hosts detected the failure.
 
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, Axis, Beside, Frame, Mark};
-use super::svg::span;
-use super::words::{self, capital, short_time};
-use super::{end_ns, median_run};
+use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
+use super::svg::{ms, span};
+use super::words::{capital, short_time};
+use super::{end_ns, median_runs};
 use anabranch_results::{PathState, Point, Run, Side};
 
 /// The drawing of one contestant. Times are milliseconds after the failure.
@@ -22,8 +20,7 @@ struct Lane {
 }
 
 impl Lane {
-    fn of(run: &Run, failed: u64, place: usize, name: &str) -> Self {
-        let ms = |ns: u64| ns as f64 / 1e6;
+    fn of(run: &Run, failed: u64, place: usize, name: String) -> Self {
         let later = run.path_events.iter().filter(|event| event.at_ns >= failed);
         let found = later.map(|event| {
             let by = if event.by == Side::Client { "client" } else { "server" };
@@ -36,7 +33,7 @@ impl Lane {
         });
         Self {
             place,
-            name: name.to_owned(),
+            name,
             again: run.failover_ns.map(ms),
             restored: run.restored_ns.map(ms),
             end: ms(end_ns(run).saturating_sub(failed)),
@@ -83,15 +80,8 @@ fn legend() -> String {
 
 pub(super) fn render(out: &mut String, point: &Point) {
     let Some(failed) = point.failure_ns else { return };
-    let names = words::names(point);
-    let met = |run: &&Run| end_ns(run) > failed;
-    let lanes: Vec<Lane> = point
-        .contestants
-        .iter()
-        .zip(&names)
-        .enumerate()
-        .filter_map(|(i, (one, name))| Some(Lane::of(median_run(one).filter(met)?, failed, i, name)))
-        .collect();
+    let met = median_runs(point).filter(|(.., run)| end_ns(run) > failed);
+    let lanes: Vec<Lane> = met.map(|(i, name, run)| Lane::of(run, failed, i, name)).collect();
     let longest = lanes.iter().map(Lane::extent).fold(0.0, f64::max);
     if longest <= 0.0 {
         return;
@@ -152,7 +142,6 @@ pub(super) fn render(out: &mut String, point: &Point) {
                     chart::marks(plot, [Mark::dot((*at, middle - 0.24), 3.0, ink(*state), what.clone())]);
                 }
             }
-        });
-        frame.height
+        })
     });
 }

@@ -2,9 +2,7 @@
 //! finished, and how equal the shares are.
 
 use super::bars::legend;
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, Axis, Frame, Mark};
+use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Width};
 use super::words::{self, term};
 use anabranch_results::Point;
 
@@ -66,7 +64,6 @@ pub(super) fn render(out: &mut String, point: &Point) {
                 }
                 from += share;
             }
-        });
-        frame.height
+        })
     });
 }

@@ -1,7 +1,7 @@
 //! The first screen of a point. It shows who won and by how much, why, how the page filled up, how the network was shared,
 //! and what would change the result.
 
-use super::chart::figure::Width;
+use super::chart::Width;
 use super::standing::Standing;
 use super::svg::escape;
 use super::words::{self, short_time, term};
@@ -33,11 +33,7 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
         );
         bars::render(out, point, &standing, Width::Half);
         causes::render(out, point, &standing);
-        let conditions = causes::of(point)
-            .and_then(|found| found.experiment.as_ref())
-            .map(causes::conditions)
-            .unwrap_or_default();
-        if let Some(first) = conditions.first() {
+        if let Some(first) = conditions(point).first() {
             let _ = write!(out, "<p class=\"note\">{first}</p>");
         }
         out.push_str("</div>");
@@ -98,8 +94,7 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
 /// the limit.
 fn change(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
     let mut lines = causes::remedies(point);
-    let experiment = causes::of(point).and_then(|found| found.experiment.as_ref());
-    lines.extend(experiment.map(causes::conditions).unwrap_or_default());
+    lines.extend(conditions(point));
     if let (Some(limit), Some(first)) = (bars::limit(point), standing.places.first())
         && let Some(ms) = first.ms
     {
@@ -123,4 +118,8 @@ fn change(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
         let _ = write!(out, "<li>{line}</li>");
     }
     out.push_str("</ul></section>\n");
+}
+
+fn conditions(point: &Point) -> Vec<String> {
+    causes::of(point).map(|(_, experiment)| causes::conditions(experiment)).unwrap_or_default()
 }

@@ -3,8 +3,8 @@
 //!
 //! The map is an HTML table. It can be read aloud, copied and printed, and needs neither script nor drawing.
 
-use super::paper::{Panel, Sheet, plain, short_unit};
-use super::svg::escape;
+use super::sheet::{Panel, Sheet};
+use super::svg::{escape, plain, short_unit};
 use super::words::capital;
 use std::fmt::Write;
 
@@ -72,7 +72,7 @@ fn cell(out: &mut String, own: f64, ratio: f64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::paper::Curve;
+    use super::super::sheet::Curve;
     use super::*;
 
     #[test]

@@ -27,6 +27,7 @@ pub mod paper;
 mod parts;
 pub mod people;
 mod progress;
+pub mod sheet;
 mod standing;
 mod streams;
 mod svg;
@@ -117,20 +118,12 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
         [] => out.push_str("</header>\n"),
         [point] => {
             let standing = Standing::of(point);
-            first::lead(&mut out, point, &standing);
-            let _ = writeln!(
-                out,
-                "<p class=\"meta\">{}. {}.</p>",
-                escape(&subject(point)),
-                escape(&circumstances(race, point))
-            );
+            lead(&mut out, race, point, &standing);
             out.push_str("</header>\n");
             warnings(&mut out, race);
             first::render(&mut out, race, point, &standing);
             first::terms(&mut out, framing.terms_of(0));
-            first::course(&mut out, point);
-            sections(&mut out, race, point);
-            sequences(&mut out, point, 0, framing);
+            sections(&mut out, race, (0, point), framing);
         }
         points => {
             let _ = writeln!(out, "<p class=\"meta\">{}</p></header>", escape(&what(race, points)));
@@ -151,13 +144,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
                     escape(&factors(point)),
                     escape(&standing.headline(point))
                 );
-                first::lead(&mut out, point, &standing);
-                let _ = writeln!(
-                    out,
-                    "<p class=\"meta\">{}. {}.</p>",
-                    escape(&subject(point)),
-                    escape(&circumstances(race, point))
-                );
+                lead(&mut out, race, point, &standing);
                 // If there are several points, only the first few are open. Only open points are printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
@@ -167,9 +154,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
                 if common.is_none() {
                     first::terms(&mut out, framing.terms_of(i));
                 }
-                first::course(&mut out, point);
-                sections(&mut out, race, point);
-                sequences(&mut out, point, i, framing);
+                sections(&mut out, race, (i, point), framing);
                 out.push_str("</details></section>\n");
             }
             if let more @ 1.. = points.len().saturating_sub(DRAWN_POINTS) {
@@ -205,7 +190,16 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     document::end(&mut out);
     out
 }
-fn sections(out: &mut String, race: &Race, point: &Point) {
+
+/// Writes what the point comes to, and what was raced there.
+fn lead(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
+    first::lead(out, point, standing);
+    let about = (escape(&subject(point)), escape(&circumstances(race, point)));
+    let _ = writeln!(out, "<p class=\"meta\">{}. {}.</p>", about.0, about.1);
+}
+
+fn sections(out: &mut String, race: &Race, (number, point): (usize, &Point), framing: &Framing<'_>) {
+    first::course(out, point);
     if point.workload.messages {
         delays::render(out, point);
     } else {
@@ -217,6 +211,7 @@ fn sections(out: &mut String, race: &Race, point: &Point) {
     traffic::render(out, race, point);
     terms::work(out, point);
     terms::settings(out, point);
+    sequences(out, point, number, framing);
 }
 
 /// Draws the packets of the median runs.
@@ -266,7 +261,7 @@ fn factors(point: &Point) -> String {
     if point.factors.is_empty() {
         return subject(point);
     }
-    point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect::<Vec<_>>().join(", ")
+    overview::place(point)
 }
 
 fn circumstances(race: &Race, point: &Point) -> String {
@@ -293,6 +288,12 @@ fn circumstances(race: &Race, point: &Point) -> String {
 /// Returns the median run of the contestant, which represents all its runs.
 fn median_run(contestant: &Contestant) -> Option<&Run> {
     contestant.runs.iter().find(|run| run.seed == contestant.median_seed).or_else(|| contestant.runs.first())
+}
+
+/// Returns the median run of each contestant that has runs, with the index of the contestant and its name in words.
+fn median_runs(point: &Point) -> impl Iterator<Item = (usize, String, &Run)> {
+    let named = words::names(point).into_iter().enumerate().zip(&point.contestants);
+    named.filter_map(|((i, name), contestant)| Some((i, name, median_run(contestant)?)))
 }
 
 /// Runs share a time scale only if the longest run takes at most this many times as long as the shortest.

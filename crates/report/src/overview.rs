@@ -6,13 +6,12 @@
 
 use super::bars::legend;
 use super::causes;
-use super::chart::backend::{CONTESTANTS, Ink};
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Frame, Mark};
+use super::chart::{self, At, Axis, CONTESTANTS, Data, Figure, Frame, Ink, Mark, Width};
 use super::standing::{self, Standing, is_decided};
 use super::svg::{self, escape};
-use super::words::{self, and, capital, short_time};
+use super::words::{self, capital, distinct, short_time};
 use anabranch_results::stats::crossing::Scale;
+use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, Point};
 use std::fmt::Write;
 
@@ -306,8 +305,7 @@ fn curves(
         };
         let wide = if slices.len() == 1 { Width::Wide } else { Width::Narrow };
         figure.render(out, wide, |svg, width| {
-            let frame =
-                Frame { left: 58, ..Frame::new(width.pixels(), if width.is_narrow() { 220 } else { 260 }) };
+            let frame = Frame { left: 58, ..Frame::new(width.pixels(), width.pick(220, 260)) };
             let ticks: Vec<String> = factor.levels.iter().map(|level| (*level).to_owned()).collect();
             let x = Axis::levels(&ticks).named(factor.name);
             let y = Axis::time(0.0, high * 1.05, 5);
@@ -332,8 +330,7 @@ fn curves(
                     }
                     chart::line(plot, line, ink, 1.6);
                 }
-            });
-            frame.height
+            })
         });
     }
     out.push_str("</div>\n");
@@ -419,19 +416,13 @@ fn map(
                     chart::text(plot, (x, y), chart::Beside::Over, Ink::named("ink"), &label);
                 }
             }
-        });
-        frame.height
+        })
     });
 }
 
 /// Writes the table of all points.
 fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
-    let mut factors: Vec<&str> = Vec::new();
-    for factor in points.iter().flat_map(|point| point.factors.keys()) {
-        if !factors.contains(&factor.as_str()) {
-            factors.push(factor);
-        }
-    }
+    let factors = distinct(points.iter().flat_map(|point| point.factors.keys()));
     out.push_str(
         "<h2>All points</h2>\n<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr>",
     );

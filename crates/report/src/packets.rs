@@ -3,11 +3,9 @@
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Frame, Mark, Shape};
+use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
 use super::document;
-use super::svg::{bytes, count, escape, span};
+use super::svg::{bytes, count, escape, grouped, ms, span};
 use super::words::{self, term};
 use anabranch_capture::results::{Conversation, Decoded};
 use anabranch_capture::views::{View, Why};
@@ -115,7 +113,7 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     for piece in &view.data {
         let why = format!("{:?}", piece.why).to_lowercase();
         data.row(&[
-            format!("{:.6}", piece.at_ns as f64 / 1e6),
+            format!("{:.6}", ms(piece.at_ns)),
             piece.start.to_string(),
             (piece.end - piece.start).to_string(),
             piece.stream.to_string(),
@@ -130,15 +128,10 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
         data,
         ..Figure::default()
     };
-    let ms = |ns: u64| ns as f64 / 1e6;
     let start = ms(talk.first_ns);
-    let end = view
-        .data
-        .last()
-        .map(|piece| ms(piece.at_ns))
-        .into_iter()
-        .chain(view.acknowledged.last().map(|(at, _)| ms(*at)));
-    let end = end.fold(start + 1.0, f64::max);
+    let ends = view.data.last().map(|piece| piece.at_ns).into_iter();
+    let ends = ends.chain(view.acknowledged.last().map(|(at, _)| *at));
+    let end = ends.map(ms).fold(start + 1.0, f64::max);
     let high = view.data.iter().map(|piece| piece.end).max().unwrap_or(1) as f64;
     figure.render(out, Width::Wide, |svg, width| {
         let narrow = width.is_narrow();
@@ -148,15 +141,10 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
         } else {
             "time in the capture"
         });
-        let label = |value: f64| if pieces { super::svg::grouped(value) } else { bytes(value) };
-        let y = Axis::linear(0.0, high, 6, label).named(if narrow { "" } else { axis });
+        let y = Axis::linear(0.0, high, 6, shown(pieces)).named(if narrow { "" } else { axis });
         chart::draw(svg, frame, [&x, &y], |plot| {
-            let mut steps: Vec<At> = vec![(start, 0.0)];
-            for (at, unit) in &view.acknowledged {
-                let before = steps.last().map_or(0.0, |last| last.1);
-                steps.extend([(ms(*at), before), (ms(*at), *unit as f64)]);
-            }
-            chart::line(plot, steps, Ink::named("ahead"), 1.0);
+            let acknowledged = view.acknowledged.iter().map(|(at, unit)| (ms(*at), *unit as f64));
+            chart::line(plot, chart::steps((start, 0.0), acknowledged), Ink::named("ahead"), 1.0);
             // There are many first transmissions, so all of them are one path without tooltips. Each retransmission has a
             // tooltip.
             let new: Vec<At> = view
@@ -177,10 +165,14 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
                 Mark::dot((ms(piece.at_ns), piece.start as f64), radius, Ink::named(ink), title)
             });
             chart::marks(plot, repaired.take(MOST_SPOKEN).collect::<Vec<_>>());
-        });
-        frame.height
+        })
     });
     over_time(out, view, whose, pieces, (start, end));
+}
+
+/// Returns how numbers of chunks, or of bytes, are written.
+fn shown(pieces: bool) -> fn(f64) -> String {
+    if pieces { grouped } else { bytes }
 }
 
 /// The maximum number of retransmissions with tooltips per drawing.
@@ -188,8 +180,11 @@ const MOST_SPOKEN: usize = 1_500;
 
 /// Draws the data in flight and the round-trip times, over time.
 fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, end): (f64, f64)) {
-    let ms = |ns: u64| ns as f64 / 1e6;
     out.push_str("<div class=\"two\">");
+    let axes = |width: Width| {
+        let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), 170) };
+        (frame, Axis::time(start, end, width.pick(4, 6)))
+    };
     let mut data = Data::new(&["at (ms)", if pieces { "under way (chunks)" } else { "under way (bytes)" }]);
     for (at, flight) in &view.flight {
         data.row(&[format!("{:.6}", ms(*at)), flight.to_string()]);
@@ -207,17 +202,11 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
     };
     if most > 0.0 {
         figure.render(out, Width::Half, |svg, width| {
-            let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), 170) };
-            let x = Axis::time(start, end, if width.is_narrow() { 4 } else { 6 });
-            let label = |value: f64| if pieces { super::svg::grouped(value) } else { bytes(value) };
-            let y = Axis::linear(0.0, most * 1.05, 4, label);
+            let (frame, x) = axes(width);
+            let y = Axis::linear(0.0, most * 1.05, 4, shown(pieces));
             chart::draw(svg, frame, [&x, &y], |plot| {
-                let mut steps: Vec<At> = vec![(start, 0.0)];
-                for (at, flight) in &view.flight {
-                    let before = steps.last().map_or(0.0, |last| last.1);
-                    steps.extend([(ms(*at), before), (ms(*at), *flight as f64)]);
-                }
-                chart::line(plot, steps, Ink::named("cwnd"), 1.1);
+                let flight = view.flight.iter().map(|(at, flight)| (ms(*at), *flight as f64));
+                chart::line(plot, chart::steps((start, 0.0), flight), Ink::named("cwnd"), 1.1);
                 for piece in view.data.iter().filter(|piece| piece.why == Why::Timeout).take(200) {
                     chart::faint_line(
                         plot,
@@ -226,8 +215,7 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
                         1.0,
                     );
                 }
-            });
-            frame.height
+            })
         });
     }
     let longest = view.round_trips.iter().map(|(_, nanos)| ms(*nanos)).fold(0.0, f64::max);
@@ -250,14 +238,12 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
             ..Figure::default()
         };
         figure.render(out, Width::Half, |svg, width| {
-            let frame = Frame { left: 60, below: 22, ..Frame::new(width.pixels(), 170) };
-            let x = Axis::time(start, end, if width.is_narrow() { 4 } else { 6 });
+            let (frame, x) = axes(width);
             let y = Axis::time(0.0, longest * 1.05, 4);
             chart::draw(svg, frame, [&x, &y], |plot| {
                 let dots = view.round_trips.iter().map(|(at, nanos)| (ms(*at), ms(*nanos))).collect();
                 chart::marks(plot, [Mark::many(dots, Shape::Dots(1.3), Ink::named("accent"))]);
-            });
-            frame.height
+            })
         });
     }
     out.push_str("</div>\n");

@@ -1,9 +1,7 @@
 //! The parts of a response time: their colours, their legend, their meanings, and the mean of each part over a contestant's
 //! objects.
 
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, Axis, Beside, Frame, Mark};
+use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{self, escape, figure as figure_of};
 use super::words;
 use anabranch_results::label::labels;
@@ -95,12 +93,45 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
+/// The contestants whose parts are known, and the parts that are worth showing.
+struct Means<'a> {
+    point: &'a Point,
+    /// Each has the index of a contestant, and its means.
+    known: Vec<(usize, [f64; 13])>,
+    present: [bool; 13],
+    longest: f64,
+}
+
+/// The paths of a drawing by hand: one for each part, one for times whose parts are unknown, and one for what is missing.
+/// All strokes of a part are one path, which keeps the file small.
+#[derive(Default)]
+pub(super) struct Strokes {
+    pub parts: [String; 13],
+    pub unknown: String,
+    pub missing: String,
+}
+
+impl Strokes {
+    /// Writes the paths, `thick` pixels wide.
+    pub fn write(&self, out: &mut String, thick: f64) {
+        let thick = svg::px(thick);
+        for ((key, _, _), path) in PARTS.iter().zip(&self.parts).filter(|(_, path)| !path.is_empty()) {
+            let _ =
+                write!(out, r#"<path class="bar" stroke="var(--{key})" stroke-width="{thick}" d="{path}"/>"#);
+        }
+        if !self.unknown.is_empty() {
+            let _ = write!(out, r#"<path class="bar whole" stroke-width="{thick}" d="{}"/>"#, self.unknown);
+        }
+        if !self.missing.is_empty() {
+            let _ = write!(out, r#"<path class="mark" d="{}"/>"#, self.missing);
+        }
+    }
+}
+
+/// Draws the mean parts of an object's response time, for each contestant, and lists them in a table.
 pub(super) fn render(out: &mut String, point: &Point) {
-    let known: Vec<(&Contestant, [f64; 13])> = point
-        .contestants
-        .iter()
-        .filter_map(|contestant| means(contestant).map(|parts| (contestant, parts)))
-        .collect();
+    let all = point.contestants.iter().enumerate();
+    let known: Vec<_> = all.filter_map(|(i, contestant)| Some((i, means(contestant)?))).collect();
     if known.is_empty() {
         return;
     }
@@ -113,107 +144,114 @@ pub(super) fn render(out: &mut String, point: &Point) {
         }
     }
     legend(out, present);
-    let all = words::names(point);
-    let named = |known: &Contestant| {
-        let place = point.contestants.iter().position(|contestant| std::ptr::eq(contestant, known));
-        place.map_or("", |place| all[place].as_str())
-    };
-    let names: Vec<&str> = known.iter().map(|(contestant, _)| named(contestant)).collect();
-    let mut columns = vec!["contestant".to_owned()];
-    columns.extend(PARTS.iter().map(|(_, name, _)| format!("{name} (ms)")));
-    let mut data = Data::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
-    for (name, (_, parts)) in names.iter().zip(&known) {
-        let mut row = vec![(*name).to_owned()];
-        row.extend(parts.iter().map(|ms| format!("{ms:.3}")));
-        data.row(&row);
-    }
-    let figure = Figure {
-        name: "parts".to_owned(),
-        shows: known
-            .iter()
-            .map(|(contestant, parts)| {
-                format!("{}: {} in all", named(contestant), svg::span(parts.iter().sum()))
-            })
-            .collect::<Vec<_>>()
-            .join("; "),
-        data,
-        ..Figure::default()
-    };
-    figure.render(out, Width::Wide, |svg, width| {
-        let narrow = width.is_narrow();
-        let (row, left) = if narrow { (48, 4) } else { (32, 200) };
-        let frame = Frame { width: width.pixels(), height: row * known.len() as u32 + 36, left, below: 22 };
-        let x = Axis::time(0.0, longest * 1.08, if narrow { 4 } else { 8 });
-        let y = Axis::bare(known.len() as f64 - 0.5, -0.5);
-        let names = labels(&names, if narrow { 40 } else { 28 });
-        chart::draw(svg, frame, [&x, &y], |plot| {
-            for (i, (_, parts)) in known.iter().enumerate() {
-                let sum: f64 = parts.iter().sum();
-                let middle = i as f64 + if narrow { 0.2 } else { 0.0 };
-                let (at, beside) =
-                    if narrow { (i as f64 - 0.28, Beside::Right) } else { (middle, Beside::Left) };
-                chart::text(
-                    plot,
-                    (0.0, at),
-                    beside,
-                    Ink::named("ink"),
-                    &format!("{}\u{a0}", words::capital(&names[i])),
-                );
-                let mut from = 0.0;
-                for ((key, name, _), ms) in PARTS.iter().zip(parts).filter(|(_, ms)| **ms > 0.0) {
-                    let title = format!("{name}: {} ms, {:.0} %", figure_of(*ms), 100.0 * ms / sum);
-                    chart::marks(
-                        plot,
-                        [Mark::bar((from, middle), (from + ms, middle), 20.0, Ink::named(key), title)],
-                    );
-                    from += ms;
-                }
-                chart::text(
-                    plot,
-                    (from, middle),
-                    Beside::Right,
-                    Ink::named("ink"),
-                    &format!("\u{a0}{}", svg::span(sum)),
-                );
-            }
-        });
-        frame.height
-    });
+    let means = Means { point, known, present, longest };
+    means.bars(out);
+    means.table(out);
+}
 
-    out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>mean ms of an object</th>");
-    for ((_, name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
-        let _ = write!(out, "<th>{name}</th>");
-    }
-    // Parts that are too small to have a colour share one column, so that the columns of a row add up.
-    let rest = |parts: &[f64; 13]| -> f64 {
-        parts.iter().zip(present).filter(|(_, present)| !present).map(|(ms, _)| ms).sum()
-    };
-    let others = known.iter().any(|(_, parts)| rest(parts) >= 0.005);
-    if others {
-        let small = PARTS.iter().zip(present).filter(|(_, present)| !present).map(|((_, name, _), _)| *name);
-        let _ = write!(out, "<th title=\"{}\">other</th>", small.collect::<Vec<_>>().join(", "));
-    }
-    out.push_str("<th>in all</th></tr></thead><tbody>");
-    for (contestant, parts) in &known {
-        let _ = write!(out, "<tr><th>{}</th>", words::head(point, contestant));
-        for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
-            let _ = write!(out, "<td>{}</td>", figure_of(*ms));
+impl Means<'_> {
+    fn bars(&self, out: &mut String) {
+        let (known, longest) = (&self.known, self.longest);
+        let all = words::names(self.point);
+        let names: Vec<&str> = known.iter().map(|(i, _)| all[*i].as_str()).collect();
+        let mut columns = vec!["contestant".to_owned()];
+        columns.extend(PARTS.iter().map(|(_, name, _)| format!("{name} (ms)")));
+        let mut data = Data::new(&columns.iter().map(String::as_str).collect::<Vec<_>>());
+        for (name, (_, parts)) in names.iter().zip(known) {
+            let mut row = vec![(*name).to_owned()];
+            row.extend(parts.iter().map(|ms| format!("{ms:.3}")));
+            data.row(&row);
         }
+        let figure = Figure {
+            name: "parts".to_owned(),
+            shows: known
+                .iter()
+                .map(|(i, parts)| format!("{}: {} in all", all[*i], svg::span(parts.iter().sum())))
+                .collect::<Vec<_>>()
+                .join("; "),
+            data,
+            ..Figure::default()
+        };
+        figure.render(out, Width::Wide, |svg, width| {
+            let narrow = width.is_narrow();
+            let (row, left) = if narrow { (48, 4) } else { (32, 200) };
+            let frame =
+                Frame { width: width.pixels(), height: row * known.len() as u32 + 36, left, below: 22 };
+            let x = Axis::time(0.0, longest * 1.08, if narrow { 4 } else { 8 });
+            let y = Axis::bare(known.len() as f64 - 0.5, -0.5);
+            let names = labels(&names, if narrow { 40 } else { 28 });
+            chart::draw(svg, frame, [&x, &y], |plot| {
+                for (i, (_, parts)) in known.iter().enumerate() {
+                    let sum: f64 = parts.iter().sum();
+                    let middle = i as f64 + if narrow { 0.2 } else { 0.0 };
+                    let (at, beside) =
+                        if narrow { (i as f64 - 0.28, Beside::Right) } else { (middle, Beside::Left) };
+                    chart::text(
+                        plot,
+                        (0.0, at),
+                        beside,
+                        Ink::named("ink"),
+                        &format!("{}\u{a0}", words::capital(&names[i])),
+                    );
+                    let mut from = 0.0;
+                    for ((key, name, _), ms) in PARTS.iter().zip(parts).filter(|(_, ms)| **ms > 0.0) {
+                        let title = format!("{name}: {} ms, {:.0} %", figure_of(*ms), 100.0 * ms / sum);
+                        chart::marks(
+                            plot,
+                            [Mark::bar((from, middle), (from + ms, middle), 20.0, Ink::named(key), title)],
+                        );
+                        from += ms;
+                    }
+                    chart::text(
+                        plot,
+                        (from, middle),
+                        Beside::Right,
+                        Ink::named("ink"),
+                        &format!("\u{a0}{}", svg::span(sum)),
+                    );
+                }
+            })
+        });
+    }
+
+    fn table(&self, out: &mut String) {
+        let (point, present) = (self.point, self.present);
+        out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>mean ms of an object</th>");
+        for ((_, name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
+            let _ = write!(out, "<th>{name}</th>");
+        }
+        // Parts that are too small to have a colour share one column, so that the columns of a row add up.
+        let rest = |parts: &[f64; 13]| -> f64 {
+            parts.iter().zip(present).filter(|(_, present)| !present).map(|(ms, _)| ms).sum()
+        };
+        let others = self.known.iter().any(|(_, parts)| rest(parts) >= 0.005);
         if others {
-            let _ = write!(out, "<td>{}</td>", figure_of(rest(parts)));
+            let small =
+                PARTS.iter().zip(present).filter(|(_, present)| !present).map(|((_, name, _), _)| *name);
+            let _ = write!(out, "<th title=\"{}\">other</th>", small.collect::<Vec<_>>().join(", "));
         }
-        let _ = write!(out, "<td>{}</td></tr>", figure_of(parts.iter().sum::<f64>()));
+        out.push_str("<th>in all</th></tr></thead><tbody>");
+        for (i, parts) in &self.known {
+            let _ = write!(out, "<tr><th>{}</th>", words::head(point, &point.contestants[*i]));
+            for (ms, _) in parts.iter().zip(present).filter(|(_, present)| *present) {
+                let _ = write!(out, "<td>{}</td>", figure_of(*ms));
+            }
+            if others {
+                let _ = write!(out, "<td>{}</td>", figure_of(rest(parts)));
+            }
+            let _ = write!(out, "<td>{}</td></tr>", figure_of(parts.iter().sum::<f64>()));
+        }
+        let short: Vec<String> = point.contestants.iter().filter_map(Contestant::shortfall).collect();
+        let over = match short.as_slice() {
+            [] => "Over all delivered objects of all runs.".to_owned(),
+            short => format!("Over the objects whose parts are known. {}.", escape(&short.join("; "))),
+        };
+        let _ = write!(
+            out,
+            "</tbody></table></div>\n<p class=\"note\">{over} The parts of each object add up to its response time to the \
+             nanosecond. Meanings stand at the end.</p>\n",
+        );
     }
-    let short: Vec<String> = point.contestants.iter().filter_map(Contestant::shortfall).collect();
-    let over = match short.as_slice() {
-        [] => "Over all delivered objects of all runs.".to_owned(),
-        short => format!("Over the objects whose parts are known. {}.", escape(&short.join("; "))),
-    };
-    let _ = write!(
-        out,
-        "</tbody></table></div>\n<p class=\"note\">{over} The parts of each object add up to its response time to the \
-         nanosecond. Meanings stand at the end.</p>\n",
-    );
 }
 
 pub(super) fn glossary(out: &mut String) {

@@ -5,10 +5,10 @@
 //! Index of browsers.
 
 use super::bars::legend;
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Frame};
-use super::words::{self, and, short_time, term};
+use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Width};
+use super::svg::ms;
+use super::words::{self, short_time, term};
+use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, Point, Run};
 
 /// A function that returns the share of a run's data that has arrived after this many milliseconds.
@@ -23,7 +23,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
     let names = words::names(point);
     let end = point.contestants.iter().flat_map(|contestant| &contestant.runs).filter_map(|run| run.page_ns);
-    let Some(end) = end.max().map(|ns| ns as f64 / 1e6).filter(|end| *end > 0.0) else { return };
+    let Some(end) = end.max().map(ms).filter(|end| *end > 0.0) else { return };
     let bulk = point.workload.is_bulk();
     let kinds: &[(&str, Share)] =
         if bulk { &[("bytes", bytes_by)] } else { &[("bytes", bytes_by), ("objects", objects_by)] };
@@ -63,14 +63,13 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let wide = if bulk { Width::Wide } else { Width::Half };
         figure.render(out, wide, |svg, width| {
             let frame = Frame::new(width.pixels(), 210);
-            let x = Axis::time(0.0, end, if width.is_narrow() { 4 } else { 7 });
+            let x = Axis::time(0.0, end, width.pick(4, 7));
             let y = Axis::linear(0.0, 1.0, 4, |share| format!("{:.0}\u{a0}%", share * 100.0));
             chart::draw(svg, frame, [&x, &y], |plot| {
                 for (i, curve) in &curves {
                     chart::line(plot, curve.iter().copied(), Ink::contestant(*i), 2.0);
                 }
-            });
-            frame.height
+            })
         });
     }
 }

@@ -5,10 +5,11 @@
 //! comparison decides what the text concludes from that ratio.
 
 use super::svg::count;
-use super::words::{self, and, capital, is_plural, short_time};
+use super::words::{self, capital, is_plural, short_time};
 use anabranch_results::stats::decision::{Usual, rounded_up, usual};
 use anabranch_results::stats::interval::ci95;
 use anabranch_results::stats::metrics;
+use anabranch_results::verdict::and;
 use anabranch_results::{Bound, Comparison, Contestant, Point, Run, Stat, Verdict};
 
 /// One contestant in the ranking.
@@ -74,6 +75,31 @@ pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2
 /// Compares contestant `a` with contestant `b` in the deciding metric.
 pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Comparison> {
     point.compared(&a.name, &b.name, point.decisive())
+}
+
+/// Returns the comparison of a contestant with the first contestant.
+pub(super) fn versus_first<'a>(
+    point: &'a Point,
+    contestant: &Contestant,
+    metric: &str,
+) -> Option<&'a Comparison> {
+    let first = &point.contestants.first()?.name;
+    point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
+}
+
+/// Formats a ratio with its interval, for example `0.62`. It is highlighted if the comparison is decided.
+pub(super) fn versus_text(ratio: &Comparison) -> String {
+    let Some(value) = ratio.ratio else { return "–".to_owned() };
+    let sign = match ratio.bound {
+        None => "",
+        Some(Bound::AtLeast) => "≥ ",
+        Some(Bound::AtMost) => "≤ ",
+        Some(Bound::Unknown) => "? ",
+    };
+    let clear = if is_decided(ratio) { "best" } else { "" };
+    let ends = |[low, high]: [f64; 2]| format!("<br><span class=\"unit\">{low:.2} – {high:.2}</span>");
+    let interval = ratio.ci95.map_or(String::new(), ends);
+    format!("<span class=\"{clear}\">{sign}{value:.2}</span>{interval}")
 }
 
 /// Returns whether it is certain which of the two contestants is faster.

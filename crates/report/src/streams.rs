@@ -1,12 +1,10 @@
 //! Draws data received against data delivered to the application, in the median run. The gap between the two curves is data
 //! that was complete at the receiver but withheld, because data sent before it was missing.
 
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Frame, Mark};
-use super::svg::{escape, span};
-use super::words::{self, capital, short_time, term};
-use super::{end_ns, median_run};
+use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Width};
+use super::svg::{escape, ms, span};
+use super::words::{capital, short_time, term};
+use super::{end_ns, median_runs};
 use anabranch_results::{Object, Point, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,14 +16,8 @@ type Stream = (u64, u64);
 const STREAMS: usize = 16;
 
 pub(super) fn render(out: &mut String, point: &Point) {
-    let names = words::names(point);
-    let runs: Vec<(usize, &Run)> = point
-        .contestants
-        .iter()
-        .enumerate()
-        .filter_map(|(i, contestant)| Some((i, median_run(contestant)?)))
-        .filter(|(_, run)| run.objects.iter().any(|object| withheld(object) > 0))
-        .collect();
+    let has_withheld = |run: &Run| run.objects.iter().any(|object| withheld(object) > 0);
+    let runs: Vec<_> = median_runs(point).filter(|(.., run)| has_withheld(run)).collect();
     if runs.is_empty() {
         return;
     }
@@ -36,8 +28,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
          <div class=\"two\">",
         term("head-of-line blocking", "head-of-line blocking")
     );
-    for (i, run) in runs {
-        one(out, &names[i], i, run);
+    for (i, name, run) in runs {
+        one(out, &name, i, run);
     }
     out.push_str("</div>\n");
 }
@@ -48,7 +40,6 @@ fn withheld(object: &Object) -> u64 {
 }
 
 fn one(out: &mut String, name: &str, place: usize, run: &Run) {
-    let ms = |ns: u64| ns as f64 / 1e6;
     let mut complete: Vec<f64> = Vec::new();
     let mut delivered: Vec<f64> = Vec::new();
     // For each stream, the spans in which objects were withheld: from completion to delivery.
@@ -93,7 +84,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
     };
     figure.render(out, Width::Half, |svg, width| {
         let frame = Frame { below: 22, ..Frame::new(width.pixels(), 180) };
-        let x = Axis::time(0.0, end, if width.is_narrow() { 4 } else { 6 });
+        let x = Axis::time(0.0, end, width.pick(4, 6));
         let y = Axis::linear(0.0, complete.len() as f64, 4, |n| format!("{n:.0}"));
         chart::draw(svg, frame, [&x, &y], |plot| {
             let (upper, lower) = (stairs(&complete, end), stairs(&delivered, end));
@@ -125,10 +116,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
 fn stairs(instants: &[f64], end: f64) -> Vec<At> {
     let mut sorted = instants.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let mut points: Vec<At> = vec![(0.0, 0.0)];
-    for (i, at) in sorted.iter().enumerate() {
-        points.extend([(*at, i as f64), (*at, (i + 1) as f64)]);
-    }
+    let mut points = chart::steps((0.0, 0.0), sorted.iter().copied().zip((1..).map(f64::from)));
     points.push((end, sorted.len() as f64));
     points
 }

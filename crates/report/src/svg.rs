@@ -160,6 +160,28 @@ pub(super) fn text(out: &mut String, class: &str, (x, y): (f64, f64), content: &
     let _ = write!(out, r#"<text class="{class}" x="{}" y="{}">{}</text>"#, px(x), px(y), escape(content));
 }
 
+/// Converts nanoseconds to milliseconds.
+pub(super) fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// Returns the unit for an axis, without the part in brackets. The note beside the figure has the full text.
+pub(super) fn short_unit(unit: &str) -> &str {
+    unit.split(" (").next().unwrap_or(unit)
+}
+
+/// Formats a number for an axis, without an exponent.
+pub(super) fn plain(value: f64) -> String {
+    match value {
+        v if v >= 1e6 => format!("{:.0}M", v / 1e6),
+        v if v >= 1e4 => format!("{:.0}k", v / 1e3),
+        v if v >= 10.0 => format!("{v:.0}"),
+        v if v >= 1.0 => format!("{}", (v * 10.0).round() / 10.0),
+        0.0 => "0".to_owned(),
+        v => format!("{}", (v * 1000.0).round() / 1000.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

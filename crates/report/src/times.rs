@@ -5,7 +5,7 @@ use super::distributions::Samples;
 use super::standing;
 use super::svg::{self, escape, figure, span};
 use super::words::{self, capital};
-use anabranch_results::{Bound, Comparison, Contestant, Point, Verdict};
+use anabranch_results::Point;
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -39,7 +39,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
         let ratio = first.filter(|_| rivals).map_or(String::new(), |first| {
             let cell = match (i, standing::versus(point, contestant, first)) {
                 (0, _) => "1".to_owned(),
-                (_, Some(found)) => versus_text(&found),
+                (_, Some(found)) => standing::versus_text(&found),
                 (_, None) => "–".to_owned(),
             };
             format!("<td data-of=\"ratio to {}\"><span>{cell}</span></td>", escape(first.label()))
@@ -127,29 +127,4 @@ fn others(out: &mut String, point: &Point) {
         out.push_str("</tr>");
     }
     out.push_str("</tbody></table></div>\n");
-}
-
-/// Returns the comparison of a contestant with the first contestant.
-pub(super) fn versus_first<'a>(
-    point: &'a Point,
-    contestant: &Contestant,
-    metric: &str,
-) -> Option<&'a Comparison> {
-    let first = &point.contestants.first()?.name;
-    point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
-}
-
-/// Formats a ratio with its interval, for example `0.62`. It is highlighted if the comparison is decided.
-pub(super) fn versus_text(ratio: &Comparison) -> String {
-    let Some(value) = ratio.ratio else { return "–".to_owned() };
-    let sign = match ratio.bound {
-        None => "",
-        Some(Bound::AtLeast) => "≥ ",
-        Some(Bound::AtMost) => "≤ ",
-        Some(Bound::Unknown) => "? ",
-    };
-    let clear = if matches!(ratio.verdict, Verdict::Less | Verdict::More) { "best" } else { "" };
-    let ends = |[low, high]: [f64; 2]| format!("<br><span class=\"unit\">{low:.2} – {high:.2}</span>");
-    let interval = ratio.ci95.map_or(String::new(), ends);
-    format!("<span class=\"{clear}\">{sign}{value:.2}</span>{interval}")
 }

@@ -1,53 +1,46 @@
 //! Draws the bytes over time in the median run: what each host sent and what arrived, for each path and direction. Path
 //! failures and the return of service are marked.
 
-use super::chart::backend::Ink;
-use super::chart::figure::{Data, Figure, Width};
-use super::chart::{self, At, Axis, Beside, Frame, Plot};
-use super::svg::{Scale, escape, figure, px, span};
+use super::chart::{self, At, Axis, Beside, Data, Figure, Frame, Ink, Plot, Width};
+use super::svg::{Scale, escape, figure, ms, px, span};
 use super::words::{self, capital, term};
-use super::{end_ns, median_run, shared_end};
+use super::{end_ns, median_runs, shared_end};
 use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
+use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use std::fmt::Write;
 
 pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
-    let names = words::names(point);
-    let runs: Vec<(&String, &Run)> = point
-        .contestants
-        .iter()
-        .zip(&names)
-        .filter_map(|(contestant, name)| Some((name, median_run(contestant)?)))
-        .filter(|(_, run)| run.series.bucket_ns > 0 && !run.series.paths.is_empty())
+    let runs: Vec<_> = median_runs(point)
+        .filter(|(.., run)| run.series.bucket_ns > 0 && !run.series.paths.is_empty())
         .collect();
-    let Some((_, first)) = runs.first() else { return };
+    let Some((.., first)) = runs.first() else { return };
     let failures = failures(&race.plan);
     let _ = write!(
         out,
         "<h2>On the wire</h2>\n<ul class=\"legend\"><li><span class=\"key\" style=\"background:var(--cwnd);opacity:.5\"></span>sent by \
          the host</li><li><span class=\"key\" style=\"background:var(--rwnd);height:3px\"></span>arrived at the other host</li></ul>\
          <p class=\"note\">Median runs; rates over {:.0} ms, headers included. A gap between sent and arrived is loss or {}.</p>\n",
-        first.series.bucket_ns as f64 / 1e6,
+        ms(first.series.bucket_ns),
         term("queue", "queue")
     );
-    let shared = shared_end(runs.iter().map(|(_, run)| length(run)));
+    let shared = shared_end(runs.iter().map(|(.., run)| length(run)));
     // Each direction has one scale for all contestants and paths. On the scale of the responses, requests would be
     // invisible.
-    let down = runs.iter().map(|(_, run)| peak_down(run)).fold(1e-6, f64::max);
-    let up = runs.iter().map(|(_, run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
+    let down = runs.iter().map(|(.., run)| peak_down(run)).fold(1e-6, f64::max);
+    let up = runs.iter().map(|(.., run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
     let whole = Drawing { down, up, failures: &failures };
-    for (name, run) in runs {
+    for (_, name, run) in runs {
         let end = shared.unwrap_or(length(run)).max(1) as f64 / 1e6;
         let own = if shared.is_some() { "" } else { "; time scale of its own" };
-        let after = |what: &str, ns: Option<u64>| {
-            ns.map_or(String::new(), |ns| format!("; {what} {}", span(ns as f64 / 1e6)))
-        };
+        let after =
+            |what: &str, ns: Option<u64>| ns.map_or(String::new(), |ns| format!("; {what} {}", span(ms(ns))));
         let failover = after("failover", run.failover_ns) + &after("service restored after", run.restored_ns);
         let about = format!("seed {}{own}{failover}", run.seed);
         let figure = Figure {
             name: "wire".to_owned(),
-            heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(name)), escape(&about)),
+            heading: format!("{} <span class=\"meta\">{}</span>", escape(&capital(&name)), escape(&about)),
             shows: format!("Bytes on the wire over time, {name}, {about}."),
             data: data(run),
             ..Figure::default()
@@ -102,7 +95,7 @@ impl Drawing<'_> {
                 let _ = write!(out, "<g transform=\"translate(0 {top})\">");
                 let frame =
                     Frame { width: width.pixels(), height, left: 62, below: if last { 22 } else { 2 } };
-                let x = Axis::time(0.0, end, if width.is_narrow() { 4 } else { 8 });
+                let x = Axis::time(0.0, end, width.pick(4, 8));
                 let x = if last { x } else { x.unlabelled() };
                 let y = Axis::linear(0.0, peak, if is_down { 3 } else { 2 }, |mbit| {
                     if mbit == 0.0 { "0".to_owned() } else { format!("{}\u{a0}Mbit", figure(mbit)) }
@@ -137,7 +130,7 @@ impl Drawing<'_> {
             [(run.failover_ns, "delivery goes on", 0.78), (run.restored_ns, "service restored", 0.6)]
         {
             if let Some(ns) = after {
-                upright(plot, first + ns as f64 / 1e6, (end, peak, share), (Ink::named("ink"), label));
+                upright(plot, first + ms(ns), (end, peak, share), (Ink::named("ink"), label));
             }
         }
     }
@@ -164,7 +157,7 @@ fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak
             PathState::Active => 1,
         };
         let name = event.state.words();
-        let x = event.at_ns as f64 / 1e6;
+        let x = ms(event.at_ns);
         let label = if x - last[row] >= end * 0.14 { name } else { "" };
         upright(plot, x, (end, peak, 0.42 - 0.18 * row as f64), (Ink::named("ink"), label));
         if !label.is_empty() {
@@ -182,7 +175,7 @@ fn steps(values: &[u64], bucket_ns: u64) -> Vec<At> {
     for (i, value) in values.iter().enumerate() {
         let (from, until) = (i as u64 * bucket_ns, (i as u64 + 1) * bucket_ns);
         let level = mbit(*value, bucket_ns);
-        points.extend([(from as f64 / 1e6, level), (until as f64 / 1e6, level)]);
+        points.extend([(ms(from), level), (ms(until), level)]);
     }
     let end = points.last().map_or(0.0, |point| point.0);
     points.push((end, 0.0));
@@ -253,11 +246,8 @@ pub(super) fn failover(point: &Point) -> String {
     let names = words::names(point);
     let said = |(contestant, name): (&Contestant, &String)| {
         let all = point.met_failure(contestant).count();
-        let restored: Vec<f64> = point
-            .met_failure(contestant)
-            .filter_map(|run| run.restored_ns)
-            .map(|ns| ns as f64 / 1e6)
-            .collect();
+        let restored: Vec<f64> =
+            point.met_failure(contestant).filter_map(|run| run.restored_ns).map(ms).collect();
         let mean = restored.iter().sum::<f64>() / restored.len().max(1) as f64;
         match (all, restored.len()) {
             (0, _) => None,
@@ -272,11 +262,7 @@ pub(super) fn failover(point: &Point) -> String {
     if all.is_empty() {
         return String::new();
     }
-    format!(
-        "When a path fails at {}, service is restored {}.",
-        words::short_time(at as f64 / 1e6),
-        words::and(&all)
-    )
+    format!("When a path fails at {}, service is restored {}.", words::short_time(at as f64 / 1e6), and(&all))
 }
 
 /// A path failure that the plan specifies.
@@ -310,14 +296,12 @@ fn failures(plan: &serde_json::Value) -> Vec<Failure> {
                 other => Some(other.to_string()),
             }
         };
-        let ms = |key: &str| {
-            value(key).and_then(|text| parse_span(&text).ok()).map(|span| nanos(span) as f64 / 1e6)
-        };
-        let at_ms = ms("at")?;
+        let span = |key: &str| Some(ms(nanos(parse_span(&value(key)?).ok()?)));
+        let at_ms = span("at")?;
         Some(Failure {
             path: value("path").and_then(|text| text.parse().ok()).unwrap_or(1),
             at_ms,
-            until_ms: ms("for").map(|span| at_ms + span),
+            until_ms: span("for").map(|span| at_ms + span),
         })
     };
     entries.iter().filter_map(read).collect()

@@ -4,13 +4,14 @@
 //!
 //! Runs with many objects have thinner rows. Names are left out if the rows are too thin to read.
 
-use super::chart::figure::{Data, Figure, Width};
-use super::parts::{self, PARTS};
+use super::chart::{Data, Figure, Width};
+use super::parts::{self, PARTS, Strokes};
 use super::standing;
-use super::svg::{self, Scale, escape, px, span};
+use super::svg::{self, Scale, escape, ms, px, span};
 use super::traffic;
 use super::words::{self, term};
 use super::{median_run, outcome, shared_end};
+use anabranch_results::csv::optional;
 use anabranch_results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
@@ -93,8 +94,7 @@ fn one(
     (end, shared, peak): (u64, bool, f64),
 ) {
     let whole = point.workload.whole();
-    let time =
-        run.page_ns.map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ns as f64 / 1e6)));
+    let time = run.page_ns.map_or("not finished".to_owned(), |ns| format!("{whole} time {}", span(ms(ns))));
     let own = if shared { "" } else { "; time scale of its own" };
     let about = format!(
         "{step}: seed {}, {time}, {}{}{own}",
@@ -129,7 +129,7 @@ fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
         (61..=120, true) => (20.0, Some("obj small")),
         (0..=30, false) => (18.0, Some("obj")),
         (31..=90, false) => (13.0, Some("obj small")),
-        (91..=NAMED_ROWS, _) => (9.0, if width.is_narrow() { None } else { Some("obj tiny") }),
+        (91..=NAMED_ROWS, _) => (9.0, width.pick(None, Some("obj tiny"))),
         (161..=400, _) => (3.6, None),
         _ => (2.4, None),
     }
@@ -154,16 +154,15 @@ fn data(run: &Run) -> Data {
     columns.extend(names.iter().map(String::as_str));
     columns.push("failure");
     let mut data = Data::new(&columns);
-    let ms = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e6));
+    let ms = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ms(ns)));
     for object in &run.objects {
-        let number = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
         let response =
             object.delivered_ns.zip(object.issued_ns).map(|(until, from)| until.saturating_sub(from));
         let mut row = vec![
             object.name.clone(),
             object.bytes.to_string(),
-            number(object.connection),
-            number(object.stream),
+            optional(object.connection),
+            optional(object.stream),
             ms(object.issued_ns),
             ms(object.delivered_ns),
             ms(response),
@@ -194,7 +193,7 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
     // The lines are drawn first, so that they do not strike through the labels.
     for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
         if let Some(ns) = at {
-            let x = scale.at(ns as f64 / 1e6);
+            let x = scale.at(ms(ns));
             svg::line(out, class, (x, TOP), (x, top + WIRE));
         }
     }
@@ -210,24 +209,22 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
     (top + WIRE + 4.0).ceil() as u32
 }
 
-/// Draws the bars of all rows. All segments of a part are one path, which keeps the file small.
+/// Draws the bars of all rows.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
-    let mut paths: [String; 13] = Default::default();
-    let mut unknown = String::new();
-    let mut undelivered = String::new();
+    let mut strokes = Strokes::default();
     let thick = if below_name { row * 0.4 } else { (row * 0.82).max(row - 2.5) };
     let middle_of = |i: usize| TOP + i as f64 * row + if below_name { row * 0.75 } else { row / 2.0 };
     for (i, object) in objects.iter().enumerate() {
         let middle = middle_of(i);
         let y = px(middle);
         let Some(issued) = object.issued_ns else { continue };
-        let at = |ns: u64| scale.at(ns as f64 / 1e6);
+        let at = |ns: u64| scale.at(ms(ns));
         let Some(delivered) = object.delivered_ns else {
             let x = at(issued);
             let arm = (row * 0.35).min(4.0);
             for (dx, dy) in [(arm, arm), (arm, -arm)] {
                 let _ = write!(
-                    undelivered,
+                    strokes.missing,
                     "M{} {}L{} {}",
                     px(x - dx),
                     px(middle - dy),
@@ -239,26 +236,17 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
         };
         let segments = segments(object, issued, delivered);
         if segments.is_empty() {
-            let _ = write!(unknown, "M{} {y}H{}", px(at(issued)), px(at(delivered)));
+            let _ = write!(strokes.unknown, "M{} {y}H{}", px(at(issued)), px(at(delivered)));
         }
         for (part, from, until) in segments {
             let (x1, x2) = (at(from), at(until));
             // Segments thinner than this could not be seen.
             if x2 - x1 >= 0.05 {
-                let _ = write!(paths[part], "M{} {y}H{}", px(x1), px(x2));
+                let _ = write!(strokes.parts[part], "M{} {y}H{}", px(x1), px(x2));
             }
         }
     }
-    let thick = px(thick);
-    for ((key, _, _), path) in PARTS.iter().zip(&paths).filter(|(_, path)| !path.is_empty()) {
-        let _ = write!(out, r#"<path class="bar" stroke="var(--{key})" stroke-width="{thick}" d="{path}"/>"#);
-    }
-    if !unknown.is_empty() {
-        let _ = write!(out, r#"<path class="bar whole" stroke-width="{thick}" d="{unknown}"/>"#);
-    }
-    if !undelivered.is_empty() {
-        let _ = write!(out, r#"<path class="mark" d="{undelivered}"/>"#);
-    }
+    strokes.write(out, thick);
 }
 
 /// Returns the parts of an object; all are zero if they are not known.
@@ -364,7 +352,7 @@ fn slowest_in_words(run: &Run) -> String {
     let longest: Vec<String> = by_time(run)
         .into_iter()
         .take(3)
-        .map(|(_, object, ns)| format!("{} {}", svg::shortened(&object.name, 60), span(ns as f64 / 1e6)))
+        .map(|(_, object, ns)| format!("{} {}", svg::shortened(&object.name, 60), span(ms(ns))))
         .collect();
     format!("{}; slowest {}", svg::count(run.objects.len() as u64, "object"), longest.join(", "))
 }
@@ -388,7 +376,7 @@ fn slowest(out: &mut String, run: &Run) {
             i + 1,
             escape(&svg::shortened(&object.name, 60)),
             svg::bytes(object.bytes as f64),
-            span(ns as f64 / 1e6),
+            span(ms(ns)),
             escape(&mostly.join(", ")),
         );
     }

@@ -86,16 +86,14 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// Joins items, for example `a`, `a and b`, or `a, b and c`.
-pub(super) fn and<T: AsRef<str>>(items: &[T]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.as_ref().to_owned(),
-        [first @ .., last] => {
-            let first: Vec<&str> = first.iter().map(AsRef::as_ref).collect();
-            format!("{} and {}", first.join(", "), last.as_ref())
+/// Returns each of the items once, in the order in which they appear first.
+pub(super) fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut all, item| {
+        if !all.contains(&item) {
+            all.push(item);
         }
-    }
+        all
+    })
 }
 
 /// Formats milliseconds briefly, as in a headline, for example `2.3 s`, `340 ms`, `41 ms` or `8.2 ms`.
@@ -201,6 +199,7 @@ pub(super) fn glossary(out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_results::verdict::and;
 
     #[test]
     fn numbers_and_times_are_short() {

@@ -58,19 +58,19 @@ pub fn rows(factors: &[&str], point: &Point) -> String {
                     "{levels}{},{},{outcome},{},{},{},{},{},{},{},{},{}",
                     field(&contestant.name),
                     run.seed,
-                    number(run.page_ns),
+                    optional(run.page_ns),
                     field(&object.name),
                     object.bytes,
-                    number(object.connection),
-                    number(object.stream),
-                    number(object.issued_ns),
-                    number(object.first_byte_ns),
-                    number(object.delivered_ns),
+                    optional(object.connection),
+                    optional(object.stream),
+                    optional(object.issued_ns),
+                    optional(object.first_byte_ns),
+                    optional(object.delivered_ns),
                     field(object.failure.as_deref().unwrap_or_default()),
                 );
                 let why = object.why.as_ref().map(Why::parts).unwrap_or_default();
                 for part in why {
-                    let _ = write!(out, ",{}", number(part));
+                    let _ = write!(out, ",{}", optional(part));
                 }
                 out.push('\n');
             }
@@ -79,8 +79,21 @@ pub fn rows(factors: &[&str], point: &Point) -> String {
     out
 }
 
-fn number(value: Option<u64>) -> String {
+/// Returns the text of a value. An unknown value is an empty field.
+pub fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
+}
+
+/// Returns rows as CSV, in the format of [`render`].
+#[must_use]
+pub fn of_rows<R: AsRef<[S]>, S: AsRef<str>>(rows: &[R]) -> String {
+    rows.iter().map(|row| line(row.as_ref())).collect()
+}
+
+/// Returns one line.
+#[must_use]
+pub fn line<S: AsRef<str>>(cells: &[S]) -> String {
+    cells.iter().map(|cell| field(cell.as_ref())).collect::<Vec<_>>().join(",") + "\n"
 }
 
 /// RFC 4180 §2.6, §2.7: quotes a field that contains a comma, a quote or a line break.

@@ -58,53 +58,50 @@ struct Shallow {
 /// are deeper.
 const DEEPEST_WITH_LINES: usize = 6;
 
-impl Shallow {
-    fn lines(&self) -> bool {
-        self.depth <= DEEPEST_WITH_LINES
-    }
+/// Calls a method of the formatter for the current depth.
+macro_rules! by_depth {
+    ($own:ident.$method:ident($($argument:ident),*)) => {
+        if $own.depth <= DEEPEST_WITH_LINES {
+            $own.pretty.$method($($argument),*)
+        } else {
+            $own.compact.$method($($argument),*)
+        }
+    };
 }
 
 impl Formatter for Shallow {
     fn begin_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.depth += 1;
-        if self.lines() { self.pretty.begin_array(out) } else { self.compact.begin_array(out) }
+        by_depth!(self.begin_array(out))
     }
     fn end_array<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        let lines = self.lines();
+        let written = by_depth!(self.end_array(out));
         self.depth -= 1;
-        if lines { self.pretty.end_array(out) } else { self.compact.end_array(out) }
+        written
     }
     fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        if self.lines() {
-            self.pretty.begin_array_value(out, first)
-        } else {
-            self.compact.begin_array_value(out, first)
-        }
+        by_depth!(self.begin_array_value(out, first))
     }
     fn end_array_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        if self.lines() { self.pretty.end_array_value(out) } else { self.compact.end_array_value(out) }
+        by_depth!(self.end_array_value(out))
     }
     fn begin_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
         self.depth += 1;
-        if self.lines() { self.pretty.begin_object(out) } else { self.compact.begin_object(out) }
+        by_depth!(self.begin_object(out))
     }
     fn end_object<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        let lines = self.lines();
+        let written = by_depth!(self.end_object(out));
         self.depth -= 1;
-        if lines { self.pretty.end_object(out) } else { self.compact.end_object(out) }
+        written
     }
     fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        if self.lines() {
-            self.pretty.begin_object_key(out, first)
-        } else {
-            self.compact.begin_object_key(out, first)
-        }
+        by_depth!(self.begin_object_key(out, first))
     }
     fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        if self.lines() { self.pretty.begin_object_value(out) } else { self.compact.begin_object_value(out) }
+        by_depth!(self.begin_object_value(out))
     }
     fn end_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        if self.lines() { self.pretty.end_object_value(out) } else { self.compact.end_object_value(out) }
+        by_depth!(self.end_object_value(out))
     }
 }
 

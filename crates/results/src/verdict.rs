@@ -262,7 +262,9 @@ pub fn milliseconds(ms: f64) -> String {
     }
 }
 
-fn and<T: AsRef<str> + std::borrow::Borrow<str>>(items: &[T]) -> String {
+/// Joins items, for example `a`, `a and b`, or `a, b and c`.
+#[must_use]
+pub fn and<T: AsRef<str> + std::borrow::Borrow<str>>(items: &[T]) -> String {
     match items {
         [] => String::new(),
         [one] => one.as_ref().to_owned(),

@@ -7,7 +7,7 @@ use crate::files::{self, Reserved};
 use crate::out;
 use crate::race::{Kind, Outputs};
 use crate::{Done, Failure, complain, say};
-use anabranch_lab::population;
+use anabranch_lab::plan::population;
 use anabranch_lab::sweep::Manifest;
 use anabranch_report::people::page;
 use anabranch_report::{Captured, Framing, compare, table};

@@ -50,7 +50,7 @@ mod flow;
 mod sender_limit;
 
 use anabranch_base::trace::TraceRecord;
-use anabranch_http::observe::{ExchangeId, ObjectRecord, Record};
+use anabranch_http::observe::{ConnectionRecord, ExchangeId, ObjectRecord, Record};
 use anabranch_results::{Directions, Instants, SendDetail, Why};
 use anabranch_transport::Placement;
 use flow::{Connection, Flow, Journey};
@@ -125,10 +125,6 @@ fn one(
     let milestones = record.connections.get(&exchange.connection);
     let connection = connections.get(&exchange.connection);
 
-    let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
-    let established = connection
-        .and_then(|c| c.established)
-        .or(milestones.and_then(|m| m.established).map(|at| at.as_nanos()));
     // An object that the server pushes has no request, so nothing is sent for it and it does not wait for a request.
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
@@ -143,30 +139,10 @@ fn one(
     let response =
         down.as_ref().and_then(|down| connection.and_then(|c| c.down.journey(down.stream, &down.spans)));
 
-    // A connection is usable when it is established, or as soon as data is sent with its handshake. The bytes of a TLS
-    // handshake are not such data. With TLS, a connection is usable when both handshakes are finished.
-    let secured = records.up.has(exchange.connection);
-    let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
-    let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
-    let usable = match secured {
-        true => milestones.and_then(|m| m.established).map(|at| at.as_nanos()),
-        false => carries,
-    };
     let mut clock = Clock { last: issued, end: delivered };
-    let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(usable.unwrap_or(0))));
-    let wait = (issued, assigned_ns);
-    let part = |from: Option<u64>, until: Option<u64>| match (from, until) {
-        (Some(from), Some(until)) => overlap(wait, (from, until)),
-        _ => 0,
-    };
-    // The handshake of DTLS comes before that of the transport, and the handshake of TLS after it. QUIC has a single
-    // handshake.
-    let beneath = connection.and_then(|c| c.beneath);
-    let answered = connection.and_then(|c| c.answered).or(carries).min(carries);
-    let connect = part(beneath.or(opened), answered);
-    let secure = part(opened, beneath.or(opened))
-        + part(answered, carries)
-        + if secured { part(carries, usable) } else { 0 };
+    let ready = Readiness::of(connection, milestones, records.up.has(exchange.connection));
+    let assigned_ns = clock.next(Some(assigned.at.as_nanos().max(ready.usable.unwrap_or(0))));
+    let (connect, secure) = ready.waits((issued, assigned_ns));
     let mut why = Why {
         connect_ns: Some(connect),
         // Without a trace, two times are unknown: the end of the transport's handshake, and the start of the TLS
@@ -220,6 +196,53 @@ fn one(
     why.blocked_ns = Some(delivered - instants.complete_ns);
     assert_eq!(why.sum(), delivered - issued, "the parts of a response time add up to it");
     Some(Attributed { instants: Some(instants), why, send_detail: Some(detail) })
+}
+
+/// The times at which a connection could carry more and more. A time is `None` if it is not known.
+struct Readiness {
+    /// The start of the handshakes: that of DTLS, or that of the transport.
+    begun: Option<u64>,
+    /// The start of the transport's handshake.
+    opened: Option<u64>,
+    /// The server's first packet, or the end of the transport's handshake.
+    answered: Option<u64>,
+    /// The time from which data could flow.
+    carries: Option<u64>,
+    /// The time from which the application's data could flow.
+    usable: Option<u64>,
+    secured: bool,
+}
+
+impl Readiness {
+    /// A connection is usable when it is established, or as soon as data is sent with its handshake. The bytes of a TLS
+    /// handshake are not such data. With TLS (`secured`), a connection is usable when both handshakes are finished.
+    fn of(connection: Option<&Connection>, milestones: Option<&ConnectionRecord>, secured: bool) -> Self {
+        let opened = connection.and_then(|c| c.opening).or(milestones.map(|m| m.opened.as_nanos()));
+        let session = milestones.and_then(|m| m.established).map(|at| at.as_nanos());
+        let established = connection.and_then(|c| c.established).or(session);
+        let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
+        let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
+        Self {
+            begun: connection.and_then(|c| c.beneath).or(opened),
+            opened,
+            answered: connection.and_then(|c| c.answered).or(carries).min(carries),
+            carries,
+            usable: if secured { session } else { carries },
+            secured,
+        }
+    }
+
+    /// Returns how much of a wait the transport's handshake took, and how much the handshakes of security took. The
+    /// handshake of DTLS comes before that of the transport, and the handshake of TLS after it. QUIC has a single handshake.
+    fn waits(&self, wait: (u64, u64)) -> (u64, u64) {
+        let part = |from: Option<u64>, until: Option<u64>| match (from, until) {
+            (Some(from), Some(until)) => overlap(wait, (from, until)),
+            _ => 0,
+        };
+        let tls = if self.secured { part(self.carries, self.usable) } else { 0 };
+        let secure = part(self.opened, self.begun) + part(self.answered, self.carries) + tls;
+        (part(self.begun, self.answered), secure)
+    }
 }
 
 /// Produces instants that never decrease and never exceed `end`.

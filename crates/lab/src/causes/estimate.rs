@@ -106,11 +106,7 @@ impl Effect {
     /// larger of the effects alone and last.
     #[must_use]
     pub fn decisive(&self) -> &Estimate {
-        match (&self.shapley, &self.last) {
-            (Some(shapley), _) => shapley,
-            (None, Some(last)) if last.mean > self.alone.mean => last,
-            _ => &self.alone,
-        }
+        self.either(f64::gt)
     }
 
     /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. The
@@ -131,9 +127,14 @@ impl Effect {
     /// Returns the effect that speaks most against the factor being a cause.
     #[must_use]
     pub fn adverse(&self) -> &Estimate {
+        self.either(f64::lt)
+    }
+
+    /// Returns the Shapley value, if known, or else the effect alone or that of changing the factor last.
+    fn either(&self, last_counts: fn(&f64, &f64) -> bool) -> &Estimate {
         match (&self.shapley, &self.last) {
             (Some(shapley), _) => shapley,
-            (None, Some(last)) if last.mean < self.alone.mean => last,
+            (None, Some(last)) if last_counts(&last.mean, &self.alone.mean) => last,
             _ => &self.alone,
         }
     }

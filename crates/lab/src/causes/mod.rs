@@ -16,26 +16,13 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 
+use crate::plan::causes::Causes;
 use crate::plan::{Contestant, Plan, PointPlan};
 use crate::run::batch::{self, Options, RaceError};
 use crate::run::one::{self, Scenario};
 use anabranch_base::time::nanos;
 use anabranch_results::stats::metrics;
-use anabranch_results::{Race, Run};
-
-/// The effort of the search for causes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Causes {
-    /// Searches the causes of one gap: that between the winner and the fastest contestant that is significantly slower.
-    /// The search carries out at most five times as many runs as the race.
-    #[default]
-    Quick,
-    /// Searches the causes of the gap between every pair of contestants, with all subsets of the factors and in both
-    /// directions.
-    Full,
-    /// Does not search for causes.
-    Off,
-}
+use anabranch_results::{Race, Run, World};
 
 impl Causes {
     /// The maximum number of runs of a quick search, as a multiple of the runs of the race.
@@ -70,11 +57,24 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
     found.unwrap_or(nanos(point.workload.deadline) as f64).max(1.0)
 }
 
+/// Carries out all runs of the plan in the simulated network, and then searches for causes.
+///
+/// # Errors
+/// [`RaceError`] when the race is stopped, when [`batch::check`] rejects the plan, or when a run violates an internal
+/// invariant.
+pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
+    batch::check(plan)?;
+    let mut race = batch::race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
+    find(plan, &mut race, options)?;
+    check::evaluate(plan, &mut race, options)?;
+    Ok(race)
+}
+
 /// Finds the causes of the gaps at every point of a race, and adds them to the comparisons in the results.
 ///
 /// # Errors
 /// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
-pub fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
+fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
     if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {
         return Ok(());
     }

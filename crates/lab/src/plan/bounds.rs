@@ -6,8 +6,10 @@
 
 use super::error::PlanError;
 use super::{Contestant, Outline, PointPlan};
-use crate::run::topology;
 use anabranch_base::time::nanos;
+
+/// The maximum number of paths, and of hosts on one side.
+pub const MAX_HOSTS: usize = 250;
 
 /// Rejects a point that does not fit in memory, even if the points of the plan run one after the other. `several` says
 /// whether the plan has more points.
@@ -21,10 +23,10 @@ pub fn check(
     several: bool,
 ) -> Result<(), PlanError> {
     let (paths, servers) = (point.network.paths.len(), point.workload.servers());
-    if paths > topology::MAX || servers > topology::MAX {
-        let (n, what) = if paths > topology::MAX { (paths, "paths") } else { (servers, "servers") };
-        let most = topology::MAX;
-        return Err(PlanError::at("network", format!("{n} {what}; write at most {most}")));
+    for (n, what) in [(paths, "paths"), (servers, "servers")] {
+        if n > MAX_HOSTS {
+            return Err(PlanError::at("network", format!("{n} {what}; write at most {MAX_HOSTS}")));
+        }
     }
     let packets = packets(point);
     if packets > MAX_PACKETS {

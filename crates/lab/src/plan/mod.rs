@@ -7,6 +7,7 @@
 
 mod bare;
 pub mod bounds;
+pub mod causes;
 pub mod concrete;
 pub mod contestant;
 pub mod draft;
@@ -22,6 +23,7 @@ pub mod keys;
 pub mod named;
 pub mod network;
 pub mod outline;
+pub mod population;
 pub mod security;
 pub mod sources;
 pub mod workload;
@@ -37,17 +39,15 @@ pub use outline::Outline;
 pub use security::{Dtls, Security};
 pub use workload::Workload;
 
-use crate::causes::Causes;
-use crate::causes::check::Claim;
 use anabranch_base::Bytes;
 use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
 use anabranch_transports::Transports;
 use bare::Bare;
+use causes::{Causes, Claim};
 use concrete::{Combinations, Concrete};
 use expect::Expect;
-use keys::Several;
 use named::Named;
 use sources::Sources;
 use std::borrow::Borrow;
@@ -190,7 +190,7 @@ fn warnings<P: Borrow<PointPlan>>(
             add(format!("{}: no think times are recorded, so --think recorded changes nothing", page.name));
         }
         if workload.messages.is_some() || workload.bulk.is_some() {
-            let most = crate::run::contest::BACKLOG as usize;
+            let most = workload::MAX_CONNECTIONS;
             for contestant in contestants.iter().filter(|contestant| contestant.connections() > most) {
                 let label = &contestant.label;
                 add(format!("{label}: messages and bulk transfers open {most} connections at most"));
@@ -485,10 +485,4 @@ pub fn read<'a>(
         },
     };
     Outline::interpret(draft)
-}
-
-/// Returns whether a key can be a factor, which has several levels.
-#[must_use]
-pub fn is_factor(key: &keys::Key) -> bool {
-    matches!(key.several, Several::Factor | Several::FactorRepeated)
 }

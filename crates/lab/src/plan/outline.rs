@@ -4,17 +4,16 @@
 //! Interpreting a plan makes every point once, so that every mistake is reported before anything runs. A race of few
 //! points then makes all of them with [`whole`](Outline::whole). A sweep makes one point after the other.
 
+use super::causes::{Causes, Claim};
 use super::concrete::Combinations;
 use super::expect::Expect;
+use super::population::{CHECKED, People};
 use super::sources::Sources;
 use super::workload::Workload;
 use super::{
     Contestant, Cross, Draft, LossBy, Network, Plan, PlanError, PointPlan, bounds, causes, completed, fits,
     network, seeds, switch, warnings, world,
 };
-use crate::causes::Causes;
-use crate::causes::check::Claim;
-use crate::population::{CHECKED, People};
 use anabranch_report::people::tally::PERSON;
 use anabranch_results::World;
 use anabranch_transports::Transports;

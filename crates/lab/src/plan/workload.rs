@@ -16,6 +16,9 @@ use anabranch_load::messages::{MAX_SIZE, MIN_SIZE};
 use std::path::Path;
 use std::sync::Arc;
 
+/// The maximum number of connections for messages and bulk transfers. All of them may wait to be accepted.
+pub const MAX_CONNECTIONS: usize = 4096;
+
 /// The data that is transferred at a point, and the times at which it is requested.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {

@@ -5,7 +5,6 @@
 //! the plan.
 
 use super::one::{self, Scenario};
-use crate::causes;
 use crate::plan::{LossBy, Plan, PlanError, PointPlan};
 use anabranch_base::time::nanos;
 use anabranch_results::stats::metrics::{self, Terms};
@@ -46,23 +45,10 @@ pub type Perform<'a> = dyn Fn(&Scenario<'_>, usize) -> Result<Vec<Run>, String> 
 /// The storage for the outcome of a job. It is empty until the job is finished.
 type Slot<T> = Mutex<Option<Result<T, String>>>;
 
-/// Carries out all runs of the plan in the simulated network, and then searches for causes.
-///
-/// # Errors
-/// [`RaceError`] when the race is stopped, when [`check`] rejects the plan, or when a run violates an internal
-/// invariant.
-pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
-    check(plan)?;
-    let mut race = race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
-    causes::find(plan, &mut race, options)?;
-    causes::check::evaluate(plan, &mut race, options)?;
-    Ok(race)
-}
-
 /// Carries out the runs of several plans in one pool of threads. Does not search for causes.
 ///
 /// # Errors
-/// The same errors as [`race`].
+/// [`RaceError`] when the race is stopped, when [`check`] rejects a plan, or when a run violates an internal invariant.
 pub fn races(plans: &[&Plan], options: &Options<'_>) -> Result<Vec<Race>, RaceError> {
     for plan in plans {
         check(plan)?;
@@ -112,7 +98,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
 /// gets a scenario and the index of its point.
 ///
 /// # Errors
-/// The same errors as [`race`].
+/// [`RaceError`] when the race is stopped, or when a run violates an internal invariant.
 pub fn race_in(
     world: World,
     plan: &Plan,

@@ -3,6 +3,7 @@
 use super::host;
 use super::topology::ContestantHosts;
 use crate::plan::contestant::Pairs;
+use crate::plan::workload::MAX_CONNECTIONS;
 use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::fetch::{self, Outcome};
 use anabranch_http::head::Judged;
@@ -21,8 +22,6 @@ use std::rc::Rc;
 /// The port on which servers listen. It is not 80, because protocol analysers take each DATA chunk from port 80 for a
 /// whole message.
 pub const PORT: u16 = 8000;
-/// The maximum number of connections that wait to be accepted.
-pub const BACKLOG: u32 = 4096;
 /// The size in bytes of the server's writes in a bulk transfer. The plan may set another size, and the contestant's
 /// send buffer may limit it.
 const MESSAGE_SIZE: u64 = 64 * 1024;
@@ -76,7 +75,7 @@ pub async fn start(
         if logs {
             host.keep_logs();
         }
-        let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+        let listener = host.listen(PORT, MAX_CONNECTIONS as u32).map_err(|error| error.to_string())?;
         serve(world, listener, &job, recorder.clone());
         servers.push(host);
     }
@@ -113,7 +112,7 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
     let wrong = |error: std::io::Error| error.to_string();
     let world = network.world(*node);
     let server = protocol.start(world.clone(), start(true)).await.map_err(wrong)?;
-    let listener = server.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+    let listener = server.listen(PORT, MAX_CONNECTIONS as u32).map_err(|error| error.to_string())?;
     let serving = world.clone();
     world
         .spawn(
@@ -150,7 +149,7 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
         // Every connection must carry at least one byte. Without data, its object would be delivered before it begins.
-        connections: policy.connections.min(BACKLOG as usize).min(size.max(1) as usize),
+        connections: policy.connections.min(MAX_CONNECTIONS).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
     })
@@ -165,7 +164,7 @@ fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
         interval: flow.interval,
         size: flow.size as usize,
         count: flow.count,
-        connections: contestant.connections().min(BACKLOG as usize),
+        connections: contestant.connections().min(MAX_CONNECTIONS),
         bulk: workload.bulk.unwrap_or(0),
         bulk_write: workload.message_size.unwrap_or(MESSAGE_SIZE).min(largest) as usize,
         delivery: contestant.delivery,

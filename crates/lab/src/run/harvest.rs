@@ -69,19 +69,14 @@ pub fn run(
     let objects: Vec<Object> = named
         .into_iter()
         .enumerate()
-        .map(|(index, named)| object(named, record.objects.get(index), why.get(index).copied().flatten()))
-        .map(|object| {
-            let background = point.workload.messages.is_some() && object.name == BESIDE;
-            Object { background, ..object }
+        .map(|(index, named)| {
+            object(point, named, record.objects.get(index), why.get(index).copied().flatten())
         })
         .collect();
     let mut traffic = traffic::of(built, lane, passages);
     traffic.packets.up.retransmitted = retransmitted(&client, |_| true);
     traffic.packets.down.retransmitted = servers.iter().map(|trace| retransmitted(trace, |_| true)).sum();
     let everyone = || std::iter::once(&client).chain(&servers);
-    let fast = |cause: SendCause| cause == SendCause::Fast;
-    let spurious =
-        |trace: &Vec<TraceRecord>| trace.iter().filter(|r| r.event == TraceEvent::Spurious).count();
     let hosts = || std::iter::once(&contest.client).chain(&contest.servers);
     traffic.series.application = traffic::application(&record.objects, Instant::ZERO);
     let page_ns = (fetched.end == End::Done).then(|| nanos(fetched.elapsed()));
@@ -90,11 +85,7 @@ pub fn run(
     let failover_ns = failure.and_then(|(_, at)| next_data(Instant::from_nanos(at), &client, &servers));
     Ok(Run {
         seed,
-        outcome: match fetched.end {
-            End::Done => Outcome::Done,
-            End::Failed => Outcome::Failed,
-            End::Deadline => Outcome::Deadline,
-        },
+        outcome: outcome(fetched.end),
         started_ns: None,
         page_ns,
         limit_ns: bound::of(&point.network, &items),
@@ -112,11 +103,11 @@ pub fn run(
         late_ns: None,
         events: Events {
             timeouts: hosts().map(|host| host.totals().timeouts).sum(),
-            fast: everyone().map(|trace| retransmitted(trace, fast)).sum(),
+            fast: everyone().map(|trace| retransmitted(trace, is_fast)).sum(),
             spurious: contestant
                 .engine
                 .knows_needless()
-                .then(|| everyone().map(spurious).sum::<usize>() as u64),
+                .then(|| everyone().map(|trace| spurious(trace)).sum()),
         },
         wire_bytes: traffic.wire_bytes,
         series: traffic.series,
@@ -142,7 +133,12 @@ pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Nam
 }
 
 /// Makes the result of an object from its record.
-pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attributed>) -> Object {
+pub fn object(
+    point: &PointPlan,
+    (name, bytes): Named,
+    seen: Option<&ObjectRecord>,
+    why: Option<Attributed>,
+) -> Object {
     let nothing = ObjectRecord::default();
     let seen = seen.unwrap_or(&nothing);
     let exchange = seen.assigned.as_ref().map(|assigned| assigned.exchange);
@@ -152,6 +148,7 @@ pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Att
         _ => None,
     };
     Object {
+        background: point.workload.messages.is_some() && name == BESIDE,
         name,
         bytes,
         connection: exchange.map(|exchange| exchange.connection),
@@ -159,12 +156,30 @@ pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Att
         issued_ns: seen.issued.map(Instant::as_nanos),
         first_byte_ns: seen.first_byte.map(Instant::as_nanos),
         delivered_ns: delivered,
-        background: false,
         failure,
         why: why.map(|why| why.why),
         send_detail: why.and_then(|why| why.send_detail),
         instants: why.and_then(|why| why.instants),
     }
+}
+
+/// Returns how the fetch of a contestant ended.
+pub fn outcome(end: End) -> Outcome {
+    match end {
+        End::Done => Outcome::Done,
+        End::Failed => Outcome::Failed,
+        End::Deadline => Outcome::Deadline,
+    }
+}
+
+/// Returns whether a packet was retransmitted by fast retransmission.
+pub fn is_fast(cause: SendCause) -> bool {
+    cause == SendCause::Fast
+}
+
+/// Returns the number of retransmissions that were found to be spurious.
+pub fn spurious(trace: &[TraceRecord]) -> u64 {
+    trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64
 }
 
 /// Returns the number of packets that carried a retransmission whose reason is accepted by `reason`.

@@ -10,13 +10,11 @@
 //! If clients move, each path is a network behind a router, and servers have a single address there.
 
 use crate::plan::Network as Plan;
+use crate::plan::bounds::MAX_HOSTS as MAX;
 use anabranch_link::spec::RateSpec;
 use anabranch_link::{LinkSpec, SpecError};
 use anabranch_sim::{InterfaceId, LinkId, Network, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
-
-/// The maximum number of paths, and of hosts on one side.
-pub const MAX: usize = 250;
 
 /// The simulated hosts of one contestant.
 #[derive(Clone, PartialEq, Eq, Debug)]

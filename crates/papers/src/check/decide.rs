@@ -132,15 +132,13 @@ impl Term {
 
     /// Returns the values of the term at a point, without runs that have no value.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
-        let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
-        point.values(&self.contestant, self.metric(metric), object)
+        self.by_run(point, metric, object).into_iter().flatten().collect()
     }
 
     /// Returns the values of the term at a point, run by run; `None` for a run without a value.
     fn by_run(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
-        let runs = point.contestants.get(&self.contestant).map_or(&[][..], Vec::as_slice);
-        runs.iter().map(|run| run.value(self.metric(metric), object)).collect()
+        point.by_run(&self.contestant, self.metric(metric), object)
     }
 }
 
@@ -244,9 +242,8 @@ fn within(
             // A number that is compared with bounds, and not with another number, may be 0.
             let found = match (other, second) {
                 (Some(term), Some(Some(second))) => {
-                    let values =
-                        [one.by_run(first, by.metric, object), term.by_run(second, by.metric, object)];
-                    compared(&values[0], &values[1], bounds, by)
+                    let ours = one.by_run(first, by.metric, object);
+                    compared(&ours, &term.by_run(second, by.metric, object), bounds, by)
                 }
                 (Some(_), _) => None,
                 (None, _) => {
@@ -288,10 +285,8 @@ fn trend(
     for (_, line) in &lines {
         let [first, .., last] = line.as_slice() else { continue };
         for object in term.objects(first, at, by.metric) {
-            let step = |from: &Point, to: &Point, bounds| {
-                let values = [term.by_run(to, by.metric, object), term.by_run(from, by.metric, object)];
-                compared(&values[0], &values[1], bounds, by)
-            };
+            let values = |point: &Point| term.by_run(point, by.metric, object);
+            let step = |from: &Point, to: &Point, bounds| compared(&values(to), &values(from), bounds, by);
             let (ahead, back) = match direction {
                 Direction::Rises => (LARGER, SMALLER),
                 Direction::Falls => (SMALLER, LARGER),

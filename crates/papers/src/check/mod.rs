@@ -76,6 +76,15 @@ pub enum Check {
     Undecidable(String),
 }
 
+/// One way to read a claim.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reading {
+    /// The name of the reading; empty if there is only one.
+    pub name: String,
+    /// The checks of this reading, all of which must hold.
+    pub checks: Vec<Check>,
+}
+
 /// How the numbers of a table are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct By {

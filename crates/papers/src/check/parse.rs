@@ -1,7 +1,6 @@
 //! The parser of checks.
 
-use super::{Check, Direction, LARGER, Relation, SAME, SMALLER, Term};
-use crate::claim::Reading;
+use super::{Check, Direction, LARGER, Reading, Relation, SAME, SMALLER, Term};
 use crate::metric::Metric;
 use std::collections::BTreeMap;
 

@@ -22,9 +22,9 @@ pub use scores::{OrderRow, Scored, Scores};
 use super::calibrate::Calibration;
 use super::change::Change;
 use super::figures::hex;
-use super::findings::Size;
 use super::metric::Metric;
 use super::printed::Row;
+use super::table::Size;
 use super::{Study, Table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ impl Readings {
     /// A one-line message with the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |what: String| format!("readings.toml: {what}");
-        let mut own: Self = toml::from_str(text).map_err(|e| wrong(e.to_string().replace('\n', " ")))?;
+        let mut own: Self = super::from_toml("readings.toml", text)?;
         own.hash = hex(text.as_bytes());
         if own.tables.is_empty() || own.runs == 0 || own.quick_runs == 0 {
             return Err(wrong("tables, runs and quick-runs: at least one of each is needed".to_owned()));
@@ -225,7 +225,7 @@ impl Readings {
 
     /// Returns the published rows of a table that are scored.
     fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
-        let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+        let printed = table.rows();
         let is_left_out = |row: &Row| {
             let is = |column: &str, value: &String| match column {
                 "table" => *value == table.name,

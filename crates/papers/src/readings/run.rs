@@ -6,10 +6,9 @@ use crate::cause::Seeds;
 use crate::cell::Cell;
 use crate::change::Change;
 use crate::figures::{Figures, MEAN};
-use crate::findings::Size;
 use crate::order::Orders;
 use crate::printed::Row;
-use crate::table::Place;
+use crate::table::{Place, Size};
 use crate::{Study, Table};
 use std::collections::BTreeMap;
 
@@ -55,7 +54,7 @@ impl Study {
             let mut by_row: Vec<(String, Vec<f64>)> = Vec::new();
             let mut orders: BTreeMap<String, (usize, usize)> = BTreeMap::new();
             for table in readings.tables.iter().filter_map(|name| self.table(name)) {
-                let (table, mut changes) = reading.of(table).map_err(StudyError::Change)?;
+                let (table, mut changes) = reading.of(table)?;
                 let set = calibrated.iter().filter(|one| one.is_of(&table));
                 changes.extend(set.map(|one| one.change.clone()));
                 let scored = readings.rows(&table);
@@ -77,7 +76,7 @@ impl Study {
                     }
                 }
                 // Cells that set an input are not scored, but their orders count.
-                let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+                let printed = table.rows();
                 let all: Vec<Cell> = printed.map(|row| Cell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);
                 for (list, same) in [(&found.kept, 1), (&found.missed, 0)] {
@@ -111,7 +110,7 @@ impl Study {
             .collect();
         Scores::of(readings.hash.clone(), rows, order_rows, scored)
             .map(|scores| Scores { seeds: seeds.runs, of: self.kept.of_scores.clone(), ..scores })
-            .ok_or_else(|| StudyError::Change("readings.toml: no cell is left to score".to_owned()))
+            .ok_or_else(|| "readings.toml: no cell is left to score".to_owned().into())
     }
 }
 
@@ -135,7 +134,7 @@ pub(crate) fn figures(
     seeds: &Seeds<'_>,
     bench: &mut Bench<'_>,
 ) -> Result<Figures, StudyError> {
-    let places = places(table, rows, changes, seeds).map_err(StudyError::Change)?;
+    let places = places(table, rows, changes, seeds)?;
     bench.figures(&places, table.definition.heads)
 }
 
@@ -147,7 +146,7 @@ pub(crate) fn figures_of(
     seeds: &Seeds<'_>,
     bench: &mut Bench<'_>,
 ) -> Result<Figures, StudyError> {
-    let mut places = places(table, rows, changes, seeds).map_err(StudyError::Change)?;
+    let mut places = places(table, rows, changes, seeds)?;
     for Place { plan, .. } in places.iter_mut().filter(|place| !place.plan.together) {
         let is_of =
             |text: &str| rows.iter().any(|row| row.contestant() == anabranch_results::label::shown(text));
@@ -164,12 +163,12 @@ fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -
     }
     // Includes every contestant of the table, for two reasons. The plan may be invalid without one of them, and tables with
     // the same plan then share their runs.
-    let printed = table.printed.iter().flat_map(|printed| &printed.rows);
+    let printed = table.rows();
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();
     names.dedup();
     let runs = table.definition.enumerated.unwrap_or(seeds.runs);
-    let draft = table.draft(runs, seeds.first, &seeds.changes_of(table, &of_table(table, changes)))?;
+    let draft = Seeds { runs, ..*seeds }.draft(table, &of_table(table, changes))?;
     let mut places = table.places(&draft, &BTreeMap::new(), Some(&names))?;
     places.retain(|place| {
         let is_in = |row: &Row, (key, level): (&String, &String)| {

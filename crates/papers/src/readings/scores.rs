@@ -2,6 +2,7 @@
 //! it.
 
 use crate::effect::figure;
+use std::collections::BTreeSet;
 
 /// A reading with its scores.
 #[derive(Clone, PartialEq, Debug)]
@@ -143,6 +144,12 @@ impl Scores {
         mean(self.held_out.iter().map(|(error, _)| *error))
     }
 
+    /// Returns the names of the readings in [`held_out`](Self::held_out), each once.
+    pub(crate) fn held_out_names(&self) -> Vec<&str> {
+        let chosen: BTreeSet<usize> = self.held_out.iter().map(|(_, at)| *at).collect();
+        chosen.into_iter().map(|at| self.readings[at].name.as_str()).collect()
+    }
+
     /// Describes the readings, with the digest of the file.
     #[must_use]
     pub fn heading(&self) -> String {
@@ -169,15 +176,11 @@ impl Scores {
             let orders = in_words(self.orders_of(at));
             [what.to_owned(), reading.name.clone(), shown(reading.loss()) + &left, orders]
         };
-        let mut chosen: Vec<usize> = self.held_out.iter().map(|(_, at)| *at).collect();
-        chosen.sort_unstable();
-        chosen.dedup();
-        let names: Vec<&str> = chosen.iter().map(|at| self.readings[*at].name.as_str()).collect();
         let mut lines = vec![
             of("selected", self.selected),
             [
                 "held out".to_owned(),
-                names.join(" | "),
+                self.held_out_names().join(" | "),
                 shown(self.held_out_loss()),
                 in_words(self.held_out_orders()),
             ],

@@ -33,6 +33,11 @@ impl Width {
         self == Self::Narrow
     }
 
+    /// Returns the value for narrow drawings, or that for all others.
+    pub fn pick<T>(self, narrow: T, other: T) -> T {
+        if self.is_narrow() { narrow } else { other }
+    }
+
     fn class(self) -> &'static str {
         if self.is_narrow() { "narrow" } else { "wide" }
     }
@@ -54,16 +59,7 @@ impl Data {
 
     /// Adds a row.
     pub fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
-        for (i, cell) in cells.iter().enumerate() {
-            let cell = cell.as_ref();
-            self.csv.push_str(if i > 0 { "," } else { "" });
-            if cell.contains([',', '"', '\n']) {
-                let _ = write!(self.csv, "\"{}\"", cell.replace('"', "\"\""));
-            } else {
-                self.csv.push_str(cell);
-            }
-        }
-        self.csv.push('\n');
+        self.csv += &anabranch_results::csv::line(cells);
     }
 
     pub fn is_empty(&self) -> bool {

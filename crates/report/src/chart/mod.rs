@@ -3,11 +3,13 @@
 //! This module has everything that all charts share: margins, grid, labels, linear and logarithmic axes. It also adds
 //! elements that plotters lacks: dots and boxes with tooltips.
 
-pub(super) mod backend;
-pub(super) mod figure;
+mod backend;
+mod figure;
 
 use super::svg::{Scale, time_labels};
-use backend::{FINE, Ink, Svg, at};
+pub(super) use backend::{CONTESTANTS, Ink};
+use backend::{FINE, Svg, at};
+pub(super) use figure::{Data, Figure, Width};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::drawing::IntoDrawingArea;
@@ -181,7 +183,7 @@ pub(super) fn draw(
     frame: Frame,
     [x, y]: [&Axis; 2],
     content: impl FnOnce(&mut Plot<'_, '_>),
-) {
+) -> u32 {
     let area = Svg::new(out, (frame.width, frame.height)).into_drawing_area();
     let fine = |pixels: u32| pixels * FINE as u32;
     let built = ChartBuilder::on(&area)
@@ -190,7 +192,7 @@ pub(super) fn draw(
         .x_label_area_size(fine(frame.below))
         .y_label_area_size(fine(frame.left))
         .build_cartesian_2d(x.clone(), y.clone());
-    let Ok(mut plot) = built else { return };
+    let Ok(mut plot) = built else { return frame.height };
     let label = |axis: &Axis| {
         let axis = axis.clone();
         move |value: &f64| axis.label(*value)
@@ -225,6 +227,7 @@ pub(super) fn draw(
     }
     let _ = mesh.draw();
     content(&mut plot);
+    frame.height
 }
 
 /// Draws a line through `points`.
@@ -245,6 +248,17 @@ pub(super) fn faint_line(
     if !points.is_empty() {
         let _ = plot.draw_series([PathElement::new(points, style)]);
     }
+}
+
+/// Returns the corners of a curve that begins at `from`, jumps at each of `points`, and is level between them.
+pub(super) fn steps(from: At, points: impl IntoIterator<Item = At>) -> Vec<At> {
+    let mut corners = vec![from];
+    let mut level = from.1;
+    for (x, y) in points {
+        corners.extend([(x, level), (x, y)]);
+        level = y;
+    }
+    corners
 }
 
 /// Fills the polygon with these corners.

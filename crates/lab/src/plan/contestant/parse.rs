@@ -64,28 +64,24 @@ impl Contestant {
             kernel_cc: None,
             place: place.clone(),
         };
-        let given = pairs.clone();
-        contestant.security =
-            Security::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
-        contestant.dtls =
-            Dtls::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
+        let (given, can) = (pairs.clone(), transport.capabilities());
+        let wrong = |what: String| PlanError::at(&place, what);
+        contestant.security = Security::read(&given, &can).map_err(wrong)?;
+        contestant.dtls = Dtls::read(&given, &can).map_err(wrong)?;
         if contestant.dtls.is_some() {
             (contestant.paths, contestant.encapsulated) = (Some(1), true);
             // RFC 9653 §3: DTLS detects every error that the SCTP checksum would detect, so the checksum is turned off.
             if contestant.engine.knobs().iter().any(|knob| knob.key == UNSUMMED) {
-                let set = contestant.set((UNSUMMED, "yes"), &given, transports);
-                set.map_err(|what| PlanError::at(&place, what))?;
+                contestant.set((UNSUMMED, "yes"), &given, transports).map_err(wrong)?;
             }
         }
-        contestant.http2 =
-            Http2::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
-        contestant.http3 =
-            http3::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
-        for (key, value) in pairs {
-            contestant.set((key, value), &given, transports).map_err(|what| PlanError::at(&place, what))?;
+        contestant.http2 = Http2::read(&given, &can).map_err(wrong)?;
+        contestant.http3 = http3::read(&given, &can).map_err(wrong)?;
+        for pair in pairs {
+            contestant.set(pair, &given, transports).map_err(wrong)?;
         }
-        contestant.engine.check().map_err(|what| PlanError::at(&contestant.place, what))?;
-        contestant.needs_extensions(&given).map_err(|what| PlanError::at(&contestant.place, what))?;
+        contestant.engine.check().map_err(wrong)?;
+        contestant.needs_extensions(&given).map_err(wrong)?;
         contestant.policy(false)?;
         Ok(contestant)
     }
@@ -171,12 +167,7 @@ impl Contestant {
                 if self.delivery.reliability != Reliability::Full {
                     return Err(format!("{key}={value}: goes not with another way of giving messages up"));
                 }
-                self.delivery.reliability = match (key, parse_span(value), value.parse()) {
-                    ("lifetime", Ok(span), _) if !span.is_zero() => Reliability::Lifetime(span),
-                    ("lifetime", ..) => return Err(format!("lifetime={value}: write a time such as 200ms")),
-                    (_, _, Ok(n)) if n <= 1000 => Reliability::Retransmissions(n),
-                    _ => return Err(format!("retransmissions={value}: write a number from 0 to 1000")),
-                };
+                self.delivery.reliability = reliability(key, value)?;
                 self.turn_on(can.partial_reliability)?;
             }
             "packet-cost" => self.cost.per_packet = span(key, value)?,
@@ -185,36 +176,38 @@ impl Contestant {
             "request-cost" => self.cost.per_request = span(key, value)?,
             "profile" | "tls" | "resume" | "chain" | "dtls" => {}
             "http" | "windows" | "stream-window" | "connection-window" | "frame" | "concurrent" => {}
-            _ => {
-                let keys = self.keys();
-                if !keys.contains(&key) {
-                    let mut what = unknown("key", key, &keys);
-                    let has = |other: &&Arc<Transport>| {
-                        let knobs = other.profile(other.default_profile()).map(|engine| engine.knobs());
-                        !other.is_kernels() && knobs.is_some_and(|all| all.iter().any(|knob| knob.key == key))
-                    };
-                    if let Some(other) = transports.iter().find(has)
-                        && nearest(key, &keys).is_none()
-                    {
-                        what = format!("'{key}' is a key of {}; accepted: {}", other.name(), keys.join(", "));
-                    }
-                    return Err(what);
-                }
-                // The error of this function already names the contestant, so the transport is removed from the
-                // engine's message.
-                let prefix = format!("{}:", self.transport.name());
-                let set = self.engine.set(key, value);
-                let set =
-                    set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
-                let stands_in = !self.transport.is_kernels() && self.transport.is_kernels_emulated();
-                if key == "cc" && stands_in && KernelSettings::may_have(value) {
-                    self.kernel_cc = set.err().map(|refusal| KernelCc { name: value.to_owned(), refusal });
-                } else {
-                    set?;
-                }
-            }
+            _ => self.set_knob(key, value, transports)?,
         }
         Ok(())
+    }
+
+    /// Sets a knob of the engine.
+    fn set_knob(&mut self, key: &str, value: &str, transports: &Transports) -> Result<(), String> {
+        let keys = self.keys();
+        if !keys.contains(&key) {
+            let mut what = unknown("key", key, &keys);
+            let has = |other: &&Arc<Transport>| {
+                let knobs = other.profile(other.default_profile()).map(|engine| engine.knobs());
+                !other.is_kernels() && knobs.is_some_and(|all| all.iter().any(|knob| knob.key == key))
+            };
+            if let Some(other) = transports.iter().find(has)
+                && nearest(key, &keys).is_none()
+            {
+                what = format!("'{key}' is a key of {}; accepted: {}", other.name(), keys.join(", "));
+            }
+            return Err(what);
+        }
+        // The error of this function already names the contestant, so the transport is removed from the
+        // engine's message.
+        let prefix = format!("{}:", self.transport.name());
+        let set = self.engine.set(key, value);
+        let set = set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
+        let stands_in = !self.transport.is_kernels() && self.transport.is_kernels_emulated();
+        if key == "cc" && stands_in && KernelSettings::may_have(value) {
+            self.kernel_cc = set.err().map(|refusal| KernelCc { name: value.to_owned(), refusal });
+            return Ok(());
+        }
+        set
     }
 
     /// Sets the scheduler of an engine so that it orders streams by the priorities that the server gives them.
@@ -270,6 +263,16 @@ const MAX_NICK: usize = 22;
 
 /// The SCTP knob that turns the checksum of packets off.
 const UNSUMMED: &str = "zero_checksum";
+
+/// Parses when messages are given up.
+fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
+    match (key, parse_span(value), value.parse()) {
+        ("lifetime", Ok(span), _) if !span.is_zero() => Ok(Reliability::Lifetime(span)),
+        ("lifetime", ..) => Err(format!("lifetime={value}: write a time such as 200ms")),
+        (_, _, Ok(n)) if n <= 1000 => Ok(Reliability::Retransmissions(n)),
+        _ => Err(format!("retransmissions={value}: write a number from 0 to 1000")),
+    }
+}
 
 /// Parses the CPU time that a host needs for a piece of work.
 fn span(key: &str, value: &str) -> Result<Duration, String> {

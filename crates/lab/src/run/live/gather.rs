@@ -3,10 +3,10 @@
 use super::counters::Counters;
 use super::hosts::{Ended, Seen, Served};
 use crate::plan::{Contestant, LossBy, PointPlan};
-use crate::run::{bound, failover, harvest, traffic};
+use crate::run::harvest::{self, Named};
+use crate::run::{bound, failover, traffic};
 use anabranch_base::Instant;
 use anabranch_base::time::nanos;
-use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
 use anabranch_emu::relay::{LaneOutcome, Outcome as Driven, Passed};
 use anabranch_emu::rules::Ruled;
@@ -14,8 +14,8 @@ use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::End as FetchEnd;
 use anabranch_http::observe::ObjectRecord;
 use anabranch_results::{
-    BUCKET_NS, Directions, Events, Multipath, Object, Outcome, Packets, PathEvent, PathSeries, Rules, Run,
-    Series, Side,
+    BUCKET_NS, Directions, Events, Multipath, Object, Packets, PathEvent, PathSeries, Rules, Run, Series,
+    Side,
 };
 use anabranch_transport::protocol::PathChange;
 use std::net::IpAddr;
@@ -34,45 +34,12 @@ pub fn run(
 ) -> Result<Run, String> {
     let lanes: Vec<&LaneOutcome> = driven.iter().map(|path| &path.lanes[usize::from(place.block)]).collect();
     let Ended { fetched, record, seen } = ended;
-    let Served { record: server_record, seen: served } = served;
+    let served_from = &served.seen;
     let (named, items) = harvest::objects_of(point, contestant)?;
-    // The clock of the hosts starts before the run, so the start of the fetch is subtracted.
-    let begun = fetched.started.as_nanos();
-    let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
-    let objects: Vec<Object> = named
-        .into_iter()
-        .enumerate()
-        .map(|(index, named)| {
-            let object = harvest::object(named, record.objects.get(index), None);
-            // If the workload consists of messages, only the server knows when each was sent, and on which connection
-            // and stream.
-            match server_record.objects.get(index) {
-                Some(there) => completed(object, there, |at| seen.on_host(served.on_network(at))),
-                None => object,
-            }
-        })
-        .map(|object| Object {
-            background: point.workload.messages.is_some() && object.name == crate::plan::workload::BESIDE,
-            issued_ns: since(object.issued_ns),
-            first_byte_ns: since(object.first_byte_ns),
-            delivered_ns: since(object.delivered_ns),
-            ..object
-        })
-        .collect();
     let series = Series {
         bucket_ns: BUCKET_NS,
         paths: lanes.iter().map(|lane| path_series(lane)).collect(),
         application: traffic::application(&record.objects, fetched.started),
-    };
-    let kernels = contestant.transport.is_kernels_emulated();
-    // If both ends are the same host, its kernel counts for both. The server's counters are read last, so all counts
-    // are attributed to the server.
-    let kernel = |host: &Seen| {
-        let counted_there = point.one_host && std::ptr::eq(host, seen);
-        if counted_there { Counters::default() } else { host.kernel }
-    };
-    let retransmitted = |host: &Seen| {
-        if kernels { kernel(host).retransmitted } else { harvest::retransmitted(&host.trace, |_| true) }
     };
     let rules = ruled.map(|paths| {
         let of = |way: usize| Rules {
@@ -83,20 +50,17 @@ pub fn run(
     });
     let dropped = rules.unwrap_or_default();
     let sum = |way: usize, of: fn(&Passed) -> u64| lanes.iter().map(|lane| of(&lane.ways[way])).sum::<u64>();
-    let packets = |way: usize, host: &Seen, rules: Rules| Packets {
+    let [client, server] = counters(point, contestant, [seen, served_from]);
+    let packets = |way: usize, retransmitted: u64, rules: Rules| Packets {
         // iptables drops these packets on the sending host, so they never entered the link.
         sent: sum(way, |passed| passed.entered.packets)
             + if point.loss_by == LossBy::IptablesOut { rules.dropped } else { 0 },
         lost: sum(way, |passed| passed.lost) + rules.dropped,
-        retransmitted: retransmitted(host),
+        retransmitted,
     };
     let bytes = |way: usize| sum(way, |passed| passed.entered.bytes);
-    let both = [seen, served];
-    let fast = |cause: SendCause| cause == SendCause::Fast;
-    let spurious =
-        |host: &Seen| host.trace.iter().filter(|record| record.event == TraceEvent::Spurious).count() as u64;
     let page_ns = (fetched.end == FetchEnd::Done).then(|| nanos(fetched.elapsed()));
-    let path_events = path_events(point, place, seen, served);
+    let path_events = path_events(point, place, seen, served_from);
     let failure = point.network.first_failure().map(|(path, at)| (path, nanos(at)));
     let failover_ns = next_data(point, ended, &lanes, rules.is_some());
     // The series begin with the fetch, but the time of the failure is on the network's clock.
@@ -104,13 +68,13 @@ pub fn run(
     let restored = |(_, at): (u64, u64)| {
         failover::restored(&series.application, at.checked_sub(started_ns)?, failover_ns, page_ns)
     };
+    let connections = fetched.connections as u64;
+    let late = driven.iter().flat_map(|path| [&path.report.up, &path.report.down]);
+    let late = late.filter_map(|way| (way.late.count() > 0).then(|| nanos(way.late.max())));
+    let knows_needless = contestant.transport.is_kernels_emulated() || contestant.engine.knows_needless();
     Ok(Run {
         seed,
-        outcome: match fetched.end {
-            FetchEnd::Done => Outcome::Done,
-            FetchEnd::Failed => Outcome::Failed,
-            FetchEnd::Deadline => Outcome::Deadline,
-        },
+        outcome: harvest::outcome(fetched.end),
         started_ns: Some(started_ns),
         page_ns,
         limit_ns: bound::of(&point.network, &items),
@@ -119,36 +83,62 @@ pub fn run(
         failover_ns,
         restored_ns: failure.and_then(restored),
         path_events,
-        connections: fetched.connections as u64,
-        objects,
-        packets: Directions { up: packets(0, seen, dropped.up), down: packets(1, served, dropped.down) },
+        connections,
+        objects: objects(point, named, ended, served),
+        packets: Directions {
+            up: packets(0, client.retransmitted, dropped.up),
+            down: packets(1, server.retransmitted, dropped.down),
+        },
         rules,
-        multipath: contestant.is_kernels_multipath().then(|| multipath(fetched.connections as u64, both)),
-        late_ns: driven
-            .iter()
-            .flat_map(|path| [&path.report.up, &path.report.down])
-            .filter_map(|way| (way.late.count() > 0).then(|| nanos(way.late.max())))
-            .max(),
+        multipath: contestant.is_kernels_multipath().then(|| multipath(connections, [seen, served_from])),
+        late_ns: late.max(),
         events: Events {
-            timeouts: both
-                .iter()
-                .map(|host| if kernels { kernel(host).timeouts } else { host.totals.timeouts })
-                .sum(),
-            fast: both
-                .iter()
-                .map(
-                    |host| {
-                        if kernels { kernel(host).fast } else { harvest::retransmitted(&host.trace, fast) }
-                    },
-                )
-                .sum(),
-            spurious: (kernels || contestant.engine.knows_needless()).then(|| {
-                both.iter().map(|host| if kernels { kernel(host).spurious } else { spurious(host) }).sum()
-            }),
+            timeouts: client.timeouts + server.timeouts,
+            fast: client.fast + server.fast,
+            spurious: knows_needless.then_some(client.spurious + server.spurious),
         },
         wire_bytes: Directions { up: bytes(0), down: bytes(1) },
         series,
     })
+}
+
+/// Returns the results of the objects, on the client's clock from the start of the fetch. If the workload consists of
+/// messages, only the server knows when each was sent, and on which connection and stream.
+fn objects(point: &PointPlan, named: Vec<Named>, client: &Ended, server: &Served) -> Vec<Object> {
+    // The clock of the hosts starts before the run, so the start of the fetch is subtracted.
+    let begun = client.fetched.started.as_nanos();
+    let since = |at: Option<u64>| at.map(|at| at.saturating_sub(begun));
+    let object = |(index, named): (usize, Named)| {
+        let object = harvest::object(point, named, client.record.objects.get(index), None);
+        let object = match server.record.objects.get(index) {
+            Some(there) => completed(object, there, |at| client.seen.on_host(server.seen.on_network(at))),
+            None => object,
+        };
+        Object {
+            issued_ns: since(object.issued_ns),
+            first_byte_ns: since(object.first_byte_ns),
+            delivered_ns: since(object.delivered_ns),
+            ..object
+        }
+    };
+    named.into_iter().enumerate().map(object).collect()
+}
+
+/// Returns what the client and the server counted: their kernels, or their engines.
+fn counters(point: &PointPlan, contestant: &Contestant, [client, server]: [&Seen; 2]) -> [Counters; 2] {
+    if !contestant.transport.is_kernels_emulated() {
+        return [client, server].map(|host| Counters {
+            retransmitted: harvest::retransmitted(&host.trace, |_| true),
+            timeouts: host.totals.timeouts,
+            fast: harvest::retransmitted(&host.trace, harvest::is_fast),
+            spurious: harvest::spurious(&host.trace),
+            ..Counters::default()
+        });
+    }
+    // If both ends are the same host, its kernel counts for both. The server's counters are read last, so all counts are
+    // attributed to the server.
+    let own = if point.one_host { Counters::default() } else { client.kernel };
+    [own, server.kernel]
 }
 
 /// Completes the client's record of an object with the server's record. `here` converts the server's times to the

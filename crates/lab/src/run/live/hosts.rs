@@ -3,8 +3,9 @@
 
 use super::counters::{self, Counters};
 use crate::plan::contestant::Pairs;
+use crate::plan::workload::MAX_CONNECTIONS;
 use crate::plan::{Contestant, PointPlan};
-use crate::run::contest::{self, BACKLOG, Job, PORT};
+use crate::run::contest::{self, Job, PORT};
 use crate::run::host::{beginning, server};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -283,7 +284,7 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, Stri
         task.world(&namespace, &task.server, 1, async |world| {
             let (job, recorder) = (task.job()?, Recorder::new());
             let host = task.host(&world, true).await?;
-            let listener = host.listen(PORT, BACKLOG).map_err(|error| error.to_string())?;
+            let listener = host.listen(PORT, MAX_CONNECTIONS as u32).map_err(|error| error.to_string())?;
             contest::serve(world.clone(), listener, &job, recorder.clone());
             let network = cue.wait(&world).await?;
             let served = Served { record: recorder.take(), seen: Seen::of(&world, network, &host) };

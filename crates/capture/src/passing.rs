@@ -1,0 +1,20 @@
+//! How data passes the place of capture: new, reordered, or retransmitted and why. `track.rs` decides it.
+
+/// The cause of a retransmission.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Cause {
+    Fast,
+    Timeout,
+    Other,
+}
+
+/// The classification of a piece of data when it is captured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Passing {
+    /// The data was not captured before, and no later data was captured.
+    New,
+    /// The data was captured before. If `inferred`, the first transmission was lost before the place of capture.
+    Retransmitted { cause: Cause, inferred: bool, spurious: bool },
+    /// The data was not captured before, but later data was, because the network reordered packets.
+    Reordered,
+}

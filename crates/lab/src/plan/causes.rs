@@ -1,0 +1,134 @@
+//! What a plan says about causes: how much effort their search takes, and claims to test.
+//!
+//! A claim is a `[[cause]]` table. `of` names the contestant, and `change` the settings that are changed in it. `ratio_min`
+//! and `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels in `at` restrict
+//! the claim, as in `[[expect]]`.
+
+use super::draft::Table;
+use super::error::{PlanError, unknown};
+use super::{Contestant, PointPlan};
+use std::collections::BTreeMap;
+
+/// The effort of the search for causes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Causes {
+    /// Searches the causes of one gap: that between the winner and the fastest contestant that is significantly slower.
+    /// The search carries out at most five times as many runs as the race.
+    #[default]
+    Quick,
+    /// Searches the causes of the gap between every pair of contestants, with all subsets of the factors and in both
+    /// directions.
+    Full,
+    /// Does not search for causes.
+    Off,
+}
+
+/// The keys of a `[[cause]]` table. The names of the plan's factors are keys, too.
+pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
+
+/// A claim: a change to a contestant, and the effect that the change is claimed to have.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The text of the contestant that is changed.
+    pub of: String,
+    /// The contestant after the change.
+    pub changed: Contestant,
+    /// The change as the author of the plan typed it.
+    change: String,
+    /// The bounds of the effect.
+    pub bounds: [Option<f64>; 2],
+    /// The factor levels of the points to which the claim applies.
+    at: BTreeMap<String, String>,
+    place: String,
+}
+
+impl Claim {
+    /// Interprets one `[[cause]]` table. `factors` are the keys with several levels.
+    ///
+    /// # Errors
+    /// [`PlanError`] that names the table and the field.
+    pub fn interpret(
+        table: &Table,
+        contestants: &[Contestant],
+        factors: &[String],
+    ) -> Result<Self, PlanError> {
+        let mut fields: BTreeMap<&str, String> = BTreeMap::new();
+        let mut at = BTreeMap::new();
+        for (key, levels) in &table.entries {
+            match levels.as_slice() {
+                _ if key == "change" => drop(fields.insert(key, levels.join(","))),
+                [value] if factors.contains(key) => drop(at.insert(key.clone(), value.clone())),
+                [value] if FIELDS.contains(&key.as_str()) => drop(fields.insert(key, value.clone())),
+                [_] => {
+                    let accepted: Vec<&str> =
+                        FIELDS.into_iter().chain(factors.iter().map(String::as_str)).collect();
+                    return Err(PlanError::at(&table.place, unknown("key", key, &accepted)));
+                }
+                _ => {
+                    let place = format!("{}: {key}", table.place);
+                    return Err(PlanError::at(&place, "takes one value, not a list"));
+                }
+            }
+        }
+        let place = |key: &str| format!("{}: {key}", table.place);
+        let missing = |what: &str| PlanError::at(&table.place, format!("{what}; it is missing"));
+        let name = fields.get("of").ok_or_else(|| missing("'of' names the contestant"))?;
+        let names: Vec<&str> = contestants.iter().map(|contestant| contestant.label.as_str()).collect();
+        // The table may name a contestant by its nickname or by its full text.
+        let of = contestants.iter().find(|one| one.text == *name || one.label == *name);
+        let of = of.ok_or_else(|| PlanError::at(&place("of"), unknown("contestant", name, &names)))?;
+        let change = fields.get("change").ok_or_else(|| missing("'change' says what is set, as iw=10"))?;
+        let pairs = change.split(',').map(|pair| match pair.split_once('=') {
+            Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+                Ok((key.to_owned(), Some(value.to_owned())))
+            }
+            _ => Err(PlanError::at(&place("change"), format!("'{pair}' where key=value was expected"))),
+        });
+        let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+        let changed = of.with(&pairs).map_err(|error| PlanError::at(&place("change"), error))?;
+        let number = |key: &str| match fields.get(key).map(|text| text.parse::<f64>()) {
+            None => Ok(None),
+            Some(Ok(number)) if number.is_finite() => Ok(Some(number)),
+            Some(_) => Err(PlanError::at(&place(key), "a number was expected, such as 1.5")),
+        };
+        let (min, max) = (number("ratio_min")?, number("ratio_max")?);
+        if min.is_none() && max.is_none() {
+            return Err(PlanError::at(&table.place, "no bound is given; write ratio_min or ratio_max"));
+        }
+        Ok(Self {
+            of: of.text.clone(),
+            changed,
+            change: change.clone(),
+            bounds: [min, max],
+            at,
+            place: table.place.clone(),
+        })
+    }
+
+    /// Returns whether the claim applies to this point.
+    #[must_use]
+    pub fn speaks_of(&self, point: &PointPlan) -> bool {
+        self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level))
+    }
+
+    /// Returns whether the claim is about this contestant.
+    #[must_use]
+    pub fn is_of(&self, contestant: &Contestant) -> bool {
+        contestant.text == self.of
+    }
+}
+
+impl std::fmt::Display for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {} makes it sooner, times", self.place, self.change)?;
+        for (sign, bound) in [">=", "<="].into_iter().zip(self.bounds) {
+            if let Some(bound) = bound {
+                write!(f, " {sign} {bound}")?;
+            }
+        }
+        for (factor, level) in &self.at {
+            write!(f, ", at {factor} {level}")?;
+        }
+        Ok(())
+    }
+}

@@ -192,7 +192,7 @@ fn run(scheduler: &str, interleaving: &str, with_bulk: bool) -> Outcome {
             waiting.push_back(number);
             sent_at.insert(number, world.now);
             number += 1;
-            due = due + EVERY / 2 + luck.span_up_to(EVERY);
+            due = due + EVERY / 2 + luck.duration_up_to(EVERY);
         }
         while let Some(&ping) = waiting.front() {
             let message = Message { stream: 1, ..Message::default() };

@@ -42,7 +42,7 @@ impl Script {
             Action::Inbound(packet) | Action::Outbound(packet) => {
                 matches!(&packet.body, Body::Chunks(all) if all.iter().any(|one| one.name == chunk))
             }
-            Action::Call(call) => call.args.iter().any(|arg| arg.says_one_of(words)),
+            Action::Call(call) => call.args.iter().any(|arg| arg.contains_word(words)),
             Action::Shell(_) | Action::Code(_) => false,
         })
     }
@@ -229,13 +229,13 @@ impl Value {
     }
 
     /// Whether the value contains one of these words.
-    fn says_one_of(&self, words: &[&str]) -> bool {
+    fn contains_word(&self, words: &[&str]) -> bool {
         match self {
             Self::Word(word) => words.contains(&word.as_str()),
             Self::Or(all) | Self::List(all) | Self::Call(_, all) => {
-                all.iter().any(|one| one.says_one_of(words))
+                all.iter().any(|one| one.contains_word(words))
             }
-            Self::Struct(members) => members.iter().any(|(_, one)| one.says_one_of(words)),
+            Self::Struct(members) => members.iter().any(|(_, one)| one.contains_word(words)),
             Self::Any | Self::Int(_) | Self::Text(_) | Self::Address(_) | Self::Pair(..) | Self::Node(_) => {
                 false
             }

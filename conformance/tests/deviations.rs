@@ -47,7 +47,7 @@ fn only_the_failure_that_is_listed_is_known() {
 }
 
 #[test]
-fn a_listed_script_that_passes_is_told() {
+fn a_listed_script_that_passes_is_reported() {
     let list = Deviations::read(LIST).expect("a list");
     let mut summary = Summary::default();
     let said = summary.count("/suites/one/same", &Outcome::Pass { log: vec![] }, &list);

@@ -68,7 +68,7 @@ fn every_case_holds() {
 
 /// Runs the suites for extensions of SCTP and for special cases that ETSI does not cover.
 #[test]
-fn extensions_are_spoken() {
+fn extension_suites_pass() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("extensions");
     let mut run = 0;
     for path in anabranch_conformance::scripts_in(&folder).expect("the folder") {
@@ -227,7 +227,7 @@ fn tag_of(endpoint: &mut Endpoint, now: Instant) -> u32 {
 
 /// RFC 9260 §5.1.3, AS-I-1.4: an INIT leaves no state behind, no matter how many arrive.
 #[test]
-fn nothing_is_kept_of_an_init() {
+fn an_init_leaves_no_state() {
     let mut endpoint = endpoint(1);
     let now = Instant::from_millis(1);
     ask(&mut endpoint, now, 1000);

@@ -140,7 +140,7 @@ fn parameters_are_sets_where_their_order_is_free() {
 
 /// Every malformed script gets a result that names a line, and none makes the interpreter hang.
 #[test]
-fn no_text_is_too_strange() {
+fn malformed_scripts_never_panic() {
     let mut rng = anabranch_base::Rng::new(7);
     let text = format!(
         "{CLIENT}+0 write(3, ..., 40) = 40\n+0 > sctp: DATA[flgs=BE, len=56, tsn=1, sid=0, ssn=0, ppid=0]\n"

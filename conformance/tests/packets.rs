@@ -35,7 +35,7 @@ fn misunderstood(text: &str, line: usize, words: &str) {
 
 /// RFC 9260 §7.3: an ICMP message lowers the path MTU. The language has two forms of it.
 #[test]
-fn the_network_tells_that_packets_are_too_large() {
+fn icmp_packet_too_big_lowers_the_path_mtu() {
     let text = format!(
         "{UP}+0 < icmp unreachable frag_needed mtu 1400 [sctp(2)]
 +0 write(3, ..., 2000) = 2000
@@ -63,7 +63,7 @@ fn the_network_tells_that_packets_are_too_large() {
 
 /// RFC 9260 §10: an ICMP message that the host has no SCTP ends the association; other messages are ignored.
 #[test]
-fn the_network_tells_that_nobody_speaks_sctp() {
+fn icmp_protocol_unreachable_ends_the_association() {
     let text = format!(
         "{UP}+0 write(3, ..., 10) = 10
 +0 > sctp: DATA[flgs=BE, len=26, tsn=1, sid=0, ssn=0, ppid=0]

@@ -97,7 +97,7 @@ fn a_notification_is_expected_where_a_message_is_read() {
 
 /// RFC 6458 §5.3: the ancillary data of a message determines how it is sent.
 #[test]
-fn what_stands_beside_a_message_is_how_it_is_sent() {
+fn ancillary_data_determines_how_a_message_is_sent() {
     let message = "msg_name(...)=..., msg_iov(1)=[{iov_base=..., iov_len=100}]";
     let cmsg = |kind: &str, data: &str| {
         format!("{{cmsg_len=28, cmsg_level=IPPROTO_SCTP, cmsg_type={kind}, cmsg_data={{{data}}}}}")
@@ -172,7 +172,7 @@ fn a_message_may_begin_its_association() {
 
 /// RFC 6458 §5.3.5, §5.3.6, §5.3.2: a read returns the structures of ancillary data that the socket has requested.
 #[test]
-fn what_comes_beside_a_message_is_what_was_asked_for() {
+fn a_read_returns_the_requested_ancillary_data() {
     let data = "+0 < sctp: DATA[flgs=BE, len=20, tsn=1, sid=2, ssn=0, ppid=7]
 +0 > sctp: SACK[flgs=0, cum_tsn=1, a_rwnd=..., gaps=[], dups=[]]
 +0 < sctp: DATA[flgs=BE, len=26, tsn=2, sid=2, ssn=1, ppid=8]
@@ -233,7 +233,7 @@ fn what_comes_beside_a_message_is_what_was_asked_for() {
 
 /// RFC 6458 §9.12: the flags of `sctp_sendv_spa` select which of its structures are used.
 #[test]
-fn the_flags_of_sendv_say_what_counts() {
+fn sendv_flags_select_the_valid_members() {
     let send = |flags: &str| {
         format!(
             "{UP}+0 sctp_sendv(3, [{{..., 100}}], 1, ..., 1, {{sendv_flags={flags}, sendv_sndinfo={{snd_sid=2, snd_flags=0, snd_ppid=htonl(5), snd_context=0, snd_assoc_id=0}}, sendv_prinfo={{pr_policy=SCTP_PR_SCTP_TTL, pr_value=10}}, sendv_authinfo={{auth_keynumber=9}}}}, 32, SCTP_SENDV_SPA, 0) = 100\n"

@@ -68,7 +68,7 @@ fn retransmissions_take_turns_between_two_addresses() {
 }
 
 #[test]
-fn data_to_another_address_is_told() {
+fn data_to_an_unlisted_address_is_reported() {
     let wrong = stage(&[1, 2, 1, 1, 1, 2, 1, 2, 1, 2, 1]);
     fails(&wrong, TURNS, 15, "packet 4 with DATA", "towards 1 (192.0.2.1)", "towards 2 (192.0.2.2)");
     let short = stage(&[1, 2, 1]);
@@ -157,7 +157,7 @@ fn a_mistake_in_the_list_is_one_line_with_its_place() {
 
 /// Every malformed table is read, or refused with one line that has a line number.
 #[test]
-fn no_list_is_too_strange() {
+fn malformed_tables_never_panic() {
     let mut rng = anabranch_base::Rng::new(11);
     for _ in 0..3_000 {
         let text = strange(TABLE, "0123456789-+.e_[]{}\"'=,# \n\u{e9}\u{0}stage", &mut rng);

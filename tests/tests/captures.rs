@@ -11,11 +11,11 @@ use std::path::Path;
 use std::process::Command;
 
 /// The beginning of an expert message, and the condition under which it is allowed.
-type Allowed = &'static [(&'static str, Because)];
+type Allowed = &'static [(&'static str, ExpertReason)];
 
 /// The reasons for an expert message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Because {
+enum ExpertReason {
     /// Normal operation: connections open and close, requests are made, windows move.
     Always,
     /// The network lost packets or marked them, or a path failed.
@@ -23,7 +23,7 @@ enum Because {
     /// The network duplicated packets, or reordered them.
     Disordered,
 }
-use Because::{Always, Disordered, Disturbed};
+use ExpertReason::{Always, Disordered, Disturbed};
 
 /// Severity "chat": normal events.
 const CHATS: Allowed = &[
@@ -184,7 +184,7 @@ fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
 }
 
 /// Checks that every checksum is verified and good, that nothing is malformed, and that only allowed messages occur.
-fn assert_clean(verdict: &Verdict, most: Because) {
+fn assert_clean(verdict: &Verdict, most: ExpertReason) {
     let line = &verdict.line;
     let checked =
         verdict.layers.split(':').filter(|layer| ["ip", "tcp", "udp", "sctp"].contains(layer)).count();
@@ -194,7 +194,7 @@ fn assert_clean(verdict: &Verdict, most: Because) {
     for (severity, message) in &verdict.experts {
         let known = SEVERITIES.iter().find(|(number, ..)| number == severity);
         let (_, name, allowed) = known.unwrap_or_else(|| panic!("severity {severity:#x}: {line}"));
-        let fits = |(begin, because): &(&str, Because)| message.starts_with(begin) && *because <= most;
+        let fits = |(begin, because): &(&str, ExpertReason)| message.starts_with(begin) && *because <= most;
         assert!(allowed.iter().any(fits), "{name} '{message}': {line}");
     }
 }
@@ -208,7 +208,7 @@ fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
 }
 
 /// Runs `line`, and allows expert messages of at most kind `most`.
-fn clean(name: &str, line: &str, most: Because) {
+fn clean(name: &str, line: &str, most: ExpertReason) {
     let Some(found) = verdicts(name, line) else { return };
     for verdict in &found {
         assert_clean(verdict, most);
@@ -222,7 +222,7 @@ fn clean(name: &str, line: &str, most: Because) {
 }
 
 #[test]
-fn nothing_is_remarked_where_nothing_happens() {
+fn tshark_reports_nothing_without_faults() {
     clean(
         "quiet",
         "--page osterdahl-gallery --loss 0 --queue 200p --transport tcp --transport tcp:connections=6 \
@@ -293,7 +293,7 @@ fn contestants_and_background_traffic_in_one_queue_are_understood() {
 
 /// Only packets that the network damaged have a wrong checksum, and only where they arrive.
 #[test]
-fn damage_shows_where_it_arrives_and_nowhere_else() {
+fn only_damaged_packets_have_bad_checksums() {
     let line = "--page gallery --corrupt 3% --transport tcp,sctp";
     let Some(found) = verdicts("damage", line) else { return };
     let bad = |verdict: &&Verdict| verdict.checksums.iter().any(|status| status == "0") || verdict.malformed;

@@ -120,7 +120,7 @@ fn it_shares_a_network_with_ours_and_with_background_traffic() {
 }
 
 #[test]
-fn what_it_cannot_do_is_refused_by_its_capabilities() {
+fn unsupported_keys_are_refused_by_capabilities() {
     for (contestant, told) in [
         ("gbn:window=0", "window=0: write a number from 1 to 64"),
         ("gbn:windw=4", "unknown key 'windw' (did you mean 'window'?)"),

@@ -147,7 +147,7 @@ fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
 }
 
 #[test]
-fn what_is_quoted_of_the_examples_stands_in_them() {
+fn quoted_example_code_matches_the_files() {
     let mut count = 0;
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page");

@@ -195,7 +195,7 @@ fn sctp_runs_sealed_in_virtual_time() {
 }
 
 #[test]
-fn what_was_sealed_with_another_key_is_dropped() {
+fn packets_sealed_with_another_key_are_dropped() {
     for keys in [[Some(7), Some(8)], [Some(7), None], [None, Some(7)]] {
         let (came, _) = in_virtual_time(keys);
         assert_eq!(came, Some(Err(CloseReason::TimedOut(String::new()))), "{keys:?}");

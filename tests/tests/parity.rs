@@ -127,7 +127,7 @@ fn on_the_loopback<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
 }
 
 #[test]
-fn sctp_in_udp_does_the_same_in_both_worlds() {
+fn sctp_over_udp_behaves_alike_in_both_worlds() {
     let virtual_one = in_virtual_time(over_sctp);
     let real_one = on_the_loopback(async |world| over_sctp(world.clone(), world).await);
     assert!(virtual_one.contains("/b on 3") && virtual_one.contains("client: Finished"), "{virtual_one}");

@@ -7,7 +7,7 @@ use anabranch_transports::Transports;
 #[test]
 fn every_profile_finishes_pages_transfers_and_arrivals() {
     let mut contestants = String::new();
-    for transport in Transports::standard().iter().filter(|transport| !transport.is_kernels()) {
+    for transport in Transports::standard().iter().filter(|transport| !transport.is_kernel_only()) {
         for profile in transport.profiles() {
             contestants += &format!(" --transport {}:profile={profile}", transport.name());
         }

@@ -167,7 +167,7 @@ fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8]
 }
 
 #[test]
-fn whole_races_keep_their_invariants_in_any_weather() {
+fn random_races_keep_their_invariants() {
     let [done, failed, deadline, lost, mild] = [const { Cell::new(0) }; 5];
     let add = |cell: &Cell<u64>, n: u64| cell.set(cell.get() + n);
     seeds("storms", 2000, |seed| {

@@ -13,7 +13,7 @@ use anabranch_base::{Histogram, Instant, Rng};
 use anabranch_emu::device::{Choice, Clock};
 use anabranch_emu::netns::{self, Namespace};
 use anabranch_emu::record::Keep;
-use anabranch_emu::relay::{Relay, be_prompt};
+use anabranch_emu::relay::{Relay, raise_thread_priority};
 use anabranch_emu::report::PathReport;
 use anabranch_emu::wiring::{End, Place, Wiring};
 use anabranch_link::{Blank, Chain, LinkSpec};
@@ -71,7 +71,7 @@ impl Bench {
             // A sender that is late would measure its own delay. (One that never sleeps must not get priority over
             // all others.)
             if !gap.is_zero() {
-                be_prompt();
+                raise_thread_priority();
             }
             let mut sent = Vec::new();
             let mut payload = vec![0; bytes - 28];

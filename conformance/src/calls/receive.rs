@@ -85,7 +85,7 @@ impl Machine {
         }
     }
 
-    fn tells_info(&mut self, fd: Fd) -> Result<bool, Stop> {
+    fn reports_info(&mut self, fd: Fd) -> Result<bool, Stop> {
         let seen = self.sockets.option(fd.socket, Scope::Future, OptionName::RecvRcvInfo)?;
         Ok(seen == SocketOption::RecvRcvInfo(true))
     }
@@ -121,7 +121,7 @@ impl Machine {
         if let Some(expected) = message.get("msg_control") {
             let mut seen = Vec::new();
             if let Some((info, number)) = &got.info {
-                if self.tells_info(fd)? {
+                if self.reports_info(fd)? {
                     seen.push(("SCTP_RCVINFO", rcv_info(info, *number)));
                 }
                 if let Some((next, number)) = &got.next
@@ -166,7 +166,7 @@ impl Machine {
         let got = self.receive(fd, iov_length(iov)?, &iov_content(iov)?)?;
         self.compare_from(&got, args.at(3)?)?;
         let rcv = match &got.info {
-            Some((info, number)) if self.tells_info(fd)? => Some(rcv_info(info, *number)),
+            Some((info, number)) if self.reports_info(fd)? => Some(rcv_info(info, *number)),
             _ => None,
         };
         let next = match &got.next {

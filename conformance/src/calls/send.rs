@@ -14,14 +14,14 @@ use std::net::SocketAddr;
 const MOST: i64 = 1 << 20;
 
 /// The peer addresses that a call names.
-enum To<'a> {
+enum PeerAddresses<'a> {
     /// No address: the association determines the peer.
     Nobody,
     /// These addresses. `...` stands for any address.
     These(&'a [Value]),
 }
 
-impl<'a> To<'a> {
+impl<'a> PeerAddresses<'a> {
     /// Reads one address, a list of them, `...` or NULL.
     fn read(value: Option<&'a Value>) -> Self {
         match value {
@@ -39,18 +39,18 @@ impl Machine {
             sending(args, 3)?;
         }
         let usual = self.usual(args)?;
-        self.transmit(args, args.int(2)?, &To::Nobody, usual)
+        self.transmit(args, args.int(2)?, &PeerAddresses::Nobody, usual)
     }
 
     pub(super) fn call_writev(&mut self, args: Args<'_>) -> Result<i64, Stop> {
         let usual = self.usual(args)?;
-        self.transmit(args, iov_length(args.at(1)?)?, &To::Nobody, usual)
+        self.transmit(args, iov_length(args.at(1)?)?, &PeerAddresses::Nobody, usual)
     }
 
     pub(super) fn call_sendto(&mut self, args: Args<'_>) -> Result<i64, Stop> {
         sending(args, 3)?;
         let usual = self.usual(args)?;
-        self.transmit(args, args.int(2)?, &To::read(args.0.get(4)), usual)
+        self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(4)), usual)
     }
 
     pub(super) fn call_sendmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
@@ -62,7 +62,7 @@ impl Machine {
         let Beside { info: usual, .. } = self.usual(args)?;
         let beside = self.beside(message.get("msg_control"), usual)?;
         let named = args.at(1)?.member("msg_name");
-        self.transmit(args, length, &To::read(named), beside)
+        self.transmit(args, length, &PeerAddresses::read(named), beside)
     }
 
     pub(super) fn call_sctp_sendmsg(&mut self, args: Args<'_>) -> Result<i64, Stop> {
@@ -74,19 +74,19 @@ impl Machine {
         let pr = policy(flags & 0xf, args.or_zero(8)?)?;
         let all = flags & 0x1000 != 0;
         let beside = Beside { info: SendInfo { snd, pr, auth: None }, all, ..Beside::default() };
-        self.transmit(args, args.int(2)?, &To::read(args.0.get(3)), beside)
+        self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
     pub(super) fn call_sctp_send(&mut self, args: Args<'_>) -> Result<i64, Stop> {
         sending(args, 4)?;
         let beside = self.with_sinfo(args, 3)?;
-        self.transmit(args, args.int(2)?, &To::Nobody, beside)
+        self.transmit(args, args.int(2)?, &PeerAddresses::Nobody, beside)
     }
 
     pub(super) fn call_sctp_sendx(&mut self, args: Args<'_>) -> Result<i64, Stop> {
         sending(args, 6)?;
         let beside = self.with_sinfo(args, 5)?;
-        self.transmit(args, args.int(2)?, &To::read(args.0.get(3)), beside)
+        self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
     fn with_sinfo(&self, args: Args<'_>, at: usize) -> Result<Beside, Stop> {
@@ -140,7 +140,7 @@ impl Machine {
             }
             other => return wrong(format!("information of type {other}")),
         }
-        self.transmit(args, length, &To::read(args.0.get(3)), beside)
+        self.transmit(args, length, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
     /// Returns the defaults of the socket, for all that a call does not set (RFC 6458 §8.1.31, §8.1.32).
@@ -150,14 +150,20 @@ impl Machine {
     }
 
     /// Sends `length` bytes.
-    fn transmit(&mut self, args: Args<'_>, length: i64, to: &To<'_>, beside: Beside) -> Result<i64, Stop> {
+    fn transmit(
+        &mut self,
+        args: Args<'_>,
+        length: i64,
+        to: &PeerAddresses<'_>,
+        beside: Beside,
+    ) -> Result<i64, Stop> {
         let fd = self.fd(args)?;
         if !(0..=MOST).contains(&length) {
             return wrong(format!("{length} bytes"));
         }
         let payload = vec![b'A'; length as usize];
         let (mut peers, mut port) = (Vec::new(), self.place.connect_port);
-        if let To::These(addresses) = to {
+        if let PeerAddresses::These(addresses) = to {
             for value in *addresses {
                 let (address, told) = socket_address(value)?;
                 port = told.unwrap_or(port);
@@ -202,7 +208,7 @@ impl Machine {
             Style::OneToMany if beside.info.snd.association.is_some() => {
                 self.sockets.send(self.now, fd.socket, &payload, beside.info)
             }
-            Style::OneToMany if matches!(to, To::Nobody) && peers.is_empty() => {
+            Style::OneToMany if matches!(to, PeerAddresses::Nobody) && peers.is_empty() => {
                 self.sockets.send(self.now, fd.socket, &payload, beside.info)
             }
             Style::OneToMany => {

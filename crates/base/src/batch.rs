@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_ends_where_it_is_wanted() {
+    fn an_aligned_packet_keeps_its_bytes_and_headroom() {
         for room in [0, 56, 100] {
             let mut batch = SendBatch::new(1);
             batch.end_on(64, 1480, room);
@@ -537,7 +537,7 @@ mod tests {
 
     /// Packets whose buffer was exchanged behave like copied packets in every later operation.
     #[test]
-    fn a_train_that_is_exchanged_is_as_one_that_is_copied() {
+    fn packets_in_an_exchanged_buffer_behave_like_copied_ones() {
         for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {
             let bytes: Vec<u8> = (0..length).collect();
             let (mut copied, mut exchanged) = (SendBatch::new(8), SendBatch::new(8));

@@ -152,7 +152,7 @@ mod tests {
     /// If no session releases memory, the budget is not exceeded and each session gets its floor, for any number of
     /// sessions.
     #[test]
-    fn what_all_hold_together_is_bounded() {
+    fn total_usage_stays_within_the_budget() {
         for (total, sessions) in [(256_u64 << 20, 1280_u64), (16 << 20, 100), (1 << 30, 3), (1 << 20, 20_000)]
         {
             let budget = Budget::new(total, sessions);

@@ -114,7 +114,7 @@ impl Rng {
     }
 
     /// Returns a uniformly distributed duration in `0..=bound`.
-    pub fn span_up_to(&mut self, bound: Duration) -> Duration {
+    pub fn duration_up_to(&mut self, bound: Duration) -> Duration {
         Duration::from_nanos(self.below(crate::time::nanos(bound).saturating_add(1)))
     }
 
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keyed_one_draws_from_its_function_and_forks_into_other_keys() {
+    fn a_keyed_generator_uses_its_function_and_forks_get_other_keys() {
         // A stand-in for a keyed function. Its output depends visibly on the key and the input.
         fn echo(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
             let mut out = *key;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// Returns whether the second ring of tests is enabled: slow tests, and tests that need a kernel's timers, a browser or
 /// a network. `ANABRANCH_FULL=1` enables them. Otherwise this prints a message that the calling test is skipped.
 #[must_use]
-pub fn full_ring() -> bool {
+pub fn are_slow_tests_enabled() -> bool {
     let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");
     if !full {
         eprintln!("skipped: set ANABRANCH_FULL=1 to run the second ring of tests");

@@ -251,7 +251,7 @@ impl FromStr for Ratio {
 ///
 /// # Errors
 /// [`UnitError`], which lists the accepted forms.
-pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
+pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -310,9 +310,9 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(u64::try_from(unit_nanos * scale / value).unwrap_or(u64::MAX)))
 }
 
-/// Returns the shortest exact text form of a duration, which [`parse_span`] can parse.
+/// Returns the shortest exact text form of a duration, which [`parse_duration`] can parse.
 #[must_use]
-pub fn format_span(span: Duration) -> String {
+pub fn format_duration(span: Duration) -> String {
     let nanos = crate::time::nanos(span);
     if nanos == 0 {
         return "0ms".to_owned();
@@ -376,25 +376,25 @@ mod tests {
             assert_eq!(text.parse::<Ratio>().map(|r| r.to_string()).as_deref(), Ok(text));
         }
         for text in ["40ms", "1.08s", "250us", "7ns"] {
-            assert_eq!(parse_span(text).map(format_span).as_deref(), Ok(text));
+            assert_eq!(parse_duration(text).map(format_duration).as_deref(), Ok(text));
         }
         assert_eq!("100kB".parse(), "100KB".parse::<Bytes>());
         assert_eq!("100KiB".parse(), Ok(Bytes(102_400)));
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_accepted_forms() {
+    fn errors_list_the_accepted_forms() {
         for text in ["10", "10mbps", "0mbit", "1.mbit", "fast", "10Mbit", "99999999999999999999gbit"] {
             let error = text.parse::<BitRate>().expect_err(text).to_string();
             assert!(error.contains(text) && error.contains("10mbit"), "{error}");
         }
         assert!("101%".parse::<Ratio>().is_err());
         assert!("1".parse::<Ratio>().is_err());
-        assert!(parse_span("5").is_err());
+        assert!(parse_duration("5").is_err());
         for text in ["1.0000000001s", "1.05ns", "0.5ns"] {
-            assert!(parse_span(text).is_err(), "{text}");
+            assert!(parse_duration(text).is_err(), "{text}");
         }
-        assert_eq!(parse_span("1.000ns"), Ok(Duration::from_nanos(1)));
+        assert_eq!(parse_duration("1.000ns"), Ok(Duration::from_nanos(1)));
         assert_eq!([parse_length("12.5m"), parse_length("0")], [Ok(12_500_000), Ok(0)]);
         assert_eq!(parse_speed("12.5m/s"), Ok(12_500_000));
         for text in ["10", "10s", "10m/s"] {
@@ -440,7 +440,7 @@ mod tests {
             ("5m", "5min"),
             ("80", "nothing"),
         ] {
-            assert_eq!(meant(parse_span(text)), ours, "{text}");
+            assert_eq!(meant(parse_duration(text)), ours, "{text}");
         }
         for (text, ours) in [
             ("100Kb", "100kB"),

@@ -169,13 +169,13 @@ pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
 /// Parses an IP packet. Returns `None` if the packet is invalid.
 pub(super) fn carried(packet: Bytes<'_>) -> Option<Carried<'_>> {
     match packet.kept.first()? >> 4 {
-        4 => carried_v4(packet),
-        6 => carried_v6(packet),
+        4 => parse_ipv4(packet),
+        6 => parse_ipv6(packet),
         _ => None,
     }
 }
 
-fn carried_v4(packet: Bytes<'_>) -> Option<Carried<'_>> {
+fn parse_ipv4(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let mut patched = *packet.kept.first_chunk::<{ v4::HEADER_LEN }>()?;
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
@@ -201,7 +201,7 @@ fn carried_v4(packet: Bytes<'_>) -> Option<Carried<'_>> {
     Some(Carried { identification: header.identification.into(), cut, ..carried })
 }
 
-fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
+fn parse_ipv6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let header = v6::Header::parse_quoted(packet.kept).ok()?;
     let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_capture_left_out_keeps_its_length() {
+    fn truncated_packets_keep_their_length() {
         let packet = ipv4(6, &[9; 100]);
         let found = carried(Bytes::whole(&packet[..50])).expect("a packet");
         assert!(found.cut && found.payload.len() == 100 && found.payload[29] == 9 && found.payload[30] == 0);

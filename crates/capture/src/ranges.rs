@@ -47,7 +47,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn it_is_the_set_of_its_numbers() {
+    fn ranges_match_a_plain_set_of_integers() {
         let mut rng = Rng::new(1);
         for _ in 0..200 {
             let (mut ranges, mut model) = (Ranges::default(), BTreeSet::new());

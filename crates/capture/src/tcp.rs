@@ -13,7 +13,7 @@ use super::results::Conversation;
 use super::track::Track;
 use super::waiting::{Facts, WaitingRoom};
 use super::{Settings, Taken};
-use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, is_left_to_card};
+use anabranch_wire::tcp::{Flags, Segment, Seq, has_offloaded_checksum, is_intact};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -176,7 +176,7 @@ fn checksum(carried: &Carried<'_>) -> Checksum {
         Checksum::Unknown
     } else if is_intact(bytes, carried.source, carried.target) {
         Checksum::Right
-    } else if is_left_to_card(bytes, carried.source, carried.target) {
+    } else if has_offloaded_checksum(bytes, carried.source, carried.target) {
         Checksum::Left
     } else {
         Checksum::Wrong

@@ -7,7 +7,7 @@ use super::results::Decoded;
 use super::views::{View, Why};
 use super::{CONVERSATIONS, DecodeError, Settings, decode, table};
 use anabranch_base::Rng;
-use anabranch_wire::ip::{fragment::Pieces, v4, v6};
+use anabranch_wire::ip::{fragment::Fragmenter, v4, v6};
 use anabranch_wire::pcap::Writer;
 use anabranch_wire::sctp::{
     Abort, CookieAck, CookieEcho, Data, GapBlock, Heartbeat, HeartbeatAck, Init, InitAck,
@@ -24,13 +24,13 @@ const B2: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 
 /// A pcap capture in memory with timestamps in microseconds and big-endian numbers. The writer of this project does not
 /// support that variant.
-struct Tape {
+struct CaptureBuilder {
     bytes: Vec<u8>,
     link: Vec<u8>,
     identification: u16,
 }
 
-impl Tape {
+impl CaptureBuilder {
     fn new(link_type: u32, link: &[u8]) -> Self {
         let mut bytes = vec![0xa1, 0xb2, 0xc3, 0xd4, 0, 2, 0, 4];
         for n in [0, 0, 65_535, link_type] {
@@ -120,7 +120,7 @@ fn sack(cumulative: u32, gaps: &'static [GapBlock], duplicates: &'static [Tsn]) 
 }
 
 /// Appends the four handshake messages of an association, which take 50 ms. The capture is made at the initiator.
-fn open(tape: &mut Tape) {
+fn open(tape: &mut CaptureBuilder) {
     let init = Init { tag: TAG_A, window: 65_536, outbound: 4, inbound: 4, tsn: Tsn(100), ..Init::default() };
     tape.sctp(0, A, B, 0, |b| init.emit(b));
     tape.sctp(50, B, A, TAG_A, |b| {
@@ -134,7 +134,7 @@ fn open(tape: &mut Tape) {
 
 #[test]
 fn an_association_from_beginning_to_end() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     // TSN 101 is lost. Three SACKs report the loss, and the data is retransmitted.
     for tsn in 100..105 {
@@ -198,7 +198,7 @@ fn an_association_from_beginning_to_end() {
 
 #[test]
 fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     for (millis, tsn) in [(100, 100), (101, 101), (102, 102), (103, 103)] {
         tape.sctp(millis, A, B, TAG_B, |b| data(tsn, 0).emit(b));
@@ -230,7 +230,7 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
 
 #[test]
 fn a_stray_middle_an_abort_and_a_restart() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     // The handshake was not captured. The tag of each side is learnt from the first packet to that side.
     tape.sctp(0, B, A, TAG_A, |b| data(9, 0).emit(b));
     tape.sctp(1, A, B, TAG_B, |b| sack(9, &[], &[]).emit(b));
@@ -250,7 +250,7 @@ fn a_stray_middle_an_abort_and_a_restart() {
 
 #[test]
 fn a_connection_from_beginning_to_end() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     let ack =
         |seq: u32, ack: u32| Header { seq: Seq(seq), ack: Seq(ack), flags: Flags::ACK, ..Header::default() };
     let syn = Header { seq: Seq(u32::MAX - 1), flags: Flags::SYN, ..Header::default() };
@@ -303,10 +303,10 @@ fn a_connection_from_beginning_to_end() {
 fn fragments_udp_and_version_6() {
     // Three cases: a Linux cooked capture; a packet in three fragments; SCTP in UDP, on the port of RFC 6951 and on
     // another one.
-    let mut tape = Tape::new(113, &[[0; 14].as_slice(), &[8, 0]].concat());
+    let mut tape = CaptureBuilder::new(113, &[[0; 14].as_slice(), &[8, 0]].concat());
     let whole = sctp(true, TAG_B, |b| Data { payload: &[1; 1_000], ..data(1, 0) }.emit(b));
     let packet = tape.ip(132, A, B, &whole);
-    let mut pieces = Pieces::of(&packet, 420, 9).expect("it may be cut");
+    let mut pieces = Fragmenter::of(&packet, 420, 9).expect("it may be cut");
     let mut piece = Vec::new();
     while pieces.append_next(&mut piece) {
         tape.frame(0, &std::mem::take(&mut piece));
@@ -339,14 +339,14 @@ fn fragments_udp_and_version_6() {
 }
 
 #[test]
-fn what_is_no_capture_is_told_in_one_line() {
+fn invalid_captures_are_refused_in_one_line() {
     let told = |bytes: &[u8]| read(bytes).expect_err("not a capture").to_string();
     assert_eq!(told(b""), "the capture ends after 0 bytes, before its header does");
     assert_eq!(told(b"#!/bin/sh\nexit"), "not a pcap or pcapng capture");
-    let mut radio = Tape::new(105, &[]);
+    let mut radio = CaptureBuilder::new(105, &[]);
     radio.frame(0, &[0; 50]);
     assert!(told(&radio.bytes).starts_with("link type 105 is not known"));
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     let length = tape.bytes.len();
     let cut = read(&tape.bytes[..length - 3]).expect("read to there");
@@ -356,7 +356,7 @@ fn what_is_no_capture_is_told_in_one_line() {
 
 #[test]
 fn damage_and_copies_are_left_out() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     tape.sctp(100, A, B, TAG_B, |b| data(100, 0).emit(b));
     let begin = tape.bytes.len();
@@ -370,7 +370,7 @@ fn damage_and_copies_are_left_out() {
 }
 
 /// Appends a SYN from this port of A.
-fn syn(tape: &mut Tape, millis: u32, port: u16, seq: u32) {
+fn syn(tape: &mut CaptureBuilder, millis: u32, port: u16, seq: u32) {
     let header =
         Header { source_port: port, target_port: 80, seq: Seq(seq), flags: Flags::SYN, ..Header::default() };
     let mut bytes = Vec::new();
@@ -381,8 +381,8 @@ fn syn(tape: &mut Tape, millis: u32, port: u16, seq: u32) {
 }
 
 #[test]
-fn beyond_so_many_conversations_packets_are_counted() {
-    let mut tape = Tape::ethernet();
+fn packets_beyond_the_conversation_limit_are_counted() {
+    let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     tape.tcp(50, A, Header { seq: Seq(9), flags: Flags::SYN, ..Header::default() }, b"");
     // The limit of two conversations is reached, so the next three conversations are not followed.
@@ -423,7 +423,7 @@ fn beyond_so_many_conversations_packets_are_counted() {
 
 #[test]
 fn a_scan_of_many_ports_stays_small() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     for at in 0..CONVERSATIONS as u32 + 5 {
         // There are more conversations than 16-bit ports, so the target port varies, too.
         let (port, target_port) = ((1 + at % 60_000) as u16, (80 + at / 60_000) as u16);
@@ -446,7 +446,7 @@ fn a_scan_of_many_ports_stays_small() {
 
 #[test]
 fn long_captures_have_no_ladders_unasked() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     let lines = |packets| {
         let settings = Settings { ladder_lines: 60, ladder_packets: packets, ..Settings::default() };
@@ -459,9 +459,9 @@ fn long_captures_have_no_ladders_unasked() {
 /// The number of printed lines must not change any result. A shorter ladder diagram is the beginning of a longer one.
 /// All other output is the same, even without a ladder diagram.
 #[test]
-fn how_much_is_drawn_changes_no_judgement() {
+fn the_number_of_ladder_lines_changes_no_result() {
     static DUPLICATES: [Tsn; 3] = [Tsn(103), Tsn(105), Tsn(104)];
-    let mut sctp = Tape::ethernet();
+    let mut sctp = CaptureBuilder::ethernet();
     open(&mut sctp);
     for tsn in 100..110 {
         sctp.sctp(tsn, A, B, TAG_B, |b| data(tsn, (tsn % 2) as u16).emit(b));
@@ -474,7 +474,7 @@ fn how_much_is_drawn_changes_no_judgement() {
     sctp.sctp(2_160, B, A, TAG_A, |b| sack(104, &[], &DUPLICATES[..2]).emit(b));
     sctp.sctp(4_500, A, B, TAG_B, |b| data(105, 1).emit(b));
     sctp.sctp(4_560, B, A, TAG_A, |b| sack(109, &[], &DUPLICATES[1..]).emit(b));
-    let mut tcp = Tape::ethernet();
+    let mut tcp = CaptureBuilder::ethernet();
     tcp.tcp(0, A, Header { seq: Seq(0), flags: Flags::SYN, ..Header::default() }, b"");
     let ack = Flags::SYN.with(Flags::ACK);
     tcp.tcp(50, B, Header { seq: Seq(0), ack: Seq(1), flags: ack, ..Header::default() }, b"");
@@ -514,7 +514,7 @@ fn how_much_is_drawn_changes_no_judgement() {
 /// Decoding a file with any content ends without a panic.
 #[test]
 fn mutated_captures_never_panic() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     open(&mut tape);
     for tsn in 100..110 {
         tape.sctp(tsn, A, B, TAG_B, |b| data(tsn, 0).emit(b));

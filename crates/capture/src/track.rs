@@ -47,7 +47,7 @@ pub(super) enum History {
 
 /// A retransmission that was found to be spurious only after it had been captured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Needless {
+pub(super) struct SpuriousRetransmission {
     pub stream: u16,
     pub path: usize,
     /// The ladder line that shows the retransmission.
@@ -118,7 +118,7 @@ pub(super) struct Track {
     #[cfg(test)]
     visits: usize,
     /// The spurious retransmissions found since the caller last took this list.
-    pub needless: Vec<Needless>,
+    pub needless: Vec<SpuriousRetransmission>,
     /// The round-trip times measured since the caller last took this list, each with the path of the data.
     pub samples: Vec<(usize, u64)>,
 }
@@ -268,7 +268,7 @@ impl Track {
         let sent_twice = |sent: &&mut Sent| sent.times > 1 && !sent.needless;
         for sent in self.over(start, end).take(DUPLICATES).filter(sent_twice) {
             sent.needless = true;
-            found.push(Needless { stream: sent.stream, path: sent.path, line: sent.line });
+            found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
         }
         self.needless.append(&mut found);
     }
@@ -459,7 +459,7 @@ impl Track {
                 }
             } else if age < hasty && !sent.needless {
                 sent.needless = true;
-                found.push(Needless { stream: sent.stream, path: sent.path, line: sent.line });
+                found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
             }
         }
         self.history += done.len();

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_packet_within_is_no_tunnel_or_says_so() {
+    fn payloads_without_an_ip_packet_are_no_tunnel_or_are_named() {
         let echo = datagram(2_152, &[0x32, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0]);
         assert_eq!(names(&echo), Vec::<&str>::new(), "an echo request of GTP-U");
         let arp = datagram(4_789, &[&[8, 0, 0, 0, 0, 0, 9, 0][..], &ethernet(0x0806, &[0; 28])].concat());

@@ -3,7 +3,7 @@
 mod gateway;
 pub mod secure;
 
-use anabranch_base::units::parse_span;
+use anabranch_base::units::parse_duration;
 use anabranch_lab::plan::keys::{KEYS, Key, Several};
 use anabranch_lab::sweep::Shard;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -212,7 +212,7 @@ fn serve() -> Command {
 /// Requires that the value of `arg` is a duration greater than zero, because a timeout of zero would expire at once.
 fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
-        match parse_span(text) {
+        match parse_duration(text) {
             Ok(Duration::ZERO) => Err("must be more than zero"),
             // The code that reads the flag reports a value that does not parse as a duration.
             _ => Ok(text.to_owned()),

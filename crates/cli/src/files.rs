@@ -350,7 +350,7 @@ pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
-pub fn sweep_out(directory: &Path) -> Result<(), Failure> {
+pub fn remove_leftovers(directory: &Path) -> Result<(), Failure> {
     for entry in fs::read_dir(directory).map_err(|error| failure(directory, &error))? {
         let path = entry.map_err(|error| failure(directory, &error))?.path();
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::serve::{log, unix_seconds};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, memory, say};
 use anabranch_base::Budget;
-use anabranch_base::units::{Bytes, parse_span};
+use anabranch_base::units::{Bytes, parse_duration};
 use anabranch_gateway::allow::{Rule, Rules};
 use anabranch_gateway::{Associations, Dial, Faults, Network, Options, Origins, Peer, Route};
 use anabranch_http::authority::{Authority, Origin};
@@ -170,7 +170,8 @@ impl Settings {
     fn read(matches: &ArgMatches, places: &[Listen], transports: &Transports) -> Result<Self, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map_or("", String::as_str);
         let span = |name: &str| -> Result<Duration, Failure> {
-            parse_span(text(name)).map_err(|why| Failure::Usage(format!("--{name} {}: {why}", text(name))))
+            parse_duration(text(name))
+                .map_err(|why| Failure::Usage(format!("--{name} {}: {why}", text(name))))
         };
         let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
         let head: Bytes = text("max-header")

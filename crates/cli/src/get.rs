@@ -26,7 +26,7 @@ use crate::paths::PathLog;
 use crate::place::Url;
 use crate::{Done, Failure, complain, dry_run, qlog, say, secure};
 use account::{Ledger, LeftOut};
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{format_duration, parse_duration};
 use anabranch_transport::network::Needs;
 use anabranch_transports::security::ClientSecurity;
 use anabranch_transports::{Encryption, Transports, UrlScheme};
@@ -54,7 +54,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     }
     let given = matches
         .get_one::<String>("timeout")
-        .map(|text| parse_span(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}"))));
+        .map(|text| parse_duration(text).map_err(|why| Failure::Usage(format!("--timeout {text}: {why}"))));
     let given = given.transpose()?;
     let (connect, timeout) = (given.unwrap_or(CONNECT), given.unwrap_or(SILENCE));
     let sctp_port = matches.get_one::<u16>("sctp-port").copied().unwrap_or(80);
@@ -187,7 +187,11 @@ fn dry_run(
         matches,
         &["output", "page", "har", "json", "csv", "trust", "insecure", "http", "qlog"],
     );
-    out += &format!("timeout: {} for a connection, then {}\n", format_span(connect), format_span(timeout));
+    out += &format!(
+        "timeout: {} for a connection, then {}\n",
+        format_duration(connect),
+        format_duration(timeout)
+    );
     let schemes: Vec<UrlScheme> = urls.iter().map(|url| url.scheme.clone()).collect();
     let tuned = tuned(matches, transports, &schemes)?;
     if schemes.iter().any(UrlScheme::has_own_ports) {

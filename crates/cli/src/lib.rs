@@ -4,7 +4,7 @@
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 //!
-//! `main.rs` calls [`run`], and the Python module calls `run_within`. The files that `sweep/result` writes depend only on
+//! `main.rs` calls [`run`], and the Python module calls `run_embedded`. The files that `sweep/result` writes depend only on
 //! the directory of the sweep, not on the machines that ran its points.
 
 mod args;
@@ -110,7 +110,7 @@ static WITHIN: OnceLock<()> = OnceLock::new();
 /// Does the same as [`run`], within another program. In this case there is no executable of anabranch to copy into a
 /// bundle.
 #[must_use]
-pub fn run_within(words: impl IntoIterator<Item = OsString>) -> u8 {
+pub fn run_embedded(words: impl IntoIterator<Item = OsString>) -> u8 {
     WITHIN.get_or_init(|| ());
     run(words)
 }
@@ -276,7 +276,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn what_would_command_a_terminal_is_spelt() {
+    fn control_characters_are_escaped() {
         assert_eq!(plain("tür\nzwei 😀"), "tür\nzwei 😀");
         assert_eq!(plain("\x1b]0;x\x07\u{9b}2J\r\u{202e}"), "\\u{1b}]0;x\\u{7}\\u{9b}2J\\r\\u{202e}");
     }

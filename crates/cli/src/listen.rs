@@ -5,7 +5,7 @@ use crate::knobs::Tuned;
 use crate::paths;
 use crate::place::Listen;
 use crate::privileges::drop_capabilities;
-use crate::qlog::LogsTo;
+use crate::qlog::LogDestination;
 use crate::serve::reason;
 use crate::threads::WorkerHandle;
 use crate::{Done, Failure, complain, watchdog};
@@ -61,7 +61,7 @@ pub struct Servers {
     /// The security of the listeners; `None` if none is encrypted.
     security: Option<ServerSecurity>,
     /// The destination of connection logs.
-    logs: LogsTo,
+    logs: LogDestination,
     /// The source of SIGHUP signals, and the function that each of them calls.
     reload: Option<(Hangups, Box<dyn Fn()>)>,
 }
@@ -91,7 +91,7 @@ impl Servers {
 
     /// Sets the security of the listeners, and the destination of connection logs.
     #[must_use]
-    pub fn with_security(self, security: Option<ServerSecurity>, logs: LogsTo) -> Self {
+    pub fn with_security(self, security: Option<ServerSecurity>, logs: LogDestination) -> Self {
         Self { security, logs, ..self }
     }
 

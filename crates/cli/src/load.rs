@@ -109,7 +109,7 @@ mod verb {
     use crate::place::Url;
     use crate::progress::Ticker;
     use crate::{Done, Failure, busy_poll, dry_run, qlog, say, secure, watchdog};
-    use anabranch_base::units::{format_span, parse_interval, parse_span};
+    use anabranch_base::units::{format_duration, parse_duration, parse_interval};
     use anabranch_http::serve::Versions;
     use anabranch_load::generator::report::{self, Framing};
     use anabranch_load::generator::{Load, Pace, Plan};
@@ -169,7 +169,7 @@ mod verb {
         tls: Option<ClientSecurity>,
         plan: Plan,
         tuned: Tuned,
-        logs: qlog::LogsTo,
+        logs: qlog::LogDestination,
         sctp_port: u16,
         quiet: bool,
         framing: Framing,
@@ -180,7 +180,7 @@ mod verb {
         let number = |name: &str| matches.get_one::<u64>(name).copied();
         let span = |name: &str| -> Result<Option<Duration>, Failure> {
             let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
-            let span = parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+            let span = parse_duration(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
             if span.is_zero() {
                 return Err(Failure::Usage(format!(
                     "--{name} {text}: must be more than zero; write 1s or more"
@@ -254,10 +254,10 @@ mod verb {
         };
         let pace = match plan.pace {
             Pace::Open { interval, random: drawn } => {
-                format!("open loop: a session every {}{}", format_span(interval), random(drawn))
+                format!("open loop: a session every {}{}", format_duration(interval), random(drawn))
             }
             Pace::Pool { interval, random: drawn, sessions } => {
-                let every = format!("an object every {}{}", format_span(interval), random(drawn));
+                let every = format!("an object every {}{}", format_duration(interval), random(drawn));
                 format!("open loop: {every}, on {sessions} sessions")
             }
             Pace::Closed { sessions } => format!("closed loop: {sessions} sessions at a time"),
@@ -265,15 +265,15 @@ mod verb {
         let number = |number: Option<u64>| number.map_or("no limit".to_owned(), |number| number.to_string());
         let mut out = format!("url: {}\ntransport: {}\npace: {pace}\n", url.text, url.scheme.name());
         if let Some(due) = plan.first_due(FIRST) {
-            let due: Vec<String> = due.into_iter().map(format_span).collect();
+            let due: Vec<String> = due.into_iter().map(format_duration).collect();
             out += &format!("first due at: {}\n", due.join(" "));
         }
         // If the rate of new sessions is fixed, each session requests one object unless the flags ask for more.
         let objects = plan.objects.or(matches!(plan.pace, Pace::Open { .. }).then_some(1));
         out += &format!("objects-per-session: {}\nstreams: {}\n", number(objects), plan.streams);
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
-        let duration = plan.duration.map_or("no limit".to_owned(), format_span);
-        out += &format!("duration: {duration}\ntimeout: {}\n", format_span(plan.timeout));
+        let duration = plan.duration.map_or("no limit".to_owned(), format_duration);
+        out += &format!("duration: {duration}\ntimeout: {}\n", format_duration(plan.timeout));
         out += &dry_run::flags(
             matches,
             &["max-sessions", "busy-poll", "trust", "insecure", "http", "early-data", "qlog"],

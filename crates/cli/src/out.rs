@@ -35,7 +35,7 @@ pub fn fill(
     for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
         // If there are many points, the report draws only the first ones packet by packet.
-        let of = OfPoint { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
+        let of = PointFiles { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
         let (new, captured) = of_point(directory, &of, (pcap, kept))?;
         files.extend(new);
         drawn.extend(captured);
@@ -56,7 +56,7 @@ pub fn fill(
 }
 
 /// The point whose files are written, and the names of these files.
-pub struct OfPoint<'a> {
+pub struct PointFiles<'a> {
     /// The plan that was raced.
     pub plan: &'a Plan,
     /// The result of the race.
@@ -75,7 +75,7 @@ pub struct OfPoint<'a> {
 /// The errors of [`fill`].
 pub fn of_point(
     directory: &Path,
-    of: &OfPoint<'_>,
+    of: &PointFiles<'_>,
     (pcap, kept): (&str, Option<&[Kept]>),
 ) -> Result<(Vec<Reserved>, Vec<Captured>), Failure> {
     let (mut files, mut captures, mut drawn) = (Vec::new(), Vec::new(), Vec::new());
@@ -83,7 +83,7 @@ pub fn of_point(
         files.push(Reserved::new(&directory.join(name))?.fill(content)?);
         Ok(())
     };
-    let &OfPoint { plan, point: p, draw, .. } = of;
+    let &PointFiles { plan, point: p, draw, .. } = of;
     let point = &of.race.points[p];
     let workload = &plan.points[p].workload;
     for (a, (contestant, name)) in point.contestants.iter().zip(names(point, of.prefix)).enumerate() {

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_the_same_results_is_kept() {
+    fn the_reproducing_command_keeps_flags_that_affect_results() {
         let words = "race --quiet --out here --shard 3/8 --loss 0,1% --json=x --threads 2 --page"
             .split(' ')
             .map(str::to_owned);

@@ -11,13 +11,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
 /// The destination of the connection logs; `None` disables logging.
-pub type LogsTo = Option<Arc<dyn Logs>>;
+pub type LogDestination = Option<Arc<dyn Logs>>;
 
 /// Returns the destination that `--qlog` names, or otherwise `QLOGDIR`.
 pub fn given<'a>(
     matches: &ArgMatches,
     schemes: impl IntoIterator<Item = &'a UrlScheme>,
-) -> Result<LogsTo, Failure> {
+) -> Result<LogDestination, Failure> {
     let has_logs = schemes.into_iter().any(|scheme| scheme.protocol().has_logs());
     let Some(directory) = matches.get_one::<String>("qlog") else {
         let directory = std::env::var_os("QLOGDIR").filter(|name| has_logs && !name.is_empty());

@@ -6,7 +6,7 @@ use crate::place::Listen;
 use crate::secure::{ServerTls, Spoken};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, memory, qlog, say, secure};
-use anabranch_base::units::{Bytes, parse_span};
+use anabranch_base::units::{Bytes, parse_duration};
 use anabranch_http::observe::Recorder;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Names, Options, OwnOrigins, Redirected, Stop, Versions};
@@ -141,7 +141,7 @@ impl Settings {
     fn read(matches: &ArgMatches, places: &[Listen], transports: &Transports) -> Result<Self, Failure> {
         let span = |name: &str| -> Result<Duration, Failure> {
             let text = matches.get_one::<String>(name).map_or("", String::as_str);
-            parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {text}: {why}")))
+            parse_duration(text).map_err(|why| Failure::Usage(format!("--{name} {text}: {why}")))
         };
         let number = |name: &str| matches.get_one::<u16>(name).copied().unwrap_or(1);
         let text = matches.get_one::<String>("max-header").map_or("", String::as_str);

@@ -170,7 +170,7 @@ fn run_studies(
     let mut counts = Vec::new();
     for study in &studies {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
-        if let Some(line) = study.misfit(&changes).or_else(|| study.fixed_label(&changes)) {
+        if let Some(line) = study.misfit(&changes).or_else(|| study.first_fixed_label(&changes)) {
             return Err(set(line));
         }
         let wrong = |error| match error {

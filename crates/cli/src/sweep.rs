@@ -8,7 +8,7 @@ pub mod directory;
 pub mod result;
 
 use crate::files::{self, Kind, Reserved};
-use crate::out::OfPoint;
+use crate::out::PointFiles;
 use crate::outputs::{quoted, reproducing_command};
 use crate::progress::Progress;
 use crate::race::{self, Outputs, STOP};
@@ -151,8 +151,13 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
 fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Result<Record, Failure> {
     let prefix = directory.prefix(number);
     let pcap = directory.manifest.pcap.as_str();
-    let of =
-        OfPoint { plan: single, race: &race, point: 0, prefix: &prefix, draw: number <= out::DRAWN_POINTS };
+    let of = PointFiles {
+        plan: single,
+        race: &race,
+        point: 0,
+        prefix: &prefix,
+        draw: number <= out::DRAWN_POINTS,
+    };
     let (mut beside, drawn) = out::of_point(&directory.points(), &of, (pcap, None))?;
     for captured in &drawn {
         let place = directory.course(number, &race.points[0], captured.contestant);

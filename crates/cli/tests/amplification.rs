@@ -9,7 +9,7 @@
 
 use crate::raw_sctp::{chunk, packet};
 use crate::running::{Running, Scratch, anabranch, noise, pace, run, wait_until_datagrams_are_read};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -23,7 +23,7 @@ const WAIT: Duration = Duration::from_secs(16);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A client that sends and never answers.
-struct Stranger {
+struct SilentClient {
     listener: String,
     what: String,
     socket: UdpSocket,
@@ -34,7 +34,7 @@ struct Stranger {
     came: Vec<usize>,
 }
 
-impl Stranger {
+impl SilentClient {
     /// Reads all datagrams that wait in its socket.
     fn listen(&mut self) {
         let mut buffer = [0; 65_536];
@@ -71,9 +71,9 @@ impl Stranger {
 
 /// All strangers.
 #[derive(Default)]
-struct Strangers(Vec<Stranger>);
+struct SilentClients(Vec<SilentClient>);
 
-impl Strangers {
+impl SilentClients {
     /// Adds a stranger that sends these datagrams.
     fn send<'a>(
         &mut self,
@@ -85,7 +85,8 @@ impl Strangers {
         let socket = UdpSocket::bind(local).expect("a port");
         socket.set_nonblocking(true).expect("set");
         let (listener, what) = (listener.to_owned(), what.to_owned());
-        let mut stranger = Stranger { listener, what, socket, target, sent: Vec::new(), came: Vec::new() };
+        let mut stranger =
+            SilentClient { listener, what, socket, target, sent: Vec::new(), came: Vec::new() };
         for datagram in datagrams {
             stranger.socket.send_to(datagram, target).expect("sent");
             stranger.sent.push(datagram.len());
@@ -141,7 +142,7 @@ fn init(parameters: &[u8]) -> Vec<u8> {
     packet(5_000, 0, &[chunk(1, 0, &body)])
 }
 
-fn sctp(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
+fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
     strangers.send(at, "a client's INIT", &flight[..1]);
     strangers.send(at, "the same, sent again", flight);
     strangers.send(at, "the smallest INIT", [&init(&[])]);
@@ -221,7 +222,7 @@ fn hello(share: Option<&[u8]>) -> Vec<u8> {
     hello_with(&suites, &[&GROUPS, &SIGNATURES, &DTLS13, &share])
 }
 
-fn dtls(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
+fn dtls(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
     strangers.send(at, "a client's hello", &flight[..1]);
     strangers.send(at, "the same, sent again", flight);
     let mut share = vec![0, 23, 0, 65, 4];
@@ -259,7 +260,7 @@ fn dtls(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
 
 /// Each flight is from a different client: connection IDs are random, and datagrams with the same ID belong to the same
 /// connection.
-fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
+fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
     strangers.send(at, "a client's Initial", &one[..1]);
     let copies = vec![one[0].clone(); 5];
@@ -302,7 +303,7 @@ fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8
 }
 
 /// Datagrams that may arrive at any port.
-fn anything(strangers: &mut Strangers, at: (&str, SocketAddr)) {
+fn anything(strangers: &mut SilentClients, at: (&str, SocketAddr)) {
     for length in [1, 20, 60, 1_200] {
         strangers.send(at, &format!("junk of {length} bytes"), &junk(length));
     }
@@ -340,8 +341,8 @@ const DTLS: [&str; 2] = ["--listen", "https+sctp://127.0.0.1:0"];
 const HTTP3: [&str; 2] = ["--listen", "h3://127.0.0.1:0"];
 
 #[test]
-fn who_has_not_shown_its_address_gets_at_most_three_times_what_it_sends() {
-    if !full_ring() {
+fn unvalidated_clients_get_at_most_three_times_what_they_send() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let place = Scratch::new("amplification");
@@ -374,7 +375,7 @@ fn who_has_not_shown_its_address_gets_at_most_three_times_what_it_sends() {
         let schemes = ["http+sctp", "https+sctp", "h3", "h3", "h3", "h3"];
         schemes.map(capture).map(|flight| flight.join().expect("a flight"))
     });
-    let (mut strangers, mut running) = (Strangers::default(), Vec::new());
+    let (mut strangers, mut running) = (SilentClients::default(), Vec::new());
     let mut asked = 0;
     for (name, words) in &programs {
         let (program, urls) = listeners(&place, words);
@@ -396,7 +397,7 @@ fn who_has_not_shown_its_address_gets_at_most_three_times_what_it_sends() {
     assert_eq!(asked, 4 + 2 + 3 + 1 + 1 + 2 + 2);
     for _ in 0..WAIT.as_millis() / LOOK.as_millis() {
         pace(LOOK);
-        strangers.0.iter_mut().for_each(Stranger::listen);
+        strangers.0.iter_mut().for_each(SilentClient::listen);
     }
     for mut program in running {
         assert!(program.still_runs(), "a server has ended");
@@ -406,17 +407,17 @@ fn who_has_not_shown_its_address_gets_at_most_three_times_what_it_sends() {
 }
 
 /// Prints the largest ratios of each listener, and checks them against the limit.
-fn report(strangers: &[Stranger]) {
+fn report(strangers: &[SilentClient]) {
     println!(
         "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",
         "listener", "what was sent", "bytes", "came", "ratio", "on wire"
     );
-    let (mut worst, mut over): (Vec<(&Stranger, f64)>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut worst, mut over): (Vec<(&SilentClient, f64)>, Vec<String>) = (Vec::new(), Vec::new());
     for stranger in strangers {
         let ratios = stranger.ratios();
         let most = ratios[0].max(ratios[1]);
         let [sent, came] = [&stranger.sent, &stranger.came].map(|lengths| lengths.iter().sum::<usize>());
-        let Stranger { listener, what, .. } = stranger;
+        let SilentClient { listener, what, .. } = stranger;
         let row = format!("{listener:44}{what:48}{sent:8}{came:8}{:8.2}{:10.2}", ratios[0], ratios[1]);
         if most > CEILING {
             over.push(row.clone());
@@ -431,8 +432,9 @@ fn report(strangers: &[Stranger]) {
         }
     }
     println!("\n{:44}{:48}{:>8}{:>10}", "listener", "the most is drawn by", "ratio", "on wire");
-    for (Stranger { listener, what, .. }, _) in &worst {
-        let of_it = strangers.iter().filter(|stranger| stranger.listener == *listener).map(Stranger::ratios);
+    for (SilentClient { listener, what, .. }, _) in &worst {
+        let of_it =
+            strangers.iter().filter(|stranger| stranger.listener == *listener).map(SilentClient::ratios);
         let [ratio, wire] = of_it.fold([0.0_f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
         println!("{listener:44}{what:48}{ratio:8.2}{wire:10.2}");
     }
@@ -440,7 +442,7 @@ fn report(strangers: &[Stranger]) {
     let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/security.md");
     let page = std::fs::read_to_string(page).expect("docs/security.md");
     for (row, is_in) in ROWS {
-        let of_row = strangers.iter().filter(|stranger| is_in(stranger)).map(Stranger::ratios);
+        let of_row = strangers.iter().filter(|stranger| is_in(stranger)).map(SilentClient::ratios);
         let [ratio, wire] = of_row.fold([0.0_f64; 2], |[a, b], [c, d]| [a.max(c), b.max(d)]);
         let (begin, end) = (format!("| {row} |"), format!("| {ratio:.2} | {wire:.2} |"));
         let found = page.lines().find(|line| line.starts_with(&begin));
@@ -452,12 +454,12 @@ fn report(strangers: &[Stranger]) {
 }
 
 /// A row of the table in docs/security.md, and a predicate for the strangers that belong to it.
-type Row = (&'static str, fn(&Stranger) -> bool);
+type Row = (&'static str, fn(&SilentClient) -> bool);
 
 const ROWS: [Row; 6] = [
     ("SCTP in UDP over IPv4", |stranger| stranger.is_sctp() && stranger.target.is_ipv4()),
     ("SCTP in UDP over IPv6", |stranger| stranger.is_sctp() && stranger.target.is_ipv6()),
-    ("SCTP over DTLS 1.3 and 1.2", Stranger::is_dtls),
+    ("SCTP over DTLS 1.3 and 1.2", SilentClient::is_dtls),
     ("the same, valid hellos alone", |stranger| {
         stranger.is_dtls() && stranger.what.contains("the smallest valid hello")
     }),

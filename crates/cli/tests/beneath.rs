@@ -75,7 +75,7 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
 }
 
 #[test]
-fn names_that_begin_with_a_dot_are_for_who_asks_for_them() {
+fn dotfiles_are_served_only_on_request() {
     let site = Scratch::new("beneath-dots");
     for name in ["site/.env", "site/.git/config", "site/sub/.htpasswd", "site/.well-known/acme"] {
         site.file(name, "dotted");

@@ -12,7 +12,7 @@ mod driver;
 mod served;
 mod wait;
 
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use driver::{Browser, Look};
 use serde_json::Value;
 use std::fs;
@@ -108,7 +108,7 @@ fn is_root() -> bool {
 
 #[test]
 fn every_kind_of_report_is_whole_in_a_browser() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let Some(mut browser) = Browser::start() else { return };
@@ -135,7 +135,7 @@ fn every_kind_of_report_is_whole_in_a_browser() {
 /// have their marks.
 #[test]
 fn the_pages_of_studies_are_whole_in_a_browser() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let Some(mut browser) = Browser::start() else { return };
@@ -525,7 +525,7 @@ fn script_works(browser: &mut Browser, report: &Report) {
 
 #[test]
 fn a_large_report_opens_at_once() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let Some(mut browser) = Browser::start() else { return };
@@ -550,7 +550,7 @@ fn a_large_report_opens_at_once() {
 /// `serve` delivers a page of 72 objects over HTTP/2 and over HTTP/3.
 #[test]
 fn a_page_is_served_to_chromium_over_http_2_and_http_3() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let place = Scratch::new("served");

@@ -7,7 +7,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::collections::BTreeSet;
@@ -455,7 +455,7 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
             "no line of .ci/run ends with '{step}', for '{command}'"
         );
     }
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let Some(network) = namespace(&ADDRESSES) else { return };

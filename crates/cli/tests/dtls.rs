@@ -23,7 +23,7 @@ fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
 }
 
 #[test]
-fn a_directory_is_served_over_dtls_to_who_believes_it() {
+fn a_directory_is_served_over_dtls_to_clients_that_trust_it() {
     let place = Scratch::new("dtls-own");
     let body = noise(700_000);
     place.file("big.bin", &body);
@@ -148,7 +148,7 @@ fn secrets_are_written_where_the_environment_says() {
 /// OpenSSL's client completes a DTLS 1.2 handshake with our server, verifies its certificate, and receives nothing
 /// unrequested.
 #[test]
-fn openssl_comes_by_dtls_1_2() {
+fn openssl_client_completes_a_dtls_1_2_handshake() {
     let place = Scratch::new("dtls-s-client");
     let server = serve(&place, &[]);
     let kept = format!("{}/anabranch/self-signed.pem", place.text());
@@ -171,7 +171,7 @@ fn openssl_comes_by_dtls_1_2() {
 /// Our client completes a DTLS 1.2 handshake with OpenSSL's server, with and without a cookie, and starts an
 /// association. A server that is not trusted receives no packet of it.
 #[test]
-fn openssl_is_come_to_by_dtls_1_2() {
+fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
     let place = Scratch::new("dtls-s-server");
     let file = |name: &str| format!("{}/{name}", place.text());
     let (key, certificate) = (file("key.pem"), file("cert.pem"));

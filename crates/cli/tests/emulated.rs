@@ -6,7 +6,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{emulated_links, errors};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -95,7 +95,7 @@ impl Drop for Programs {
 
 #[test]
 fn rules_of_iptables_lose_the_packets_in_the_links_place() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -162,7 +162,7 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
 /// cross the link.
 #[test]
 fn one_host_has_one_counter_for_both_directions() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -229,7 +229,7 @@ fn one_host_has_one_counter_for_both_directions() {
 
 #[test]
 fn what_rules_cannot_do_is_refused() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     for (words, status, told) in [
@@ -310,7 +310,7 @@ fn what_rules_cannot_do_is_refused() {
 
 #[test]
 fn multipath_tcp_adds_paths_up_and_outlives_one() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -363,7 +363,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
 
 #[test]
 fn bulk_measures_multipath_tcp_over_two_links() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let here = anabranch("bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3);
@@ -407,7 +407,7 @@ fn bulk_measures_multipath_tcp_over_two_links() {
 
 #[test]
 fn a_kernel_without_a_protocol_is_told_in_one_line() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     // Whether the kernel has SCTP depends on the host: it races, or the reason is reported.
@@ -445,7 +445,7 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
 /// this machine's keys and tickets differ.
 #[test]
 fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {

@@ -6,7 +6,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, emulated_links, errors};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn has_mptcp(place: &Path) -> bool {
 
 #[test]
 fn messages_have_the_delays_that_the_path_gives_them() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -74,7 +74,7 @@ fn messages_have_the_delays_that_the_path_gives_them() {
 
 #[test]
 fn the_time_to_get_past_a_failed_path_is_told() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -106,7 +106,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
 
 #[test]
 fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -153,7 +153,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
 
 #[test]
 fn a_dry_run_refuses_what_the_run_refuses() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let place = Scratch::new("emulated-dry");
@@ -183,7 +183,7 @@ fn a_dry_run_refuses_what_the_run_refuses() {
 /// can carry.
 #[test]
 fn contestants_share_one_emulated_link() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -251,7 +251,7 @@ fn contestants_share_one_emulated_link() {
 
 #[test]
 fn captures_of_both_ends_show_how_connections_close() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {

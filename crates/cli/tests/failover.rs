@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, emulated_links, errors, has};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_capture::views::Why;
 use anabranch_capture::{Settings, decode};
 use serde_json::Value;
@@ -173,7 +173,7 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
 /// before the failure, the first data on the other path, and the first acknowledgement after it.
 #[test]
 fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
-    if !full_ring() || !emulated_links() || !has("dumpcap") {
+    if !are_slow_tests_enabled() || !emulated_links() || !has("dumpcap") {
         return;
     }
     for run in 0..10 {

@@ -37,7 +37,7 @@ fn compare(value: &Value, way: &str, told: &BTreeSet<String>, met: &mut BTreeSet
 }
 
 #[test]
-fn the_page_about_results_tells_each_field_of_load_bulk_and_get() {
+fn every_field_of_load_bulk_and_get_is_documented() {
     let site = Scratch::new("fields");
     site.file("site/index.html", "<img src=a.png><img src=http://elsewhere.example/b.png>");
     site.file("site/a.png", vec![1; 4000]);

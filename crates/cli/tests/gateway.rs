@@ -164,7 +164,7 @@ fn requests_and_tunnels_pass_two_gateways() {
 }
 
 #[test]
-fn what_cannot_or_must_not_be_reached_is_told() {
+fn unreachable_and_forbidden_targets_are_reported() {
     let (silent, _) = origin(|mut stream| while stream.read(&mut [0; 1000]).is_ok_and(|read| read > 0) {});
     let (early, _) = origin(|mut stream| {
         read_head(&mut stream);
@@ -265,7 +265,7 @@ fn what_cannot_or_must_not_be_reached_is_told() {
 }
 
 #[test]
-fn what_two_could_read_differently_goes_no_further() {
+fn ambiguous_requests_are_not_forwarded() {
     let (address, count) = origin(|mut stream| {
         while !read_head(&mut stream).is_empty() {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
@@ -402,7 +402,7 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
 }
 
 #[test]
-fn streams_that_were_torn_are_used_again() {
+fn streams_of_cancelled_exchanges_are_reused() {
     let (fountain, _) = fountain();
     // Each association has one stream: after a reset it must be usable again before the next request can be sent.
     let far = Running::start(&["gateway", "--listen", SCTP, "-q", "--allow", "127.0.0.1", "--streams", "1"]);
@@ -424,7 +424,7 @@ fn streams_that_were_torn_are_used_again() {
 }
 
 #[test]
-fn the_end_finishes_what_is_in_flight() {
+fn a_stopped_gateway_finishes_exchanges_in_flight() {
     let (fountain, _) = fountain();
     let (near, far) = two_gateways(&["127.0.0.1"], &[]);
     let length = 20_000_000;

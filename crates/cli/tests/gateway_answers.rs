@@ -93,7 +93,7 @@ fn final_line(answer: &str) -> Option<&str> {
 }
 
 #[test]
-fn what_is_no_answer_is_answered_with_502_at_once() {
+fn invalid_responses_become_502_at_once() {
     let answers = refused();
     let shown: Vec<String> =
         answers.iter().map(|answer| answer[..answer.len().min(60)].escape_ascii().to_string()).collect();
@@ -142,7 +142,7 @@ fn what_is_no_answer_is_answered_with_502_at_once() {
 
 /// A response that is merely unusual is forwarded unchanged.
 #[test]
-fn odd_statuses_that_are_some_go_through() {
+fn unusual_statuses_are_forwarded() {
     let statuses = [200, 204, 205, 226, 299, 300, 304, 399, 400, 418, 451, 499, 500, 511, 599, 600, 777, 999];
     let mut answers = Vec::new();
     for status in statuses {

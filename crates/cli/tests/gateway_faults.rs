@@ -7,7 +7,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, emulated_links, errors, has, noise, run, wait_until};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -63,7 +63,7 @@ fn status(gateway: &Running, scheme: &str) -> String {
 /// The origin is killed in mid-transfer: the client notices the truncation. While it is down, requests are answered
 /// with 502; once it is back, they are answered as before.
 #[test]
-fn an_origin_that_is_killed_and_comes_back() {
+fn a_killed_origin_is_noticed_and_used_again_after_its_restart() {
     for (scheme, listens) in [("http", "tcp"), ("http+sctp", "sctp")] {
         let place = site(&format!("gateway-killed-{listens}"));
         let (root, here) = (format!("{}/site", place.text()), free());
@@ -90,7 +90,7 @@ fn an_origin_that_is_killed_and_comes_back() {
 /// The exchanges of clients that are killed in mid-download end: the origin's connections are closed, and the gateway
 /// releases its memory for them.
 #[test]
-fn clients_that_are_killed() {
+fn exchanges_of_killed_clients_end() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let origin = listener.local_addr().expect("an address");
     let open = Arc::new(AtomicUsize::new(0));
@@ -137,8 +137,8 @@ fn pour(mut stream: TcpStream) {
 /// The path between two gateways fails for six seconds in mid-transfer: the client notices nothing and gets its file.
 /// Then it fails permanently: the client is cut off within the gateway's timeout.
 #[test]
-fn the_path_between_two_gateways_is_cut() {
-    if !full_ring() {
+fn a_path_outage_between_gateways_is_survived() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -179,7 +179,7 @@ fn the_path_between_two_gateways_is_cut() {
 
 /// Anything that prevents its start results in one line and exit code 3.
 #[test]
-fn it_cannot_begin() {
+fn a_failed_start_is_reported_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let tcp = format!("tcp://{}", taken.local_addr().expect("an address"));
     let taken_too = UdpSocket::bind("127.0.0.1:0").expect("a port");

@@ -35,7 +35,7 @@ fn origin(act: impl Fn(TcpStream) + Copy + Send + 'static) -> (SocketAddr, Arc<A
 
 /// The first data from the origin may arrive together with the head that opens the tunnel.
 #[test]
-fn a_tunnel_begins_with_what_came_behind_its_head() {
+fn tunnel_data_behind_the_head_is_forwarded() {
     in_a_world(async |world| {
         let next = host(&world, 10).await;
         let port = next.inspect(|engine| engine.addresses()[0].port());

@@ -87,7 +87,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
 }
 
 #[test]
-fn an_origin_that_is_not_believed_is_502_and_a_line() {
+fn an_untrusted_origin_is_a_502_and_one_log_line() {
     if !has("openssl") {
         return;
     }
@@ -235,7 +235,7 @@ fn clients_come_over_tls_and_the_origin_is_told() {
 }
 
 #[test]
-fn between_two_gateways_is_dtls() {
+fn two_gateways_communicate_over_dtls() {
     let place = Scratch::new("gateway-dtls");
     let body = noise(1_000_000);
     place.file("site/big.bin", &body);

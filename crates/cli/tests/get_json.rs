@@ -42,7 +42,7 @@ fn objects(document: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn what_came_of_each_url_is_told() {
+fn the_json_lists_the_result_of_each_url() {
     let place = Scratch::new("get-json");
     let server = site(&place);
     for (scheme, transport) in [("http", "tcp"), ("http+sctp", "sctp")] {
@@ -180,7 +180,7 @@ fn what_is_not_reached_is_told_of_each() {
 }
 
 #[test]
-fn an_account_is_nowhere_else() {
+fn conflicting_json_destinations_are_refused() {
     let place = Scratch::new("get-json-place");
     let server = site(&place);
     let url = server.url("http");

@@ -94,7 +94,7 @@ fn a_page_of_50_objects_is_the_same_over_both_transports() {
 }
 
 #[test]
-fn what_is_missing_fails_alone() {
+fn missing_objects_fail_alone() {
     let place = Scratch::new("page-missing");
     place.file("site/index.html", "<img src=there.png><img src=gone.png>");
     place.file("site/there.png", "picture");

@@ -6,7 +6,7 @@
 
 use crate::peer::{associate, host, in_a_world, pace, steady};
 use crate::running::{LONG, Running, Scratch, anabranch, noise, run, wait_until};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_transport::sctp::SctpSession;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::World;
@@ -59,7 +59,7 @@ async fn ends(world: &OsWorld, session: &SctpSession<OsWorld>) {
 }
 
 #[test]
-fn every_stream_a_slow_one() {
+fn slow_requests_on_every_stream_are_survived() {
     let site = site("hostile-slow");
     let (targets, _behind) = targets(&site, &["--header-timeout", "2s", "--idle", "5s"]);
     for mut target in targets {
@@ -98,8 +98,8 @@ fn every_stream_a_slow_one() {
 }
 
 #[test]
-fn windows_stuffed_shut() {
-    if !full_ring() {
+fn closed_windows_do_not_block_other_clients() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let site = site("hostile-window");
@@ -141,7 +141,7 @@ fn windows_stuffed_shut() {
 }
 
 #[test]
-fn more_connections_than_there_is_room_for() {
+fn excess_connections_do_not_block_honest_clients() {
     let site = site("hostile-many");
     // No session times out during the test.
     let limits = ["--connections", "20", "--header-timeout", "10min", "--idle", "10min"];
@@ -190,7 +190,7 @@ fn more_connections_than_there_is_room_for() {
 
 /// A session that is being served is not closed in favour of a newcomer.
 #[test]
-fn no_room_where_all_are_being_served() {
+fn a_session_in_service_is_not_closed_for_a_new_one() {
     let site = site("hostile-full");
     let (targets, _behind) = targets(&site, &["--connections", "1"]);
     for mut target in targets {

@@ -100,7 +100,7 @@ impl Target {
     }
 
     /// Checks that the server is still running and stayed within these limits of memory and CPU time.
-    fn has_borne(mut self, what: &str, most_kib: u64, most_seconds: f64) {
+    fn assert_within_limits(mut self, what: &str, most_kib: u64, most_seconds: f64) {
         self.is_served();
         assert!(self.server.still_runs());
         let (peak, after) = (self.server.peak(), self.server.resident());
@@ -150,7 +150,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection() {
         let (_, code) = read_all(&mut stream);
         assert!(code.is_none_or(|code| code == CALM), "{code:?}");
     }
-    target.has_borne("rapid reset", 40_000, 10.0);
+    target.assert_within_limits("rapid reset", 40_000, 10.0);
 }
 
 /// Over TLS, too, a client that cancels every request at once is disconnected.
@@ -189,7 +189,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
         let left = deadline - world.now();
         assert!(world.timeout(left, read).await.is_some(), "the connection goes on");
     });
-    target.has_borne("rapid reset over TLS", 40_000, 10.0);
+    target.assert_within_limits("rapid reset over TLS", 40_000, 10.0);
 }
 
 /// CVE-2024-27316: a header section that continues in CONTINUATION frames and never ends.
@@ -210,7 +210,7 @@ fn a_head_without_end_is_not_waited_for() {
         assert!(said.is_err() || code == Some(CALM), "64,000 frames are taken: {kinds:?} {code:?}");
         assert!(!kinds.contains(&HEADERS), "it was answered: {kinds:?}");
     }
-    target.has_borne("CONTINUATION", 20_000, 10.0);
+    target.assert_within_limits("CONTINUATION", 20_000, 10.0);
 }
 
 /// Indexes of one byte that stand for a field of 4,000 bytes (RFC 7541 §7.3): a header section above the limit is
@@ -234,7 +234,7 @@ fn a_head_that_unfolds_is_refused() {
     // The first request is answered with a head and a body; none of the others gets a body.
     let bodies = kinds.iter().filter(|kind| **kind == DATA).count();
     assert!(bodies <= 1, "{kinds:?}");
-    target.has_borne("HPACK", 20_000, 15.0);
+    target.assert_within_limits("HPACK", 20_000, 15.0);
 }
 
 /// Frames that cost their sender little and require a response (CVE-2019-9512, -9515), from a client that reads the
@@ -285,7 +285,7 @@ fn floods_of_small_frames_starve_nobody() {
         }
     }
     // Each frame is read and answered. The sender decides how much CPU time that costs, but not how much memory.
-    target.has_borne("floods", 20_000, f64::INFINITY);
+    target.assert_within_limits("floods", 20_000, f64::INFINITY);
 }
 
 /// Endless trailers, and other permitted frames that neither request nor acknowledge anything. They keep a connection
@@ -311,13 +311,13 @@ fn frames_that_accomplish_nothing_end_the_connection() {
         let (_, code) = reading.join().expect("read");
         assert!(code.is_none_or(|code| code > 0), "{name}: {code:?} {said:?}");
     }
-    target.has_borne("frames that accomplish nothing", 20_000, 20.0);
+    target.assert_within_limits("frames that accomplish nothing", 20_000, 20.0);
 }
 
 /// Large requests from clients that block the responses: with windows of zero (CVE-2019-9517), with a maximal window
 /// and an unread socket, and with one byte at a time.
 #[test]
-fn who_takes_nothing_holds_little_and_is_given_up() {
+fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     let target = Target::new("http2-window", &["--idle", "3s"]);
     let mut held = Vec::new();
     for at in 0..30 {
@@ -336,12 +336,12 @@ fn who_takes_nothing_holds_little_and_is_given_up() {
         let _ = read_all(&mut stream);
     }
     // 30 sessions with 128 responses each.
-    target.has_borne("windows", 60_000, 20.0);
+    target.assert_within_limits("windows", 60_000, 20.0);
 }
 
 /// Windows beyond the maximum, and invalid frames (RFC 9113 §6.9.1, §4.2) end the connection.
 #[test]
-fn what_cannot_be_ends_the_connection() {
+fn invalid_frames_end_the_connection() {
     let target = Target::new("http2-broken", &[]);
     let most = 0x7fff_ffff_u32.to_be_bytes();
     for (name, frames) in [
@@ -371,7 +371,7 @@ fn what_cannot_be_ends_the_connection() {
     stream.write_all(&all).expect("said");
     let (kinds, code) = read_all(&mut stream);
     assert_eq!((code, kinds.contains(&HEADERS)), (Some(1), false), "{kinds:?}");
-    target.has_borne("broken frames", 20_000, 10.0);
+    target.assert_within_limits("broken frames", 20_000, 10.0);
 }
 
 impl Running {

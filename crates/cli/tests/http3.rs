@@ -25,7 +25,7 @@ fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
 }
 
 #[test]
-fn a_directory_is_served_to_who_believes_it() {
+fn a_directory_is_served_over_http3_to_clients_that_trust_it() {
     let place = Scratch::new("h3-own");
     let body = noise(3_000_000);
     place.file("big.bin", &body);

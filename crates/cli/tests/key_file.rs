@@ -63,7 +63,7 @@ fn changing_addresses_without_keys_is_warned_of() {
 
 /// An error in a file is reported in one line that names the file and reveals no secret: exit code 2.
 #[test]
-fn what_is_no_key_file() {
+fn invalid_key_files_are_refused_in_one_line() {
     let place = Scratch::new("key-bad");
     let long = format!("1 {}", "ab".repeat(70_000));
     let many: String = (0..300).map(|id| format!("{id} {SECRET}\n")).collect();
@@ -127,7 +127,7 @@ fn what_is_no_key_file() {
 /// Fetches a file from a server that requires every possible chunk to be signed. It arrives with the same key in any
 /// form, and while one key replaces another. With another key or none, nothing arrives.
 #[test]
-fn who_has_no_key_of_the_servers_gets_nothing() {
+fn clients_without_the_shared_key_get_nothing() {
     let place = Scratch::new("key-get");
     place.file("site/page", "here it is\n");
     let file = |name: &str, text: &str| keys(&place, name, 0o600, text);

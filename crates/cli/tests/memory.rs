@@ -8,7 +8,7 @@
 
 use crate::raw_sctp::{BEGIN, Raw, WHOLE};
 use crate::running::{Running, Scratch, anabranch, noise, run, wait_until_steady};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_base::{Account, Budget};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -153,7 +153,7 @@ fn a_window_of_little(gateway: bool) {
 
 #[test]
 fn serve_slow_readers() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     a_window_of_little(false);
@@ -161,7 +161,7 @@ fn serve_slow_readers() {
 
 #[test]
 fn gateway_slow_readers() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     a_window_of_little(true);
@@ -183,7 +183,7 @@ fn fast_then_shut(gateway: bool, threads: &str) {
 
 #[test]
 fn serve_readers_that_stop() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     fast_then_shut(false, "1");
@@ -192,7 +192,7 @@ fn serve_readers_that_stop() {
 /// All threads share one budget.
 #[test]
 fn serve_readers_that_stop_in_any_thread() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     fast_then_shut(false, "3");
@@ -200,7 +200,7 @@ fn serve_readers_that_stop_in_any_thread() {
 
 #[test]
 fn gateway_readers_that_stop() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     fast_then_shut(true, "1");
@@ -224,7 +224,7 @@ fn requests_at_a_shut_window(gateway: bool) {
 
 #[test]
 fn serve_requests_at_a_shut_window() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     requests_at_a_shut_window(false);
@@ -232,7 +232,7 @@ fn serve_requests_at_a_shut_window() {
 
 #[test]
 fn gateway_requests_at_a_shut_window() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     requests_at_a_shut_window(true);
@@ -241,7 +241,7 @@ fn gateway_requests_at_a_shut_window() {
 /// Requests with heads of the maximum size, and no response is read.
 #[test]
 fn gateway_requests_with_large_heads() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let rig = Rig::new("memory-heads", true);
@@ -297,7 +297,7 @@ fn answers_with_large_heads(whole: bool) {
 
 #[test]
 fn gateway_answers_with_large_heads() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     answers_with_large_heads(true);
@@ -305,7 +305,7 @@ fn gateway_answers_with_large_heads() {
 
 #[test]
 fn gateway_answers_whose_heads_do_not_end() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     answers_with_large_heads(false);
@@ -363,16 +363,16 @@ fn holes(gateway: bool) {
 }
 
 #[test]
-fn serve_holes() {
-    if !full_ring() {
+fn serve_bounds_memory_of_undeliverable_data() {
+    if !are_slow_tests_enabled() {
         return;
     }
     holes(false);
 }
 
 #[test]
-fn gateway_holes() {
-    if !full_ring() {
+fn gateway_bounds_memory_of_undeliverable_data() {
+    if !are_slow_tests_enabled() {
         return;
     }
     holes(true);
@@ -410,15 +410,15 @@ fn streams(gateway: bool) {
 
 #[test]
 fn serve_streams() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     streams(false);
 }
 
 #[test]
-fn gateway_streams() {
-    if !full_ring() {
+fn gateway_bounds_memory_of_maximum_streams() {
+    if !are_slow_tests_enabled() {
         return;
     }
     streams(true);
@@ -474,7 +474,7 @@ fn queued_at(port: u16) -> (u64, u64) {
 
 #[test]
 fn serve_slow_readers_of_tcp() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     tcp(false);
@@ -482,7 +482,7 @@ fn serve_slow_readers_of_tcp() {
 
 #[test]
 fn gateway_slow_readers_of_tcp() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     tcp(true);
@@ -492,7 +492,7 @@ fn gateway_slow_readers_of_tcp() {
 /// it, so all of them together stay within the limit.
 #[test]
 fn serve_secured_sessions() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     // The memory counted for a session of HTTP/2, and for one of HTTP/3 including its QUIC connection, in KiB.

@@ -5,7 +5,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{LONG, Running, Scratch, anabranch, wait_until};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Write};
 use std::net::TcpStream;
@@ -95,7 +95,7 @@ fn a_server_whose_log_nobody_reads_ends_when_asked() {
 }
 
 #[test]
-fn so_does_a_gateway() {
+fn a_gateway_whose_log_nobody_reads_ends_when_asked() {
     let site = Scratch::new("overdue-gateway");
     site.file("index.html", "<p>home");
     let origin = Running::start(&["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0"]);
@@ -109,7 +109,7 @@ fn so_does_a_gateway() {
 }
 
 #[test]
-fn so_do_load_and_bulk_whose_output_nobody_reads() {
+fn load_and_bulk_whose_output_nobody_reads_end_when_asked() {
     let site = Scratch::new("overdue-load");
     site.file("index.html", "<p>home");
     let server = Running::start(&["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0"]);
@@ -144,7 +144,7 @@ fn programs_end_whose_errors_nobody_reads() {
 /// error of the program, so the fastest one counts. `crates/cli/src/watchdog.rs` adds up the waits exactly.
 #[test]
 fn a_stuck_program_ends_within_its_grace_and_a_second() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let site = Scratch::new("overdue-clock");

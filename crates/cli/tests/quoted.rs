@@ -2,7 +2,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{emulated_links, errors};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,7 +71,7 @@ fn quotes_only(page: &str, printed: &[String]) {
 
 #[test]
 fn readme_and_the_guide_to_choosing_quote_what_their_races_print() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let page = "docs/guide/choose-a-transport.md";
@@ -123,7 +123,7 @@ fn the_guide_to_failover_quotes_its_race() {
 /// because they are real.
 #[test]
 fn the_guide_to_failover_quotes_the_lines_of_its_bulk() {
-    if !full_ring() || !emulated_links() {
+    if !are_slow_tests_enabled() || !emulated_links() {
         return;
     }
     let page = fs::read_to_string(root().join("docs/guide/failover.md")).expect("docs/guide/failover.md");

@@ -11,7 +11,7 @@
 mod running;
 mod wait;
 
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use running::{Scratch, anabranch, emulated_links, errors, noise, run};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -87,7 +87,7 @@ fn roam(place: &Scratch, links: &[&str], order: &str, asconf: bool) -> Output {
 
 #[test]
 fn a_transfer_follows_its_host_to_another_network() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -106,7 +106,7 @@ fn a_transfer_follows_its_host_to_another_network() {
 /// If the ends share keys (RFC 4895), a transfer follows its host. If their keys differ, the change is rejected.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -140,7 +140,7 @@ const OTHER_KEY: &str = "1 ffeeddccbbaa99887766554433221100";
 /// Without RFC 5061 the peer keeps sending to the old address: one line, exit code 1, no file.
 #[test]
 fn without_dynamic_addresses_a_transfer_ends() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -157,7 +157,7 @@ fn without_dynamic_addresses_a_transfer_ends() {
 /// An outage of three seconds: the transfer continues. A permanent one: it ends with one line.
 #[test]
 fn a_path_is_cut() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -200,7 +200,7 @@ fn a_path_is_cut() {
 /// its usual settings here, wait and continue.
 #[test]
 fn all_paths_are_cut_for_long() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {
@@ -230,7 +230,7 @@ fn all_paths_are_cut_for_long() {
 /// link take 1500. The sender finds the MTU by probing.
 #[test]
 fn a_black_hole_is_found_out() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     if !emulated_links() {

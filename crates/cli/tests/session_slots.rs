@@ -6,7 +6,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{LONG, Running, Scratch, noise, pace, wait_until};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -135,7 +135,7 @@ fn a_third_is_served(target: SocketAddr, request: &str) {
 
 #[test]
 fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let (_site, root) = site("fair-tunnel");
@@ -172,8 +172,8 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
 }
 
 #[test]
-fn a_quiet_session_of_a_server_does_too() {
-    if !full_ring() {
+fn a_quiet_session_outlives_the_slow_downloads_of_another_client() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let (_site, root) = site("fair-serve");

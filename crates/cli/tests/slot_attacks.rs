@@ -8,7 +8,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{LONG, Running, Scratch, anabranch, pace, wait_until};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
@@ -374,7 +374,7 @@ fn attack(route: &Route, others: &[Route], slots: usize) {
 }
 
 fn attacks(at: usize) {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     anabranch_world::os::raise_open_files();

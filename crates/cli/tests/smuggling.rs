@@ -141,7 +141,7 @@ fn over_sctp() {
 /// Bytes that a client sends after CONNECT before the response may be meant for the tunnel (RFC 9931). If there is no
 /// tunnel, they are not parsed as a request.
 #[test]
-fn what_follows_a_refused_connect() {
+fn bytes_after_a_refused_connect_are_not_parsed() {
     let site = Scratch::new("smuggling-connect");
     site.file("site/smuggled", "inside");
     let root = format!("{}/site", site.text());
@@ -176,7 +176,7 @@ fn what_follows_a_refused_connect() {
 /// RFC 9112 §3.2.2: an absolute URL determines the target, and the Host field is neither used nor forwarded. Rules and
 /// the next hop see the host of the URL, in both directions. Several Host fields or an invalid one are still rejected.
 #[test]
-fn a_url_says_of_whom_whatever_host_says() {
+fn an_absolute_url_overrides_the_host_field() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let inside = listener.local_addr().expect("an address");
     // Answers with the Host fields that it received.

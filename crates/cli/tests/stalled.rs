@@ -5,7 +5,7 @@
 use crate::peer::{associate, host, in_a_world, meanwhile};
 use crate::raw_sctp::Raw;
 use crate::running::{LONG, Running, Scratch, anabranch, noise, pace, run, wait_until, wait_until_read};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_transport::{Session, Stream};
 use anabranch_world::os;
 use std::io::{Read, Write};
@@ -51,8 +51,8 @@ fn is_served_soon(url: &str) {
 }
 
 #[test]
-fn who_takes_nothing_makes_room() {
-    if !full_ring() {
+fn sessions_that_read_nothing_lose_their_slot() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let (_site, root) = site("stalled");
@@ -105,8 +105,8 @@ fn who_takes_nothing_makes_room() {
 
 /// The stalled sessions may belong to another thread than the one that accepts the newcomer.
 #[test]
-fn in_whatever_thread_they_are() {
-    if !full_ring() {
+fn stalled_sessions_of_other_threads_lose_their_slot() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let (_site, root) = site("stalled-threads");
@@ -123,8 +123,8 @@ fn in_whatever_thread_they_are() {
 
 /// Incomplete requests, for whose rest the origin waits.
 #[test]
-fn who_sends_nothing_makes_room() {
-    if !full_ring() {
+fn sessions_with_incomplete_requests_lose_their_slot() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let origin = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -154,7 +154,7 @@ fn who_sends_nothing_makes_room() {
 /// fill.
 #[test]
 fn who_takes_nothing_holds_nobody_up_behind_gateways() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let (site, root) = site("stalled-pair");
@@ -266,7 +266,7 @@ impl Drop for Crowd {
 /// from others.
 #[test]
 fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     os::raise_open_files();

@@ -223,7 +223,7 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
 /// The cause, ten times the round trip, remains at every point of the varied assumptions, and a repeated run writes the
 /// same file.
 #[test]
-fn what_hangs_on_assumptions_is_told() {
+fn fragile_results_are_marked() {
     let place = place("study-vary");
     let vary =
         "[[vary]]\nkey = 'one:iw'\nbetween = ['2', '10']\n[[vary]]\nkey = 'many:streams'\nor = ['1']\n";

@@ -4,7 +4,7 @@
 
 use crate::running::{Scratch, anabranch, errors, run};
 use crate::study::study;
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use expect_test::expect_file;
 use std::collections::BTreeMap;
 use std::fs;
@@ -63,8 +63,8 @@ const NEVER_SCORED: &str = "today";
 /// Recorded scores belong to the current plans, published cells and readings. For the cheapest study, scoring it again
 /// gives the same result.
 #[test]
-fn what_was_scored_before_is_of_this_state() {
-    if !full_ring() {
+fn stored_scores_belong_to_the_current_plans() {
+    if !are_slow_tests_enabled() {
         return;
     }
     for name in anabranch_papers::names() {
@@ -93,7 +93,7 @@ fn what_was_scored_before_is_of_this_state() {
 /// answers a question of all five papers has its chart.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let place = Scratch::new("study-all");

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run, wait_until};
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::symlink;
@@ -217,7 +217,7 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
 }
 
 #[test]
-fn what_is_no_part_of_the_sweep_is_refused_in_one_line() {
+fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
     let (place, whole) = place("sweep-refused");
     let refuse = |words: &[&str], code, told: &[&str]| refused(&run(&mut race(&place, words)), code, told);
     refuse(
@@ -326,7 +326,7 @@ fn a_sweep_is_the_race_in_one_file() {
 
 /// The announced size is the written one: the same number of files, and bytes within a factor of two.
 #[test]
-fn the_size_is_told_before() {
+fn the_announced_output_size_is_written() {
     let place = Scratch::new("sweep-size");
     place.file("plan.toml", PLAN);
     for pcap in ["median", "off", "all"] {
@@ -353,7 +353,7 @@ fn the_size_is_told_before() {
 /// Memory does not grow with the number of points.
 #[test]
 fn a_sweep_of_many_points_takes_the_memory_of_few() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let place = Scratch::new("sweep-memory");

@@ -31,7 +31,7 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     for seed in 0..PEERS {
         let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
         let id = peer.establish(&addresses);
-        peer.goes_over_to(id, addresses[1].ip());
+        peer.assert_moves_to(id, addresses[1].ip());
         // A NAT on the path loses its state: the same address, another port.
         let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
         peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));

@@ -74,7 +74,7 @@ fn other_addresses_lead_to_the_same_thread() {
         for seed in 0..PEERS {
             let mut peer = Peer::on_ip(&[[198, 51, 100, 1], [198, 51, 100, 2]], seed);
             let id = peer.establish(&addresses);
-            peer.goes_over_to(id, addresses[1].ip());
+            peer.assert_moves_to(id, addresses[1].ip());
             assert_eq!(peer.closed(), None);
             peer.engine.abort(peer.now(), id);
             peer.turn();

@@ -84,7 +84,7 @@ fn between(
 }
 
 #[test]
-fn an_answer_that_is_cut_between_two_records_is_no_answer() {
+fn a_response_truncated_between_records_is_a_failure() {
     let place = Scratch::new("tls-cut");
     place.file("site/big", noise(300_000));
     let server = serve(&place, &["-q"]);
@@ -162,7 +162,7 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
 }
 
 #[test]
-fn a_request_that_is_cut_is_none() {
+fn a_truncated_request_is_not_served() {
     let place = Scratch::new("tls-half");
     place.file("site/index.html", "hello");
     let server = serve(&place, &[]);

@@ -82,7 +82,7 @@ fn agreed(all: &[String], mut taken: impl FnMut(&str) -> Option<String>) -> BTre
 /// Among the cipher suites and groups that OpenSSL has, the server accepts those of Mozilla's "intermediate"
 /// configuration (5.7) without the DHE suites.
 #[test]
-fn what_is_offered_is_mozillas_intermediate_or_stricter() {
+fn tls_parameters_are_mozillas_intermediate_or_stricter() {
     if !has("openssl") {
         return;
     }

@@ -350,7 +350,7 @@ mod tests {
 
     /// Little of the window is in use. RFC 9438 computes the threshold from the bytes in flight, Linux from the window.
     #[test]
-    fn the_threshold_is_of_what_the_setting_says() {
+    fn the_setting_selects_the_base_of_ssthresh() {
         let after = |threshold_of_window| {
             let params = Params { mss: 1000, initial_window: 100_000, initial_ssthresh: 100_000, seed: 0 };
             let mut cubic = Cubic::new(Config { threshold_of_window, ..Config::default() }, params);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_than_eight_round_trips_say_nothing() {
+    fn fewer_than_eight_rtt_samples_have_no_effect() {
         let mut hystart = HyStart::default();
         for acked in 0..200 {
             let rtt = Duration::from_millis(10 + acked);

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_too_soon_is_the_originals() {
+    fn an_early_ack_does_not_count_for_the_retransmission() {
         let mut rack = Rack::default();
         arrives(&mut rack, 100, &[(0, 1, false)]);
         arrives(&mut rack, 160, &[(150, 2, true)]);

@@ -142,7 +142,7 @@ mod tests {
 
     /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2: the results equal those computed by hand.
     #[test]
-    fn the_formulas() {
+    fn estimates_follow_the_formulas_of_rfc_9260() {
         let (ms, us) = (Duration::from_millis, Duration::from_micros);
         let config =
             RttConfig { rto_initial: ms(1000), rto_min: ms(10), rto_max: ms(60_000), granularity: ms(1) };
@@ -188,7 +188,7 @@ mod tests {
 
     /// A configuration may contradict itself. Even in that case, a measurement must not panic.
     #[test]
-    fn bounds_that_contradict_each_other_end_no_wait_and_no_program() {
+    fn contradictory_rto_bounds_do_not_panic() {
         let seconds = Duration::from_secs;
         let config = RttConfig {
             rto_initial: seconds(1),

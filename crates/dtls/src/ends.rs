@@ -108,7 +108,7 @@ impl Ends {
                         match CLIENT.get() {
                             Some(client) => client.clone(),
                             None => {
-                                let made = Identity::simulated_alone("client.test", 0).map_err(wrong)?.0;
+                                let made = Identity::simulated_single("client.test", 0).map_err(wrong)?.0;
                                 let made = usable(&made, &provider)?;
                                 CLIENT.get_or_init(|| made).clone()
                             }

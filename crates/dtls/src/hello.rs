@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn another_group_needs_a_state() {
+    fn a_missing_key_share_requires_state() {
         let said = said(Version::Only13);
         let hello = Hello::read(&said).expect("a hello");
         let groups = vec![NamedGroup::Secp384r1];
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_longer_is_no_hello() {
+    fn truncated_and_oversized_hellos_are_rejected() {
         for version in [Version::Only12, Version::From12] {
             let said = said(version);
             for end in 0..said.len() {

@@ -22,7 +22,7 @@ impl Pair {
     /// # Errors
     /// One line that says why the certificate could not be created.
     pub fn new(version: Version, bytes: usize) -> Result<Self, String> {
-        let made = Identity::simulated_alone(Self::NAME, bytes).map_err(|error| error.to_string())?;
+        let made = Identity::simulated_single(Self::NAME, bytes).map_err(|error| error.to_string())?;
         Ok(Self { version, identity: made.0, root: made.1, secrets: Arc::default() })
     }
 

@@ -147,7 +147,7 @@ impl Peers {
             while inbound.is_empty()
                 && batch.has_room()
                 && let Some(datagram) = came.segment_mut(*next)
-                && is_sealed(datagram)
+                && is_encrypted(datagram)
             {
                 let tag = tag(*next);
                 *next += 1;
@@ -476,7 +476,7 @@ fn is_dtls(datagram: &[u8]) -> bool {
 
 /// Whether a datagram begins with an encrypted record: RFC 9147 §4, or RFC 6347 §4.1 with an epoch other than 0.
 #[inline]
-fn is_sealed(datagram: &[u8]) -> bool {
+fn is_encrypted(datagram: &[u8]) -> bool {
     match datagram {
         [32..=63, ..] => true,
         [20..32, _, _, high, low, ..] => (*high, *low) != (0, 0),

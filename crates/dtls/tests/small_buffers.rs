@@ -69,7 +69,7 @@ impl Datagrams for Socket {
 /// RFC 8261 §4, RFC 8899 §5.2: the first data packets fit into IP packets of 1200 bytes, regardless of the interface's
 /// MTU, so none of them is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
 #[test]
-fn what_a_peer_can_read_is_searched_for_from_below() {
+fn first_packets_fit_small_receive_buffers() {
     for version in [Version::Only12, Version::Only13] {
         let (network, nodes) = network(1, "rate=100mbit,rtt=2ms,mtu=9000");
         let [here, there] = nodes.map(|node| network.world(node));

@@ -29,7 +29,7 @@ pub fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
 }
 
 pub fn identity() -> (Identity, Trust) {
-    let (identity, root) = Identity::simulated_alone(Pair::NAME, 3_000).expect("a certificate");
+    let (identity, root) = Identity::simulated_single(Pair::NAME, 3_000).expect("a certificate");
     (identity, Trust::Authorities(vec![root]))
 }
 
@@ -190,7 +190,7 @@ fn ends_of_both_versions_agree_on_the_newer_one() {
 }
 
 #[test]
-fn all_comes_through_a_network_that_loses() {
+fn data_survives_packet_loss() {
     for seed in 0..12 {
         for version in [Version::Only12, Version::Only13] {
             let link = "rate=10mbit,rtt=60ms,loss=8%,reorder=5%/20ms,duplicate=3%,corrupt=1%";
@@ -202,7 +202,7 @@ fn all_comes_through_a_network_that_loses() {
 }
 
 #[test]
-fn a_server_that_is_not_believed_hears_no_packet_of_sctp() {
+fn an_untrusted_server_receives_no_sctp_packet() {
     let fingerprint = anabranch_tls::Fingerprint([7; 32]);
     for version in [Version::Only12, Version::Only13] {
         let (came, _) = met(1, LINK, [version; 2], Trust::Certificate(fingerprint), 1);

@@ -23,7 +23,7 @@ pub enum Keep {
 
 /// A packet that was seen at one end of the link.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Sighting {
+struct CapturedPacket {
     /// The time on the link's clock at which the packet was seen.
     at: Instant,
     /// The lane (the pair of devices) to which the packet belongs.
@@ -118,12 +118,12 @@ impl Packets {
 
 struct Reader<'a> {
     file: BufReader<&'a File>,
-    next: Option<Sighting>,
+    next: Option<CapturedPacket>,
 }
 
 impl Reader<'_> {
     /// Returns the next packet, and reads the packet after it.
-    fn advance(&mut self) -> io::Result<Option<Sighting>> {
+    fn advance(&mut self) -> io::Result<Option<CapturedPacket>> {
         let mut head = [0; HEAD];
         let more = match self.file.read_exact(&mut head) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => None,
@@ -138,7 +138,7 @@ impl Reader<'_> {
                 let direction = if head[9] == 1 { Direction::Up } else { Direction::Down };
                 let at = Instant::from_nanos(u64::from_le_bytes(at));
                 let lane = u16::from_le_bytes(lane);
-                Some(Sighting { at, lane, near: head[8] == 1, direction, bytes })
+                Some(CapturedPacket { at, lane, near: head[8] == 1, direction, bytes })
             }
         };
         Ok(std::mem::replace(&mut self.next, more))
@@ -164,7 +164,7 @@ pub fn nameless() -> io::Result<File> {
 /// # Errors
 /// An error while reading the packets or writing the capture.
 pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &str, out: W) -> io::Result<W> {
-    let wanted = |sighting: &Sighting| sighting.near == near && usize::from(sighting.lane) == lane;
+    let wanted = |sighting: &CapturedPacket| sighting.near == near && usize::from(sighting.lane) == lane;
     let mut writer = pcap::Writer::new(out, "anabranch")?;
     if !secrets.is_empty() {
         writer.tls_secrets(secrets)?;

@@ -108,7 +108,7 @@ impl Relay {
         let stop = Stop(Arc::new(stop));
         let (until, spec, rng) = (stop.0.clone(), spec.clone(), rng.clone());
         let drive = move || {
-            be_prompt();
+            raise_thread_priority();
             let chains = spec.build(seed, &rng).map_err(|error| error.to_string())?;
             let spool = (keep == Keep::Packets).then(Spool::new).transpose();
             let spool = spool.map_err(|error| format!("packets cannot be kept: {error}"))?;
@@ -145,7 +145,7 @@ fn is_for_the_link(packet: &[u8]) -> bool {
 }
 
 /// Makes the kernel wake the calling thread on time and, if permitted, before other threads.
-pub fn be_prompt() {
+pub fn raise_thread_priority() {
     // By default, the kernel may fire the timers of ordinary threads 50 µs late, to save wakeups.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     // If permitted (root), use real-time priority, which comes before every ordinary thread. Otherwise use the highest

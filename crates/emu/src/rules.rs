@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 
 /// The counts of a rule that drops packets and of the counting rule in front of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Ruled {
+pub struct RuleCounts {
     /// The number of packets that reached the rules.
     pub packets: u64,
     /// The number of packets that the rules dropped.
@@ -123,8 +123,8 @@ impl Rules {
     ///
     /// # Errors
     /// The error message of iptables.
-    pub fn read(&self, wiring: &Wiring) -> Result<Vec<[Ruled; 2]>, EmuError> {
-        let mut all = vec![[Ruled::default(); 2]; self.links];
+    pub fn read(&self, wiring: &Wiring) -> Result<Vec<[RuleCounts; 2]>, EmuError> {
+        let mut all = vec![[RuleCounts::default(); 2]; self.links];
         let list = |way| -> Result<Vec<u64>, EmuError> {
             let words = ["-nvxL", self.at.chain()].map(str::to_owned);
             Ok(counted(&iptables(self.at.namespace(wiring, way), &words)?))
@@ -132,7 +132,8 @@ impl Rules {
         let wrong = |number: usize| EmuError::Failed(format!("iptables lists {number} rules of ours"));
         if self.is_shared {
             let [up, down, up_left, down_left] = list(Direction::Up)?[..] else { return Err(wrong(0)) };
-            let ruled = |packets: u64, left: u64| Ruled { packets, dropped: packets.saturating_sub(left) };
+            let ruled =
+                |packets: u64, left: u64| RuleCounts { packets, dropped: packets.saturating_sub(left) };
             return Ok(vec![[ruled(up, up_left), ruled(down, down_left)]]);
         }
         for (side, (ruled, way)) in self.ruled.iter().zip(WAYS).enumerate() {
@@ -150,7 +151,7 @@ impl Rules {
                 return Err(wrong(counted.len()));
             }
             for (pair, &link) in counted.chunks_exact(2).zip(ruled) {
-                all[link][side] = Ruled { packets: pair[0], dropped: pair[1] };
+                all[link][side] = RuleCounts { packets: pair[0], dropped: pair[1] };
             }
         }
         Ok(all)

@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_ended_is_not_waited_for() {
+    fn ended_processes_are_not_waited_for() {
         assert!(runs_in("3205 (anabranch) S 1 3204 3188 0 -1 4194560", 3204));
         assert!(runs_in("3205 (a) Z (b) R 1 3204 3188 0 -1", 3204), "a name is no state");
         assert!(!runs_in("3205 (anabranch) Z 1 3204 3188 0 -1 4194560", 3204));

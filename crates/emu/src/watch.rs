@@ -107,7 +107,7 @@ mod tests {
     };
 
     #[test]
-    fn user_data_is_told_from_what_keeps_a_connection() {
+    fn user_data_is_distinguished_from_control_packets() {
         let both = [&SACK[..], &PIECE[..]].concat();
         for (data, packet) in [
             (true, ipv4(protocol::TCP, &tcp(b"x"))),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_that_set_out_later_counts() {
+    fn only_data_that_entered_after_the_start_counts() {
         let (data, bare) = (ipv4(protocol::TCP, &tcp(b"x")), ipv4(protocol::TCP, &tcp(b"")));
         let mut watch = Watch::after(Instant::from_millis(10));
         let at = Instant::from_millis;

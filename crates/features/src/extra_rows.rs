@@ -186,7 +186,7 @@ fn black_hole(kind: Kind) -> Result<Cell, String> {
     let with = |changes: &[(&str, &str)]| -> Result<(usize, Option<u64>), String> {
         let (testbed, _) = Testbed::routed(QUIET, "rate=10mbit,rtt=2ms,queue=100p,mtu=1000", 1)?;
         if let Some(router) = testbed.router {
-            testbed.network.sends_icmp(router, false);
+            testbed.network.set_sends_icmp(router, false);
         }
         connected(&testbed, &kind.carrier(changes), async |harness| {
             let begun = harness.now();

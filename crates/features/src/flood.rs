@@ -1,7 +1,7 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
 use super::connection::without_connection;
-use super::harness::{Carrier, Harness, How, send_at_once};
+use super::harness::{Carrier, Harness, How, disable_nagle};
 use super::testbed::{A, B, PORT, Testbed};
 use super::{Cell, Kind};
 use anabranch_sim::SimWorld;
@@ -155,5 +155,5 @@ fn attack(
         init.emit(&mut bytes);
         packet::finish(&mut bytes, start);
     }
-    send_at_once(socket, SocketAddr::new(source, 0), SocketAddr::new(target, 0), &bytes)
+    disable_nagle(socket, SocketAddr::new(source, 0), SocketAddr::new(target, 0), &bytes)
 }

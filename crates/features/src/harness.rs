@@ -269,7 +269,7 @@ impl Harness {
                 End::Udp { socket, port } => {
                     let source = SocketAddr::new(self.addresses[side][0], *port);
                     let target = SocketAddr::new(self.addresses[1 - side][0], PORT + (1 - side) as u16);
-                    drop(send_at_once(socket, source, target, &message));
+                    drop(disable_nagle(socket, source, target, &message));
                     None
                 }
                 End::Tcp { host, id } => {
@@ -512,7 +512,7 @@ pub fn numbered(number: u32, size: usize) -> Vec<u8> {
 }
 
 /// Sends a packet without waiting for room.
-pub fn send_at_once(
+pub fn disable_nagle(
     socket: &<SimWorld as World>::Socket,
     source: SocketAddr,
     target: SocketAddr,

@@ -1,7 +1,7 @@
 //! A probe with a forger: a third host that sends a packet with A's address as the source. No key lets B distinguish the
 //! forger from A.
 
-use super::harness::{Harness, numbered, send_at_once};
+use super::harness::{Harness, disable_nagle, numbered};
 use super::testbed::{A, B, PORT, Testbed, v4};
 use super::{Cell, Kind};
 use anabranch_link::LinkSpec;
@@ -68,7 +68,7 @@ async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()>
         (Local::Ip { protocol: 6 }, [0, 0], next_segment(testbed, source, target, &message)?)
     };
     let socket = testbed.network.world(forger).bind(local).await?;
-    send_at_once(&socket, SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]), &bytes)
+    disable_nagle(&socket, SocketAddr::new(source, ports[A]), SocketAddr::new(target, ports[B]), &bytes)
 }
 
 /// Builds the TCP segment that follows A's last segment with data, as an eavesdropper could.

@@ -55,7 +55,7 @@ impl Testbed {
             let ends = nodes.map(|node| node.interface(path as u32));
             built.push(network.link(ends[A], ends[B], &spec).map_err(|error| error.to_string())?);
         }
-        network.record_passages();
+        network.record_link_events();
         network.capture(nodes[A]);
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
@@ -82,7 +82,7 @@ impl Testbed {
             links.push(network.link(from, to, &spec).map_err(wrong)?);
         }
         links.push(aside);
-        network.record_passages();
+        network.record_link_events();
         network.capture(nodes[A]);
         Ok((Self { network, nodes, addresses, links, router: Some(router) }, c))
     }
@@ -99,7 +99,7 @@ impl Testbed {
 
     /// Returns the records of packets that crossed links since the last call.
     pub fn passages(&self) -> Vec<Passage> {
-        self.network.take_passages()
+        self.network.take_link_events()
     }
 
     /// Renders the packets seen by A's interfaces as a packet ladder.

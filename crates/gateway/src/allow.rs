@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn names_networks_and_ports_are_told_apart() {
+    fn names_networks_and_ports_are_distinguished() {
         assert!(allows(&["example.com"], "example.com", "192.0.2.1:8080"));
         assert!(!allows(&["example.com:80"], "example.com", "192.0.2.1:8080"));
         assert!(!allows(&["example.com"], "example.com.evil", "192.0.2.1:80"));
@@ -546,7 +546,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_is_refused() {
+    fn malformed_rules_are_refused() {
         for wrong in [
             "64:ff9b::/32",
             "64:ff9b::/0",

@@ -370,7 +370,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 
     /// Sets whether trailers are forwarded. Trailers require chunks on both sides.
-    pub(super) fn carrying_trailers(mut self, carried: bool) -> Self {
+    pub(super) fn with_trailers(mut self, carried: bool) -> Self {
         self.trailers = carried;
         if carried {
             self.decoder.keep_trailers();

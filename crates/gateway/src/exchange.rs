@@ -94,7 +94,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             return tunnel::relay(service, down, up, (200, opened(service)), others, access).await;
         }
         let reused = lease.reused;
-        let progress = Progress { movable: request.can_be_repeated() && !moved_on, ..Progress::default() };
+        let progress = Progress { movable: request.is_retryable() && !moved_on, ..Progress::default() };
         let (result, up) = forward(service, down, request, &onward, lease, others, &progress, access).await;
         access.bytes = progress.down.carried.get();
         let failed = match result {
@@ -117,7 +117,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             moved_on = true;
             continue;
         }
-        if stale && !fresh && request.can_be_repeated() {
+        if stale && !fresh && request.is_retryable() {
             // RFC 9112 §9.3.1: the peer closed an idle connection while this request was in flight, so repeat the request on
             // a new one.
             fresh = true;
@@ -408,7 +408,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     };
     let chunked = framing == Framing::Chunked;
     // RFC 9110 §6.5.1: forward trailers only to clients that accept them, and only in chunks.
-    let trailers = request.takes_trailers() && chunked && response.framing == Framing::Chunked;
+    let trailers = request.accepts_trailers() && chunked && response.framing == Framing::Chunked;
     let mut head = response.back(framing, close, &service.options.name, origin, service.date.now().as_ref());
     if trailers {
         response.announce_trailers(&mut head);
@@ -420,7 +420,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     let (framing, reusable) = (response.framing, !response.close);
     drop(response);
     let pump = Pump::new((up, down), state, head, framing, chunked);
-    match pump.carrying_trailers(trailers).run().await {
+    match pump.with_trailers(trailers).run().await {
         Ok(()) => {
             let after = match close {
                 _ if parts => After::Part,

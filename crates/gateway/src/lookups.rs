@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_slow_names_waits_alone() {
+    fn slow_lookups_delay_only_their_own_client() {
         let network = Network::new(1);
         let node = network.host("gateway", &[]);
         let world = Named { world: network.world(node), asked: Rc::default() };

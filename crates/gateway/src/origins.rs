@@ -134,7 +134,7 @@ impl<W: World + Names, D: Dial> Pool<W, D> {
     }
 
     /// Removes the addresses at which this gateway itself listens. `own` are the addresses of its host.
-    fn leave_out_itself(&self, addresses: &mut Vec<SocketAddr>, own: &[IpAddr]) {
+    fn remove_own_addresses(&self, addresses: &mut Vec<SocketAddr>, own: &[IpAddr]) {
         let listening = self.listening.borrow();
         addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, own)));
     }
@@ -217,7 +217,7 @@ impl<W: World + Names, D: Dial> Upstream for Origins<W, D> {
         if addresses.is_empty() {
             return Err(ReachError::Forbidden);
         }
-        pool.leave_out_itself(&mut addresses, &own);
+        pool.remove_own_addresses(&mut addresses, &own);
         if addresses.is_empty() {
             return Err(ReachError::Loop);
         }
@@ -227,7 +227,7 @@ impl<W: World + Names, D: Dial> Upstream for Origins<W, D> {
         let connector = pool.dial.connector(to, addresses)?;
         let session = connect_any(&pool.world, &connector, count, pool.timeout).await?;
         let stream = session.open(0)?;
-        Ok(lend(pool, to, session, stream, false).that_begins(begins(&pool.world, turn)))
+        Ok(lend(pool, to, session, stream, false).with_first_read_callback(begins(&pool.world, turn)))
     }
 }
 
@@ -252,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leads_to_the_gateway_itself_is_known_by_address_and_port() {
+    fn own_listeners_are_recognized_by_address_and_port() {
         let own = ["192.0.2.1".parse().expect("an address"), "2001:db8::1".parse().expect("an address")];
         let leads = |to: &str, ours: &str| {
             leads_to(to.parse().expect("an address"), ours.parse().expect("an address"), &own)

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_thousands_leaves_some_to_others() {
+    fn one_client_cannot_take_all_new_connections() {
         let turns = Rc::<Turns>::default();
         let enter = |port, last, count| -> Vec<Turn> {
             (0..count).map(|_| turns.enter(&origin(port), client(last))).collect()
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_fewest_is_next() {
+    fn the_client_with_the_fewest_connections_is_next() {
         let (turns, to) = (Rc::<Turns>::default(), origin(80));
         let all = (0..20).flat_map(|last| (0..300).map(move |_| last));
         let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();

@@ -81,7 +81,7 @@ pub(super) async fn watched<W: World, U, T>(
             let is_client_turn = down.blocked.get() || !up.done.get() && !up.blocked.get();
             if looked + TICK.min(idle) <= now {
                 looked = now;
-                if under_way.has_moved(moved.last(), left().0) {
+                if under_way.has_progressed(moved.last(), left().0) {
                     moved.now();
                     under_way.seen = Some(moved.last());
                 }
@@ -170,7 +170,7 @@ impl UnderWay {
     /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time of
     /// the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the session, and
     /// acknowledged bytes beyond `owed` are theirs. So their progress does not keep a stalled exchange alive.
-    fn has_moved(&mut self, moved: Instant, left: u64) -> bool {
+    fn has_progressed(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
         if self.seen.replace(moved) != Some(moved) {
             self.owed = left;
@@ -241,17 +241,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_acknowledged_counts_until_it_is_all() {
+    fn acknowledgments_count_as_progress_until_all_bytes_are_acknowledged() {
         let mut under_way = UnderWay::default();
         let written = Instant::from_millis(1);
-        assert!(under_way.has_moved(written, 3000), "it has only just been written");
-        assert!(under_way.has_moved(written, 2000));
-        assert!(!under_way.has_moved(written, 2000), "nothing was");
+        assert!(under_way.has_progressed(written, 3000), "it has only just been written");
+        assert!(under_way.has_progressed(written, 2000));
+        assert!(!under_way.has_progressed(written, 2000), "nothing was");
         // Other exchanges write to the session, and their bytes are acknowledged as well.
-        assert!(!under_way.has_moved(written, 9000));
-        assert!(under_way.has_moved(written, 6000));
-        assert!(!under_way.has_moved(written, 1000), "ours has gone");
+        assert!(!under_way.has_progressed(written, 9000));
+        assert!(under_way.has_progressed(written, 6000));
+        assert!(!under_way.has_progressed(written, 1000), "ours has gone");
         let again = Instant::from_millis(2);
-        assert!(!under_way.has_moved(again, 0) && !under_way.has_moved(again, 0), "nothing is under way");
+        assert!(
+            !under_way.has_progressed(again, 0) && !under_way.has_progressed(again, 0),
+            "nothing is under way"
+        );
     }
 }

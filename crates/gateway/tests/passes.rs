@@ -172,7 +172,7 @@ fn a_client_that_half_closes_has_its_response() {
 }
 
 #[test]
-fn trailers_pass_to_who_takes_them() {
+fn trailers_are_forwarded_to_clients_that_accept_them() {
     for gateways in [1, 2] {
         for (fields, end) in [
             ("TE: trailers\r\nConnection: TE\r\n", "3\r\nabc\r\n0\r\nDigest: x\r\n\r\n"),

@@ -231,13 +231,13 @@ impl Dial for Clear {
 }
 
 /// The network with a gateway in front of an origin, and clients.
-struct Scene {
+struct TestNetwork {
     network: Network,
     gateway: Gateway,
     clients: [SimWorld; 2],
 }
 
-impl Scene {
+impl TestNetwork {
     fn new() -> Self {
         let network = Network::new(1);
         let node = network.host("gateway", &[]);
@@ -279,7 +279,7 @@ async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
 /// One client requests 4,000 connections at once; another requests single ones from time to time.
 #[test]
 fn one_client_does_not_fill_the_queue_of_an_origin() {
-    let Scene { network, gateway, clients: [greedy, honest] } = Scene::new();
+    let TestNetwork { network, gateway, clients: [greedy, honest] } = TestNetwork::new();
     let origin = gateway.origin.clone();
     let run = async {
         let world = gateway.world.clone();

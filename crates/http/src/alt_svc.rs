@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back_and_other_protocols_are_passed_over() {
+    fn alt_svc_round_trips_and_skips_other_protocols() {
         let here = |port, secs| Alternative { host: None, port, fresh: Duration::from_secs(secs) };
         assert_eq!(Alternative::read(&Alternative::written(443)), Some(here(443, 86_400)));
         assert_eq!(

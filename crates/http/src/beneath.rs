@@ -124,7 +124,7 @@ mod handle {
         ///
         /// # Errors
         /// The name does not exist, or its path contains a link.
-        pub fn look_again(&self, below: &Path, full: &Path) -> io::Result<Metadata> {
+        pub fn look_up_cached(&self, below: &Path, full: &Path) -> io::Result<Metadata> {
             // For a path of few components, checking each of its directories costs less than opening a handle.
             let depth = below.components().count();
             if depth <= SHORT {
@@ -169,7 +169,7 @@ mod handle {
 
         /// Resolves all further names component by component, as if the kernel could not resolve whole names.
         #[cfg(test)]
-        pub(super) fn walk_only(&self) {
+        pub(super) fn disable_kernel_resolution(&self) {
             self.held.borrow().whole.set(false);
         }
 
@@ -327,7 +327,7 @@ mod tests {
 
     /// The kernel's resolution and the component-wise walk must agree on every name.
     #[test]
-    fn a_name_leads_to_the_same_however_it_is_resolved() {
+    fn kernel_and_component_walk_resolve_alike() {
         let scratch = std::env::temp_dir().join(format!("anabranch-beneath-{}", std::process::id()));
         let _ = fs::remove_dir_all(&scratch);
         let at = scratch.join("root");
@@ -358,7 +358,7 @@ mod tests {
         symlink(full.join("../out"), at.join("wholeout")).expect("a link");
         let (kernel, walk) =
             (RootDirectory::new(&at).expect("there"), RootDirectory::new(&at).expect("there"));
-        walk.walk_only();
+        walk.disable_kernel_resolution();
         let read = |root: &RootDirectory, name: &str| {
             let look = root.look(Path::new(name)).map_err(|why| why.kind())?;
             let file = root.open(Path::new(name)).map_err(|why| why.kind())?;

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_expected_and_nothing_else_is() {
+    fn check_accepts_exactly_the_generated_bytes() {
         let (one, other) = (Pattern::of("/a"), Pattern::of("/b"));
         let mut body = Vec::new();
         while body.len() < 200_000 {

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_end_where_they_end() {
+    fn bodies_end_where_their_framing_says() {
         let chunked = b"3;x=\"y\"\r\nabc\r\n00A \t;q\r\n0123456789\r\n0\r\nT: v\r\n\r\nGET";
         for piece in 1..chunked.len() {
             let expected = (b"abc0123456789".to_vec(), b"GET".to_vec(), true);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_never_panics_and_never_yields_more_than_came() {
+    fn noise_never_panics_or_yields_extra_bytes() {
         let mut rng = Rng::new(7);
         for _ in 0..20_000 {
             let length = 1 + rng.below(40) as usize;

@@ -21,7 +21,7 @@ pub struct Malformed(pub &'static str);
 /// The field lines of a header or trailer section. Each line is checked when it is added.
 #[derive(Debug)]
 pub struct Section {
-    pseudo: Pseudo,
+    pseudo: PseudoHeaders,
     fields: HeaderMap,
     /// Whether a field that is not a pseudo-header field has been added.
     has_regular: bool,
@@ -34,7 +34,7 @@ pub struct Section {
 
 /// Pseudo-header fields (RFC 9114 §4.3.1, §4.3.2).
 #[derive(Default, Debug)]
-struct Pseudo {
+struct PseudoHeaders {
     method: Option<Vec<u8>>,
     scheme: Option<Vec<u8>>,
     authority: Option<Vec<u8>>,
@@ -66,7 +66,7 @@ impl Section {
     #[must_use]
     pub fn new(max_size: u64) -> Self {
         Self {
-            pseudo: Pseudo::default(),
+            pseudo: PseudoHeaders::default(),
             fields: HeaderMap::new(),
             has_regular: false,
             size: 0,
@@ -132,7 +132,7 @@ impl Section {
     pub fn into_request(self) -> Result<(Request<()>, ContentLength), Malformed> {
         self.error.map_or(Ok(()), Err)?;
         let length = declared_length(&self.fields)?;
-        let Pseudo { method, scheme, authority, path, status } = self.pseudo;
+        let PseudoHeaders { method, scheme, authority, path, status } = self.pseudo;
         if status.is_some() {
             return Err(Malformed("a request has :status"));
         }
@@ -180,7 +180,7 @@ impl Section {
     /// The response is malformed.
     pub fn into_response(self) -> Result<ResponseHead, Malformed> {
         self.error.map_or(Ok(()), Err)?;
-        let Pseudo { method, scheme, authority, path, status } = self.pseudo;
+        let PseudoHeaders { method, scheme, authority, path, status } = self.pseudo;
         if [method, scheme, authority, path].iter().any(Option::is_some) {
             return Err(Malformed("a response has a pseudo-header field of requests"));
         }
@@ -198,7 +198,7 @@ impl Section {
         self.error.map_or(Ok(()), Err)?;
         check_fields(&self.fields)?;
         // RFC 9114 §4.3: trailers contain no pseudo-header fields.
-        let Pseudo { method, scheme, authority, path, status } = &self.pseudo;
+        let PseudoHeaders { method, scheme, authority, path, status } = &self.pseudo;
         if [method, scheme, authority, path, status].iter().any(|field| field.is_some()) {
             return Err(Malformed("a trailer section has a pseudo-header field"));
         }
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn content_is_as_long_as_its_length() {
+    fn content_must_match_the_declared_length() {
         let mut content = ContentLength::new(Some(3));
         assert!(content.add(2).is_ok() && content.end().is_err());
         assert!(content.add(1).is_ok() && content.end().is_ok() && content.add(1).is_err());

@@ -247,7 +247,7 @@ impl Activity {
     }
 
     /// Completes when the server is being stopped.
-    fn poll_ending(&self, stream: u64, cx: &Context<'_>) -> Poll<()> {
+    fn poll_stopping(&self, stream: u64, cx: &Context<'_>) -> Poll<()> {
         if self.ending.get() {
             return Poll::Ready(());
         }

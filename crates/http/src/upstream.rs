@@ -107,7 +107,7 @@ pub struct SharedWindow {
 /// A leased stream. If the lease is dropped without [`end`](Self::end), its exchange counts as torn.
 pub struct Lease<T: Stream> {
     /// The stream, and the function that takes it back; `None` only while the stream is given back.
-    lent: Option<(T, Back<T>)>,
+    lent: Option<(T, ReturnCallback<T>)>,
     /// The identifier of the stream's session ([`Session::id`]).
     pub connection: u64,
     /// Whether the session has carried exchanges before.
@@ -123,7 +123,7 @@ pub type Begins = Box<dyn FnOnce()>;
 
 /// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped; then nothing can
 /// be awaited.
-type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
+type ReturnCallback<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
     /// Creates a lease of `stream`. `back` receives the stream at the end of the lease.
@@ -132,13 +132,13 @@ impl<T: Stream> Lease<T> {
         connection: u64,
         reused: bool,
         shared_window: Option<Rc<SharedWindow>>,
-        back: Back<T>,
+        back: ReturnCallback<T>,
     ) -> Self {
         Self { lent: Some((stream, back)), connection, reused, shared_window, begins: None }
     }
 
     /// Sets the function that is called when the first read completes.
-    pub fn that_begins(mut self, begins: Begins) -> Self {
+    pub fn with_first_read_callback(mut self, begins: Begins) -> Self {
         self.begins = Some(begins);
         self
     }

@@ -85,7 +85,7 @@ pub struct Plan {
 
 /// The result of fetching one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Visited {
+pub struct VisitedObject {
     /// The path and query of the object, as embedded.
     pub target: String,
     /// The index of the object that embeds this one; `None` for the document itself.
@@ -118,7 +118,7 @@ pub struct Visited {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Visit {
     /// The document, followed by the discovered objects in the order of discovery.
-    pub objects: Vec<Visited>,
+    pub objects: Vec<VisitedObject>,
     /// The first addresses that were left out, either because they are on other hosts or because there were too many
     /// objects.
     pub left_out: Vec<String>,
@@ -128,7 +128,7 @@ pub struct Visit {
 
 impl Visit {
     /// Records that `address` is not fetched.
-    fn leaves_out(&mut self, address: &str) {
+    fn record_left_out(&mut self, address: &str) {
         self.left_out_count += 1;
         if self.left_out.len() < MAX_NAMED {
             self.left_out.push(address.chars().take(MAX_NAMED_CHARS).collect());
@@ -226,13 +226,13 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             return;
         }
         if state.visit.objects.len() >= MAX_OBJECTS {
-            return state.visit.leaves_out(target);
+            return state.visit.record_left_out(target);
         }
         let (index, now) = (state.visit.objects.len(), self.world.now());
         state.known.insert(target.to_owned(), index);
         state.queue.push_back(index);
         self.keeper.progress(index, Step::Found);
-        state.visit.objects.push(Visited {
+        state.visit.objects.push(VisitedObject {
             target: target.to_owned(),
             initiator,
             content_type: String::new(),
@@ -249,7 +249,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
         });
     }
 
-    fn note(&self, index: usize, note: impl FnOnce(&mut Visited, Instant)) {
+    fn note(&self, index: usize, note: impl FnOnce(&mut VisitedObject, Instant)) {
         note(&mut self.state.borrow_mut().visit.objects[index], self.world.now());
     }
 
@@ -278,7 +278,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
         for address in embedded {
             match place((host, secure), &base, &address) {
                 Destination::Here(target) => self.found(Some(index), &target),
-                Destination::Elsewhere(url) => self.state.borrow_mut().visit.leaves_out(&url),
+                Destination::Elsewhere(url) => self.state.borrow_mut().visit.record_left_out(&url),
                 Destination::Nowhere => {}
             }
         }
@@ -510,7 +510,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_base_counts_unless_it_has_no_measure() {
+    fn an_overlong_base_is_ignored() {
         let lead = |base: &str| {
             let html = format!("<base href='{base}'><img src=a><img src=/b>");
             let (base, found) = addresses("text/html", "/d/", ("h", false), html.as_bytes());
@@ -526,10 +526,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted_and_the_first_of_it_named() {
+    fn left_out_addresses_are_counted_and_the_first_ones_listed() {
         let mut visit = Visit::default();
         for _ in 0..MAX_NAMED + 5 {
-            visit.leaves_out(&"é".repeat(MAX_NAMED_CHARS + 1));
+            visit.record_left_out(&"é".repeat(MAX_NAMED_CHARS + 1));
         }
         assert_eq!((visit.left_out_count, visit.left_out.len()), (MAX_NAMED + 5, MAX_NAMED));
         assert!(visit.left_out.iter().all(|named| named.chars().count() == MAX_NAMED_CHARS));

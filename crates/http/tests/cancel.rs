@@ -42,7 +42,7 @@ const PARTIAL: (&str, &str) = ("partial_reliability", "yes");
 
 /// The stream of an object that timed out is reused for the next one, twice, while the large object continues.
 #[test]
-fn the_stream_of_what_timed_out_is_used_again() {
+fn the_stream_of_a_timed_out_object_is_reused() {
     let both = [RECONFIG, PARTIAL];
     let (outcome, record, sent) = load(&both, &both);
     let timed_out = Err(FetchError::Timeout);
@@ -59,7 +59,7 @@ fn the_stream_of_what_timed_out_is_used_again() {
 
 /// Without RE-CONFIG at either end, the responses are read and discarded, as before.
 #[test]
-fn without_it_the_answers_are_thrown_away() {
+fn without_reconfig_cancelled_responses_are_discarded() {
     for (here, there) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {
         let (outcome, _, _) = load(here, there);
         assert_eq!(outcome.objects[..2], [Ok(()), Ok(())]);

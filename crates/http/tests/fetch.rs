@@ -88,7 +88,7 @@ fn every_policy_delivers_every_byte() {
 /// The declared size of a head may be as small as its required fields. The head then has exactly that size, even on
 /// connections that close.
 #[test]
-fn heads_of_the_least_size_are_met_exactly() {
+fn minimal_heads_have_the_exact_size() {
     for (name, meeting, policy) in policies() {
         let closes = policy.objects_per_connection.is_some();
         for more in 0..12 {
@@ -263,7 +263,7 @@ fn arrivals_are_open_loop_and_fill_streams_before_connections() {
 }
 
 #[test]
-fn what_does_not_move_times_out_and_is_counted() {
+fn stalled_objects_time_out_and_are_counted() {
     let page = page(1_000, &[1_000; 3]);
     let slow = serve::Options { service_time: Duration::from_secs(100), ..serve::Options::default() };
     let timeout = Some(Duration::from_secs(15));

@@ -309,7 +309,7 @@ const CONTROL: [u8; 4] = [0, SETTINGS, 0x40, 0];
 const OK: [u8; 3] = [0, 0, 0xc0 | 25];
 
 #[test]
-fn a_server_that_is_wrong_is_one_line() {
+fn server_protocol_errors_are_one_line() {
     let head = |bytes: usize| {
         // A literal field line whose value has this many bytes; the name (content-type) is from the static table.
         let mut block = vec![0, 0, 0xc0 | 25, 0x5f, 0x1d, 0x7f];
@@ -421,7 +421,7 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
 }
 
 #[test]
-fn a_client_that_is_wrong_is_told_so() {
+fn client_protocol_errors_are_reported_to_the_client() {
     // GET https://a/0: `:method` and `:scheme` by the static table, `:authority` and `:path` with values.
     let get = |path: &str| {
         let path = [&[0x51, path.len() as u8][..], path.as_bytes()].concat();
@@ -485,7 +485,7 @@ fn bytes_at_random_end_in_a_line() {
 /// A closing server completes the responses that it has begun and rejects later requests, which the client retries
 /// elsewhere.
 #[test]
-fn a_server_ends_in_good_order() {
+fn a_closing_server_finishes_responses_in_progress() {
     let ((outcome, ended), _) = run(1, "rate=1mbit,rtt=40ms", |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
         let (page, stop) = (page(), Stop::new());

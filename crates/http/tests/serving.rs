@@ -66,7 +66,7 @@ fn an_answer_on_one_stream_gives_no_time_to_the_head_of_another() {
 /// A request head that a client sends while it still receives a response is not late, and neither are empty lines on
 /// any stream.
 #[test]
-fn nobody_waits_for_the_next_head_while_an_answer_is_under_way() {
+fn the_head_timeout_does_not_run_during_a_response() {
     const LENGTH: usize = 100_000;
     let ended = served(PageSite::new(&page(LENGTH as u64, &[])), async |world, session| {
         let (mut stream, mut other) =

@@ -21,7 +21,7 @@ use std::rc::Rc;
 const DEFAULT: &str = "rate=10mbit,rtt=80ms";
 
 #[test]
-fn a_page_comes_over_every_arm() {
+fn every_contestant_fetches_the_page() {
     let page = page(30_000, &[5_000, 40_000, 100, 0, 80_000, 1_460, 1_448, 20_000, 9_999]);
     for contestant in contestants() {
         let load = load(&Rig::new(&[DEFAULT], 1), &contestant, &page, |_| {});
@@ -262,7 +262,7 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
 /// The number of usable streams is the smaller of both directions, and of what both ends support. Early requests are
 /// sent with the handshake, before it is known. Those on streams that do not exist are sent again on streams that do.
 #[test]
-fn what_rides_early_on_streams_that_are_not_there_rides_again() {
+fn early_requests_on_ungranted_streams_are_repeated() {
     let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));
     let [few_in, few_out, many] = [(10, Some(5)), (5, Some(10)), (10, None)];
     for (client, server) in

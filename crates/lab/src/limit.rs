@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn more_capacity_less_delay_or_fewer_bytes_never_make_it_later() {
+    fn better_networks_never_raise_the_limit() {
         let mut rng = Rng::new(7);
         for _ in 0..300 {
             let page = random_page(&mut rng);
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn no_order_of_serving_beats_it() {
+    fn no_serving_order_beats_the_limit() {
         let mut rng = Rng::new(11);
         for _ in 0..300 {
             let page = random_page(&mut rng);

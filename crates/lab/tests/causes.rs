@@ -6,7 +6,7 @@
 #[allow(dead_code, reason = "the command shows more of a row")]
 mod table;
 
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use anabranch_lab::run::batch::Options;
@@ -30,7 +30,7 @@ fn explained(race: &Race) -> Vec<&Comparison> {
 
 #[test]
 fn no_named_cause_is_wrong() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let row = |situation| table::run(situation, "30", "quick", 2);
@@ -78,7 +78,7 @@ fn experiments_are_the_same_for_any_number_of_threads_and_keep_to_their_budget()
 }
 
 #[test]
-fn full_tries_every_pair_and_the_other_way_round() {
+fn a_full_search_tests_every_pair_in_both_directions() {
     let mut plan = plan(THREE);
     plan.causes = anabranch_lab::plan::causes::Causes::Full;
     let race = race(&plan, 2);
@@ -159,7 +159,7 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
 }
 
 #[test]
-fn there_is_nothing_where_it_is_off_or_cannot_be() {
+fn no_causes_are_searched_if_disabled_or_impossible() {
     let off = plan(&format!("{THREE}\ncauses = 'off'"));
     assert!(explained(&race(&off, 1)).is_empty());
     let together = plan(&format!("{THREE}\ntogether = true"));
@@ -211,7 +211,7 @@ fn a_plan_can_say_what_a_change_does() {
 /// Causes that a page names must hold for new seeds.
 #[test]
 fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     // docs/guide/race.md: the race without encryption.
@@ -229,7 +229,7 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
 fn claimed(mut plan: Plan) -> Plan {
     assert!(!plan.claims.is_empty(), "it claims nothing");
     let claims = plan.claims.clone();
-    let spoken = |point: &PointPlan| claims.iter().any(|claim| claim.speaks_of(point));
+    let spoken = |point: &PointPlan| claims.iter().any(|claim| claim.applies_to(point));
     plan.points.retain(|point| spoken(point));
     plan.contestants.retain(|contestant| claims.iter().any(|claim| claim.is_of(contestant)));
     plan

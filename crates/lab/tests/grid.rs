@@ -7,7 +7,7 @@
 #[path = "../../../benches/src/grid.rs"]
 mod table;
 
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::batch::Options;
@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicBool;
 
 #[test]
 fn goodput_is_what_was_recorded() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let transports: Vec<String> = table::TRANSPORTS.iter().map(|&name| name.to_owned()).collect();

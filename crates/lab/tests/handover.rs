@@ -117,7 +117,7 @@ fn tcp_goes_on_when_its_address_is_served_again() {
 }
 
 #[test]
-fn sctp_tells_its_peer_and_goes_on() {
+fn sctp_reports_its_new_address_and_continues() {
     let keys = [("overlap", "2m"), ("speed", "20m/s"), ("detection", "50ms")];
     expect_test::expect![[r#"
         : 57 packets, 0.832 s, 1 association
@@ -432,7 +432,7 @@ fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
 
 /// Without detection time and with an overlap, no packet is lost.
 #[test]
-fn who_has_time_enough_loses_nothing() {
+fn an_overlap_without_detection_time_loses_no_packet() {
     let keys = [
         ("bulk", "2MB"),
         ("queue", "unlimited"),

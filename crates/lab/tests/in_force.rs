@@ -119,7 +119,7 @@ fn six_connections_are_six() {
 
 /// A page with three objects opens three connections, and the output says so.
 #[test]
-fn fewer_connections_than_allowed_are_told() {
+fn the_output_shows_the_connections_that_were_opened() {
     let found = race(
         "--objects 3x2kB --loss 0 --runs 1 --transport tcp:connections=6 --transport sctp:connections=6",
     );

@@ -63,7 +63,7 @@ fn the_urgent_come_first_over_every_transport_alike() {
 /// Requests wait in the order of urgency: when all six connections are busy, the next free one takes the most urgent
 /// request.
 #[test]
-fn what_waits_for_a_connection_goes_by_urgency() {
+fn requests_that_wait_for_a_connection_are_sent_by_urgency() {
     let page = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
     let page = &page.points[0].workload.page;
     let last = |run: &Run| -> u64 {

@@ -88,7 +88,7 @@ fn send() {
 }
 
 #[test]
-fn connect_and_wire() {
+fn handshakes_and_transit_are_connect_and_wire() {
     // A handshake of one round trip, and a delay in each direction.
     let tcp = run("--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport tcp");
     assert_eq!(parts(&tcp.objects[0]), [("connect", 40 * MS), ("wire", 40 * MS)]);
@@ -108,7 +108,7 @@ fn connect_and_wire() {
 /// Message 3 is lost, and no other is in flight, so only a timer retransmits it. On one stream, later messages are
 /// blocked.
 #[test]
-fn timeout_recovery_and_blocked() {
+fn losses_are_timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
     let alone = run(&format!(
         "{base} --messages 1/s --for 6s --down-loss list:8 --transport sctp:profile=rfc9260,rto_min=300ms,tlp=no"

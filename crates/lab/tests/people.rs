@@ -59,7 +59,7 @@ fn people_are_the_same_in_every_order_and_beside_others() {
 }
 
 #[test]
-fn nobody_has_anothers_luck() {
+fn random_losses_differ_between_people() {
     let mut outline = outline(&[("population", "world"), ("people", "3"), ("runs", "4"), ("seed", "7")]);
     let mut seeds = Vec::new();
     for index in 0..3 {

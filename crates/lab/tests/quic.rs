@@ -127,7 +127,7 @@ fn http3_answers_the_urgent_first() {
 /// Heads over HTTP/3 are smaller than as text, because they use QPACK's static table and Huffman's code. Without a dynamic
 /// table, repeated heads are not almost empty as over HTTP/2.
 #[test]
-fn the_key_says_what_is_spoken() {
+fn http3_is_selected_by_its_key() {
     let up = |transport: &str| {
         let flags = [NET[0], NET[1], ("objects", "30x1kB")];
         run(transport, &flags, 1).wire_bytes.up

@@ -255,7 +255,7 @@ fn an_open_loop_issues_objects_at_their_time() {
 }
 
 #[test]
-fn what_cannot_finish_fails_and_is_counted() {
+fn unfinished_runs_are_counted() {
     let found = race(&[("deadline", "300ms"), ("runs", "1"), ("transport", "tcp,sctp")]);
     assert!(runs(&found).all(|run| run.outcome == Outcome::Deadline && run.page_ns.is_none()));
     assert!(found.points[0].contestants.iter().all(|contestant| contestant.summary.page_ms.failed == 1));

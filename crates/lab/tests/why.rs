@@ -88,7 +88,7 @@ const fn wire(bytes: u64) -> u64 {
 const WAY: u64 = 50_000_000;
 
 #[test]
-fn tcp_by_hand() {
+fn tcp_parts_match_a_hand_calculation() {
     // 40,000 bytes and 300 of head, in segments of 1448 (timestamps): 27 full ones and 1204 bytes. Every segment is
     // acknowledged. The window starts at ten segments and grows by one for each acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
@@ -121,7 +121,7 @@ fn tcp_by_hand() {
 }
 
 #[test]
-fn sctp_by_hand() {
+fn sctp_parts_match_a_hand_calculation() {
     // 300 bytes of head in a chunk of their own, then 10,000 bytes in six chunks of 1452 and one of 1288: TSNs 0 to 7.
     // Every packet is acknowledged. The window starts at 4404 bytes (RFC 9260 §7.2.1: 3 packets of 1468), and grows by
     // the acknowledged bytes while it is full.

@@ -8,7 +8,7 @@ use crate::trace::series::TraceDelay;
 use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{format_duration, parse_duration};
 
 /// An element that delays every packet by the same time.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Impairment<Duration> for Delay {
     const PLACE: u8 = 70;
 
     fn read(text: &str) -> Result<Duration, String> {
-        parse_span(text).map_err(|error| error.to_string())
+        parse_duration(text).map_err(|error| error.to_string())
     }
 
     fn show(spec: &DirectionSpec) -> String {
@@ -37,7 +37,7 @@ impl Impairment<Duration> for Delay {
         if trace.is_some_and(|trace| trace.delays().is_some()) {
             return String::new();
         }
-        format_span(spec.delay)
+        format_duration(spec.delay)
     }
 
     fn stage<P: Carried>(side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {

@@ -10,7 +10,7 @@ use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
 use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{format_duration, parse_duration};
 use anabranch_base::{Instant, Rng};
 
 /// An element that shifts the departure of each packet by a uniformly distributed time.
@@ -35,16 +35,16 @@ impl Impairment<Duration> for Jitter {
     const PLACE: u8 = 80;
 
     fn read(text: &str) -> Result<Duration, String> {
-        parse_span(text).map_err(|error| error.to_string())
+        parse_duration(text).map_err(|error| error.to_string())
     }
 
     fn show(spec: &DirectionSpec) -> String {
-        if spec.jitter.is_zero() { String::new() } else { format_span(spec.jitter) }
+        if spec.jitter.is_zero() { String::new() } else { format_duration(spec.jitter) }
     }
 
     fn check(spec: &DirectionSpec) -> Result<(), String> {
         if spec.jitter > spec.delay {
-            let (jitter, delay) = (format_span(spec.jitter), format_span(spec.delay));
+            let (jitter, delay) = (format_duration(spec.jitter), format_duration(spec.delay));
             return Err(format!(
                 "jitter {jitter} is more than the delay {delay}: a packet cannot leave before it came"
             ));

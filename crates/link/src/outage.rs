@@ -79,7 +79,7 @@ mod tests {
     use crate::element::Blank;
 
     #[test]
-    fn what_is_sent_while_the_link_is_down_is_lost() {
+    fn packets_sent_while_the_link_is_down_are_lost() {
         let s = |seconds: u64| Instant::from_millis(seconds * 1000);
         let span = |seconds| Some(Duration::from_secs(seconds));
         // The intervals are not in order, and the second and third overlap.

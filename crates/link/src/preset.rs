@@ -34,7 +34,7 @@ impl OfLink for Preset {
             let hint = near.map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default();
             return Err(format!("'{name}' is unknown{hint}; write one of {}", names.join(", ")));
         };
-        link.set_beneath(LinkSpec::parse(preset.settings).map_err(|error| error.to_string())?);
+        link.set_defaults_from(LinkSpec::parse(preset.settings).map_err(|error| error.to_string())?);
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::table::{Impairment, Side};
 use crate::trace::TracePlayer;
 use crate::trace::series::RatePlayer;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{format_duration, parse_duration};
 use anabranch_base::{BitRate, Bytes, Instant};
 
 /// The times of a packet's serialization.
@@ -130,16 +130,16 @@ pub(crate) struct PacketTime;
 
 impl Impairment<Duration> for PacketTime {
     fn read(text: &str) -> Result<Duration, String> {
-        let time = parse_span(text).map_err(|error| error.to_string())?;
+        let time = parse_duration(text).map_err(|error| error.to_string())?;
         if time > MAX_PACKET_TIME {
-            Err(format!("'{text}': more than {}", format_span(MAX_PACKET_TIME)))
+            Err(format!("'{text}': more than {}", format_duration(MAX_PACKET_TIME)))
         } else {
             Ok(time)
         }
     }
 
     fn show(spec: &DirectionSpec) -> String {
-        if spec.packet_time.is_zero() { String::new() } else { format_span(spec.packet_time) }
+        if spec.packet_time.is_zero() { String::new() } else { format_duration(spec.packet_time) }
     }
 
     fn check(spec: &DirectionSpec) -> Result<(), String> {

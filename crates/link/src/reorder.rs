@@ -13,7 +13,7 @@ use crate::spec::SpecError;
 use crate::table::{Impairment, Side};
 use crate::{DirectionSpec, Stage};
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{UnitError, format_span, parse_span};
+use anabranch_base::units::{UnitError, format_duration, parse_duration};
 use anabranch_base::{Instant, Ratio, Rng};
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl fmt::Display for ReorderSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.lead {
             None => write!(f, "{}", self.share),
-            Some(lead) => write!(f, "{}/{}", self.share, format_span(lead)),
+            Some(lead) => write!(f, "{}/{}", self.share, format_duration(lead)),
         }
     }
 }
@@ -58,7 +58,7 @@ impl Impairment<Option<ReorderSpec>> for Reorder {
     fn read(text: &str) -> Result<Option<ReorderSpec>, String> {
         let unit = |error: UnitError| error.to_string();
         let (share, lead) = match text.split_once('/') {
-            Some((share, lead)) => (share, Some(parse_span(lead).map_err(unit)?)),
+            Some((share, lead)) => (share, Some(parse_duration(lead).map_err(unit)?)),
             None => (text, None),
         };
         let share: Ratio = share.parse().map_err(unit)?;
@@ -73,7 +73,7 @@ impl Impairment<Option<ReorderSpec>> for Reorder {
         let room = spec.delay.saturating_sub(spec.jitter);
         match spec.reorder.and_then(|reorder| reorder.lead) {
             Some(lead) if lead > room => {
-                let (lead, most) = (format_span(lead), format_span(room));
+                let (lead, most) = (format_duration(lead), format_duration(room));
                 Err(format!("reorder by {lead} is more than the delay leaves; write at most {most}"))
             }
             _ => Ok(()),

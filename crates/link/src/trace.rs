@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_trace_is_said() {
+    fn errors_describe_what_is_wrong_with_a_trace() {
         let says = |text: &str| Trace::parse(text).expect_err(text).to_string();
         assert!(says("").contains("empty"));
         assert!(says("0\n0\n").contains("0 ms"));

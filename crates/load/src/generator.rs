@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_planned_can_be_told_beforehand() {
+    fn the_schedule_is_known_in_advance() {
         let plan = |pace: Pace| Plan {
             authority: String::new(),
             secure: false,

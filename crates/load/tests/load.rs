@@ -106,7 +106,7 @@ fn a_seed_of_the_plan_draws_its_gaps() {
 /// A load that overwhelms its server ends one timeout after the end of its plan. Requests that were not sent by then
 /// count as failed.
 #[test]
-fn a_load_that_is_too_much_ends() {
+fn an_overload_ends_after_the_timeout() {
     let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };
     // Twice the rate of the server. Objects wait for a stream.
     let interval = Duration::from_millis(25);
@@ -124,7 +124,7 @@ fn a_load_that_is_too_much_ends() {
 
 /// If no server listens, objects that wait for a session fail at their timeout.
 #[test]
-fn a_load_on_nobody_ends() {
+fn a_load_without_a_listener_ends() {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);
     let interval = Duration::from_millis(10);
     let plan = Plan {

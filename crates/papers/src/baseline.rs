@@ -19,7 +19,7 @@ use super::order::Orders;
 use super::table::{Place, Table};
 use anabranch_base::Bytes;
 use anabranch_base::time::nanos;
-use anabranch_base::units::parse_span;
+use anabranch_base::units::parse_duration;
 use anabranch_lab::plan::{Contestant, PointPlan};
 use anabranch_lab::run::bound;
 use anabranch_link::DirectionSpec;
@@ -160,7 +160,7 @@ impl Link {
         let own_byte = match model {
             Model::Arithmetic => 0.0,
             Model::Pftk => {
-                let timeout = knobs.get("rto_min").and_then(|text| parse_span(text).ok());
+                let timeout = knobs.get("rto_min").and_then(|text| parse_duration(text).ok());
                 let timeout = timeout.map_or(1.0, |span| seconds(nanos(span))).max(rtt);
                 let window = size("rcvbuf").unwrap_or(f64::INFINITY) / payload;
                 1.0 / (pftk(loss[1], rtt, timeout, window, ack_every) * payload)

@@ -329,7 +329,7 @@ mod tests {
     /// Checks that reused results equal those of a fresh bench. A change of one contestant runs only that contestant; a
     /// change of the network runs all. If contestants share the network, no earlier result is reused.
     #[test]
-    fn a_contestant_that_was_run_before_is_what_it_would_be_again() {
+    fn reused_results_equal_fresh_ones() {
         let table = |plan: &str| {
             let head = "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 3\nquick_runs = 3\n[plan]\n\
                         rtt = '40ms'\nobjects = '5x20kB'\n";

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told() {
+    fn changes_that_match_nothing_are_errors() {
         for (change, told) in [
             ("rtt", "KEY=VALUE"),
             (":iw=1", "KEY=VALUE"),

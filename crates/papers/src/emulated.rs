@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn print_ours_and_what_came_there_stand_in_a_row() {
+    fn published_simulated_and_emulated_values_share_a_row() {
         let row = |printed, ours, there| Row {
             labels: BTreeMap::from([("objects".to_owned(), "50x100B".to_owned())]),
             printed,
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_invalid_entry() {
         let side = "[[table]]\nof = 'no-drops'\nbeside = 'tcp'\nruns = 5\nsays = ''\nplan = {}\n";
         let study = super::super::open("osterdahl-2005").expect("a study");
         let wrong = parse(side).expect("read")[0].plan(&study, None, 1).expect_err("no such contestant");

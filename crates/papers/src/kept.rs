@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_back() {
+    fn stored_scores_round_trip() {
         let reading = |name: &str, errors: [f64; 2], orders: [(usize, usize); 1]| Scored {
             name: name.to_owned(),
             departures: (1, 0),

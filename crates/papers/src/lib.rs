@@ -216,7 +216,7 @@ impl Study {
     /// Returns an error message for the first change that fixes a key by which published cells are labelled. With such a
     /// change, rows for different levels would all come from the same run.
     #[must_use]
-    pub fn fixed_label(&self, changes: &[Change]) -> Option<String> {
+    pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {
             let key = change.factor()?;
             let is_labelled = |table: &&Table| {
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exploratory_decides_no_claim() {
+    fn exploratory_tables_decide_no_claim() {
         let mut study = open("ha-2005").unwrap_or_else(|e| panic!("{e}"));
         for (check, of) in
             [("full-duplex: sctp-lk > tcp-linux", "table full-duplex"), ("cause fewer-sacks", "cause")]

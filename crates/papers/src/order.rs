@@ -78,7 +78,7 @@ impl Orders {
 impl Orders {
     /// Lists the orders that are not the same in our values, grouped by pair of contestants.
     #[must_use]
-    pub fn missed_in_words(&self) -> String {
+    pub fn not_preserved_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();
         for (pair, place) in &self.missed {
             let place: Vec<&str> = place.values().map(String::as_str).collect();
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_and_rows_are_counted_and_ties_are_not() {
+    fn ties_are_not_counted_as_orders() {
         let definition = "title = 't'\nsource = 's'\nunit = 'u'\nmetric = 'page'\nrows = ['loss']\nruns = 1\n\
                           quick_runs = 1\n[plan]\ntransport = ['a=tcp', 'b=sctp']\nloss = ['0', '1%']";
         let table = Table::parse("t", definition, None).expect("a table");
@@ -128,6 +128,6 @@ mod tests {
         ];
         let orders = Orders::of(&table, &cells);
         assert_eq!((orders.all, orders.same, orders.rows, orders.same_rows, orders.ties), (2, 1, 2, 1, 1));
-        assert_eq!(orders.missed_in_words(), "a and b at 1%");
+        assert_eq!(orders.not_preserved_in_words(), "a and b at 1%");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// A published table, with one cell per row.
 #[derive(Clone, Debug)]
-pub struct Printed {
+pub struct PublishedTable {
     /// The names of the label columns, in their order.
     pub columns: Vec<String>,
     /// The cells, in the order of the file.
@@ -37,7 +37,7 @@ impl Row {
     }
 }
 
-impl Printed {
+impl PublishedTable {
     /// Reads the text of a `TABLE.csv`.
     ///
     /// # Errors
@@ -77,13 +77,13 @@ mod tests {
 
     #[test]
     fn rows_keep_their_labels() {
-        let table = Printed::parse("# note\ncontestant,loss,seconds\ntcp,1%,4.93\n").expect("a table");
+        let table = PublishedTable::parse("# note\ncontestant,loss,seconds\ntcp,1%,4.93\n").expect("a table");
         assert_eq!(table.columns, ["contestant", "loss"]);
         assert_eq!(table.rows[0].labels["loss"], "1%");
         assert_eq!(table.rows[0].value, 4.93);
-        assert!(Printed::parse("contestant,s\ntcp\n").expect_err("short").contains("line 2"));
-        assert!(Printed::parse("contestant,s\ntcp,x\n").is_err());
-        assert!(Printed::parse("contestant,s\ntcp,0\n").is_err());
-        assert!(Printed::parse("").is_err());
+        assert!(PublishedTable::parse("contestant,s\ntcp\n").expect_err("short").contains("line 2"));
+        assert!(PublishedTable::parse("contestant,s\ntcp,x\n").is_err());
+        assert!(PublishedTable::parse("contestant,s\ntcp,0\n").is_err());
+        assert!(PublishedTable::parse("").is_err());
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum Quote {
     /// A figure of the readings.
     Readings(Scored),
     /// A figure of the sensitivity.
-    Sensitivity(Hangs),
+    Sensitivity(SensitivityFigure),
     /// The number of cells that a cause moves away from the published values, as (table, cause).
     Takes(String, String),
 }
@@ -52,14 +52,14 @@ pub(super) enum Quote {
 pub(super) enum Scored {
     Count,
     Seeds,
-    Error(Which),
-    Reading(Which),
-    Orders(Which),
+    Error(QuotedReading),
+    Reading(QuotedReading),
+    Orders(QuotedReading),
 }
 
 /// The reading whose figure is quoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Which {
+pub(super) enum QuotedReading {
     Selected,
     HeldOut,
     StatedOnly,
@@ -68,7 +68,7 @@ pub(super) enum Which {
 
 /// The quoted figure of the sensitivity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Hangs {
+pub(super) enum SensitivityFigure {
     Held,
     Fragile,
     Error,
@@ -93,9 +93,9 @@ impl Quote {
             ("causes.toml", _) => Some(Self::Cause(part.to_owned())),
             ("readings.csv", _) => Some(Self::Readings(Scored::parse(part)?)),
             ("sensitivity.csv", _) => Some(Self::Sensitivity(match part {
-                "held" => Hangs::Held,
-                "fragile" => Hangs::Fragile,
-                "error" => Hangs::Error,
+                "held" => SensitivityFigure::Held,
+                "fragile" => SensitivityFigure::Fragile,
+                "error" => SensitivityFigure::Error,
                 _ => return Err(format!("'{part}' where held, fragile or error was expected")),
             })),
             ("claims.csv", _) => Some(Self::Claims(part.split(',').map(str::to_owned).collect())),
@@ -234,10 +234,10 @@ impl Scored {
         let which = match which {
             "count" if of.is_empty() => return Ok(Self::Count),
             "seeds" if of.is_empty() => return Ok(Self::Seeds),
-            "selected" => Which::Selected,
-            "held-out" => Which::HeldOut,
-            "stated-only" => Which::StatedOnly,
-            "median" if of.is_empty() => Which::Median,
+            "selected" => QuotedReading::Selected,
+            "held-out" => QuotedReading::HeldOut,
+            "stated-only" => QuotedReading::StatedOnly,
+            "median" if of.is_empty() => QuotedReading::Median,
             _ => return Err(wrong()),
         };
         match of {
@@ -255,20 +255,20 @@ impl Scored {
             Self::Error(which) => format!(
                 "x{:.2}",
                 match which {
-                    Which::Selected => scores.readings[scores.selected].loss(),
-                    Which::HeldOut => scores.held_out_loss(),
-                    Which::StatedOnly => scores.readings[scores.stated].loss(),
-                    Which::Median => scores.median,
+                    QuotedReading::Selected => scores.readings[scores.selected].loss(),
+                    QuotedReading::HeldOut => scores.held_out_loss(),
+                    QuotedReading::StatedOnly => scores.readings[scores.stated].loss(),
+                    QuotedReading::Median => scores.median,
                 }
                 .exp()
             ),
-            Self::Reading(Which::Selected) => scores.readings[scores.selected].name.clone(),
-            Self::Reading(Which::StatedOnly) => scores.readings[scores.stated].name.clone(),
+            Self::Reading(QuotedReading::Selected) => scores.readings[scores.selected].name.clone(),
+            Self::Reading(QuotedReading::StatedOnly) => scores.readings[scores.stated].name.clone(),
             Self::Reading(_) => scores.held_out_names().join(", or "),
             Self::Orders(which) => {
                 let [same, all, ..] = match which {
-                    Which::Selected => scores.orders_of(scores.selected),
-                    Which::StatedOnly => scores.orders_of(scores.stated),
+                    QuotedReading::Selected => scores.orders_of(scores.selected),
+                    QuotedReading::StatedOnly => scores.orders_of(scores.stated),
                     _ => scores.held_out_orders(),
                 };
                 format!("{same} of {all}")
@@ -277,7 +277,7 @@ impl Scored {
     }
 }
 
-impl Hangs {
+impl SensitivityFigure {
     fn of(self, found: &Sensitivity) -> Option<String> {
         let fragile: Vec<_> = found.held.iter().filter(|held| held.is_fragile()).collect();
         Some(match self {

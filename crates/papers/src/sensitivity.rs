@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_the_way_is_taken_once() {
+    fn a_latin_hypercube_samples_each_interval_once() {
         let cube = hypercube(3, 64);
         for dimension in 0..3 {
             let mut parts: Vec<usize> = cube.iter().map(|point| (point[dimension] * 64.0) as usize).collect();

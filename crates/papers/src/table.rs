@@ -6,7 +6,7 @@
 use super::change::Change;
 use super::figures::{Figures, MEAN};
 use super::metric::Metric;
-use super::printed::{Printed, Row};
+use super::printed::{PublishedTable, Row};
 use anabranch_lab::plan::causes::Causes;
 use anabranch_lab::plan::{Draft, Plan, PointPlan};
 use serde::Deserialize;
@@ -20,7 +20,7 @@ pub struct Table {
     /// The content of the table's file.
     pub definition: Definition,
     /// The published cells; `None` if nothing is published.
-    pub printed: Option<Printed>,
+    pub printed: Option<PublishedTable>,
     /// The contestants that were added to those of the study.
     pub added: Vec<String>,
 }
@@ -136,7 +136,8 @@ impl Table {
                 "{name}.toml: enumerated: runs and quick_runs must be as many as there are cases"
             ));
         }
-        let printed = printed.map(Printed::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
+        let printed =
+            printed.map(PublishedTable::parse).transpose().map_err(|e| format!("{name}.csv: {e}"))?;
         let table = Self { name: name.to_owned(), definition, printed, added: Vec::new() };
         table.check_labels()?;
         Ok(table)

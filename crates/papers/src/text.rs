@@ -476,7 +476,10 @@ fn cells(table: &Table, found: &TableFound) -> String {
         out.push_str("(n!): runs in which at least one object failed or was not done at the deadline.\n");
     }
     if !found.orders.missed.is_empty() {
-        out.push_str(&wrapped(&format!("the other way round here: {}", found.orders.missed_in_words()), 98));
+        out.push_str(&wrapped(
+            &format!("the other way round here: {}", found.orders.not_preserved_in_words()),
+            98,
+        ));
     }
     out
 }

@@ -1,6 +1,6 @@
 //! Tests the causes that studies name.
 
-use anabranch_base::testing::full_ring;
+use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::{Bench, Cause, Forgetful, Seeds};
 use std::sync::atomic::AtomicBool;
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 /// hundred seeds; `study run NAME --runs 1000 --seed 1001` uses a thousand.
 #[test]
 fn causes_that_studies_name_hold_on_fresh_seeds() {
-    if !full_ring() {
+    if !are_slow_tests_enabled() {
         return;
     }
     let stop = AtomicBool::new(false);

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 /// separate process: it takes over signals, and may end the process.
 #[pyfunction]
 fn run(words: Vec<OsString>) -> u8 {
-    anabranch_cli::run_within(words)
+    anabranch_cli::run_embedded(words)
 }
 
 #[pymodule]

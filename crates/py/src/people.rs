@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A contestant and its time for one person in milliseconds; `None` if the page load did not complete.
 type Time = (String, Option<f64>);
 /// Two contestants, and the verdict on the first compared with the second.
-type Decided = (String, String, String);
+type PairVerdict = (String, String, String);
 
 /// Counts for which share of people each contestant is fastest.
 #[pyclass(frozen)]
@@ -41,7 +41,7 @@ impl People {
         access: &str,
         loss: &str,
         number: u64,
-        verdicts: Vec<Decided>,
+        verdicts: Vec<PairVerdict>,
     ) -> PyResult<()> {
         let (place, mut tally) = (Group::new(population, region, access, loss), self.locked());
         for (a, b, verdict) in &verdicts {

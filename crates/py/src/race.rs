@@ -74,7 +74,7 @@ impl Points {
             outline.at(number).map_err(refused)?.clone()
         };
         batch::check(&plan).map_err(refused)?;
-        let results = carried_out(py, &plan, threads.max(1), None)?;
+        let results = run_interruptibly(py, &plan, threads.max(1), None)?;
         Ok(Race::new(results, self.command.clone()))
     }
 }
@@ -114,7 +114,7 @@ pub fn race(
     batch::check(&plan).map_err(refused)?;
     let threads = threads.unwrap_or_else(cores).max(1);
     let started = now();
-    let results = carried_out(py, &plan, threads, progress.as_ref())?;
+    let results = run_interruptibly(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
     // Threads and duration are recorded only for a whole race, not for single points, as on the command line.
@@ -166,7 +166,7 @@ fn command(flags: &Flags, file: Option<&str>) -> String {
 }
 
 /// Runs a plan in separate threads. Meanwhile the calling thread checks for interrupts and reports progress.
-fn carried_out(
+fn run_interruptibly(
     py: Python<'_>,
     plan: &Plan,
     threads: usize,

@@ -35,7 +35,7 @@ use anabranch_congestion::Pacer;
 use anabranch_tls::{Distrust, Ends, Surroundings};
 use anabranch_transport::network::Logs;
 use anabranch_transport::protocol::ConnectionLog;
-use entrance::Entrance;
+use entrance::HandshakeLimiter;
 use proof::Unproven;
 use queue::Queue;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -202,7 +202,7 @@ pub struct Endpoint {
     /// Connections that may have something to send.
     ready: BTreeSet<Id>,
     /// Limits the handshakes that this server has under way.
-    entrance: Entrance,
+    entrance: HandshakeLimiter,
     /// The clients that wait for their handshake to begin.
     queue: Queue,
     /// The servers that rejected our early data. Each one is removed when the next connection to it begins.
@@ -294,7 +294,7 @@ impl Endpoint {
             connections: BTreeMap::new(),
             handles: BTreeMap::new(),
             ready: BTreeSet::new(),
-            entrance: Entrance::default(),
+            entrance: HandshakeLimiter::default(),
             queue: Queue::default(),
             refused_early: BTreeSet::new(),
             due: BTreeSet::new(),

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_bytes_there_is_an_end() {
+    fn parsing_random_bytes_terminates() {
         let mut rng = Rng::new(1);
         for _ in 0..20_000 {
             let mut bytes = vec![0; rng.below(60) as usize];

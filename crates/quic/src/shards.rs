@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_marked_leads_back() {
+    fn a_marked_connection_id_steers_to_its_endpoint() {
         let mut rng = Rng::new(3);
         for count in [1, 2, 3, 7, 64, 256] {
             let steered = Steered::new(count).expect("some");

@@ -35,7 +35,7 @@ pub fn payload(payload: &[u8]) {
         watch.log_packet(false, seen);
         watch.arrives(level, number, payload);
         watch.settled();
-        watch.stands_still(1_200);
+        watch.trace_limit(1_200);
     }
 }
 

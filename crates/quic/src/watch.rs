@@ -128,7 +128,7 @@ impl Watch {
 
     /// Whether an authentic Handshake packet has arrived. It proves that the peer received our Initial packet at its address
     /// (RFC 9000 §8.1).
-    pub(crate) fn has_shaken_hands(&self) -> bool {
+    pub(crate) fn has_handshake_packet(&self) -> bool {
         self.shaken.load(Ordering::Relaxed)
     }
 
@@ -306,7 +306,7 @@ impl Watch {
     }
 
     /// Records that a packet was acknowledged. If the packet was `sent` after the start of the recovery, the recovery ends.
-    pub(crate) fn acknowledged_of(&self, sent: std::time::Instant) {
+    pub(crate) fn on_packet_acked(&self, sent: std::time::Instant) {
         self.answered.store(true, Ordering::Relaxed);
         if !self.is_recovering() {
             return;
@@ -371,7 +371,7 @@ impl Watch {
 
     /// Returns the number of bytes of data packets sent since the previous call, and resets it. Packets with nothing but
     /// acknowledgements do not count.
-    pub(crate) fn take_left(&self) -> u64 {
+    pub(crate) fn take_sent_bytes(&self) -> u64 {
         std::mem::take(&mut self.seen().left)
     }
 
@@ -381,7 +381,7 @@ impl Watch {
     }
 
     /// Traces the reason why nothing can be sent now, if the reason has changed. The next packet would have `packet` bytes.
-    pub(crate) fn stands_still(&self, packet: u64) {
+    pub(crate) fn trace_limit(&self, packet: u64) {
         if !self.is_tracing() {
             return;
         }
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lost_and_sent_again_is_told_from_what_a_timer_repeats() {
+    fn fast_and_timeout_retransmissions_are_distinguished() {
         let (watch, trace) = watch();
         let id = StreamId::new(Side::Client, Dir::Bi, 0);
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
@@ -470,9 +470,9 @@ mod tests {
         assert!(!watch.is_recovering());
         watch.lost(begun, begun, 0);
         assert!(watch.is_recovering());
-        watch.acknowledged_of(begun);
+        watch.on_packet_acked(begun);
         assert!(watch.is_recovering());
-        watch.acknowledged_of(begun + Duration::from_nanos(1));
+        watch.on_packet_acked(begun + Duration::from_nanos(1));
         assert!(!watch.is_recovering());
     }
 
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_twice_is_noted_once() {
+    fn duplicate_data_is_traced_once() {
         let (watch, trace) = watch();
         watch.arrives(Level::Data, 0, &stream(4, 0, 100));
         watch.arrives(Level::Data, 1, &stream(4, 50, 100));

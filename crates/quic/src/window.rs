@@ -61,7 +61,7 @@ impl Controller for Watched {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        self.watch.acknowledged_of(sent);
+        self.watch.on_packet_acked(sent);
         self.watch.log_round_trip(rtt.get(), rtt.min());
         self.inner.on_ack(now, sent, bytes, app_limited, rtt);
     }
@@ -169,7 +169,7 @@ impl Window {
 impl Controller for Window {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
         // Use the byte count of the watch, because quinn also counts packets with nothing but acknowledgements.
-        let bytes = self.made.watch.take_left();
+        let bytes = self.made.watch.take_sent_bytes();
         if bytes > 0 {
             self.algorithm.on_sent(self.at(now), bytes);
         }

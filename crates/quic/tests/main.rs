@@ -189,7 +189,7 @@ fn the_same_seed_gives_the_same_bytes() {
 }
 
 #[test]
-fn a_server_that_is_not_believed_gets_nothing() {
+fn an_untrusted_server_fails_the_handshake() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let connector = ends(worlds, &Config::default(), false).await;
         let session = connector.connect(0).expect("begun");
@@ -237,7 +237,7 @@ fn an_end_in_good_order_waits_for_what_was_written() {
 }
 
 #[test]
-fn an_abort_is_told_as_one() {
+fn an_abort_is_reported_as_an_abort() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
         let world = worlds[0].clone();
         let connector = ends(worlds, &Config::default(), true).await;
@@ -308,7 +308,7 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
 
 /// An earlier visit gives the client tickets (RFC 8446 §4.6.1), with which it can send early data.
 #[test]
-fn a_visit_leaves_tickets_for_early_data() {
+fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
     let begins_early = |visits| {
         let pair = Pair::with_visits(3_000, visits, &["test"], &simulated, &|client, server| {
@@ -484,7 +484,7 @@ fn a_direction_is_cancelled_with_a_code() {
 
 /// The amount of accepted and unsent data can be limited, so that a later stream does not wait for megabytes of another.
 #[test]
-fn what_waits_to_leave_is_bounded() {
+fn limit_unsent_bounds_written_data() {
     let taken = |unsent: Option<u64>| {
         run(1, "rate=1mbit,rtt=40ms", |worlds| async move {
             let ([client, _server], world) = pair(worlds).await;

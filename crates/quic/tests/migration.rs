@@ -120,7 +120,7 @@ fn a_transfer_goes_on_at_another_address() {
 /// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends the victim at most
 /// three times its bytes, or one datagram. The client gets the rest of the transfer.
 #[test]
-fn a_stranger_cannot_turn_a_transfer_on_somebody_else() {
+fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
     // The client's next packet arrives from the victim's address only.

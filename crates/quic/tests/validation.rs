@@ -120,7 +120,7 @@ fn answers(far: &mut Endpoint, begun: Instant, first: &[Sent]) -> usize {
 /// RFC 9000 §8.1: before validation a server sends at most three times the received bytes, even with a large certificate
 /// and after all timeouts.
 #[test]
-fn a_stranger_gets_at_most_three_times_what_has_come() {
+fn unvalidated_clients_get_at_most_three_times_their_bytes() {
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
@@ -284,7 +284,7 @@ fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
 /// RFC 9000 §8.1.2: with `retry=always` a server keeps no state for a client that has not returned its token. A client
 /// that returns the token is accepted.
 #[test]
-fn who_does_not_come_back_with_a_token_is_not_remembered() {
+fn clients_without_a_token_leave_no_state() {
     let mut config = Config::default();
     config.set("retry", "always").expect("a value");
     let mut both = pair(&config);
@@ -383,7 +383,7 @@ fn early_data_is_taken_once() {
 }
 
 #[test]
-fn ends_that_share_no_protocol_say_so() {
+fn endpoints_without_a_common_alpn_report_it() {
     let [near, far] = ends(["h3", "other"]);
     let config = Config::default();
     let mut both =
@@ -458,7 +458,7 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
 /// Clients that send a request and then never acknowledge: all data that the server holds for them is within its memory
 /// budget. Clients that acknowledge and do not read need no budget, because quinn accepts no more than flow control allows.
 #[test]
-fn who_takes_nothing_is_held_little_for() {
+fn data_for_silent_clients_stays_within_the_budget() {
     let memory = Budget::new(16 << 20, 100);
     let mut served = Config::profile("modern").expect("a profile");
     served.memory = Some(memory.clone());

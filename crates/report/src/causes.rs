@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn who_would_be_ahead_is_said_where_that_is_sure() {
+    fn the_order_after_a_change_is_stated_only_if_certain() {
         let turned = |ratio: f64, ci: [f64; 2], enough| {
             let mut experiment = experiment();
             experiment.factors[0].alone = Effect { ratio, ci };
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_with_what_it_did() {
+    fn a_cause_line_states_its_effect() {
         let line = line(&experiment(), &cause(), "SCTP");
         assert!(
             line.contains("<code>iw=10 in place of 2</code>")

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_curve_ends_at_all_of_them() {
+    fn a_distribution_curve_ends_at_one() {
         let values: Vec<f64> = (1..=1000).map(f64::from).collect();
         let curve = Samples::curve(&values);
         assert!(curve.len() <= MOST + 1 && curve.last() == Some(&(1000.0, 1.0)), "{}", curve.len());

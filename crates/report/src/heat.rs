@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_row_is_told_by_its_least() {
+    fn each_cell_is_compared_with_the_smallest_value_of_its_row() {
         let curve = |name: &str, ours: [f64; 2]| Curve {
             name: name.to_owned(),
             ours: ours.iter().map(|mean| Some([mean * 0.9, *mean, mean * 1.1])).collect(),

@@ -75,12 +75,12 @@ pub struct Table {
     summary: Summary,
     /// The texts of each point that is shown: without its terms, and with its terms.
     blocks: BTreeMap<usize, [String; 2]>,
-    about: About,
+    about: CommonTerms,
 }
 
 /// The terms and the workload of the points, and whether all points have the same.
 #[derive(Clone, Default, Debug)]
-struct About {
+struct CommonTerms {
     /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.
     terms: Vec<String>,
     /// The workload and the seeds of the first point.
@@ -98,7 +98,7 @@ impl Table {
     /// Returns an empty table for `count` points over these factors.
     #[must_use]
     pub fn new(axes: Axes, count: usize, style: Style) -> Self {
-        let about = About { same_terms: true, same_workload: true, ..About::default() };
+        let about = CommonTerms { same_terms: true, same_workload: true, ..CommonTerms::default() };
         Self { style, count, summary: Summary::new(axes), blocks: BTreeMap::new(), about }
     }
 
@@ -216,7 +216,7 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     }
     out += &work(point, style);
     out.push('\n');
-    if point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some()) {
+    if point.contestants.iter().any(|contestant| point.runs_with_path_failure(contestant).next().is_some()) {
         out += &failures(point, style);
         out.push('\n');
     }
@@ -427,7 +427,7 @@ fn failures(point: &Point, style: Style) -> String {
         |line| style.faint(line),
     );
     for (contestant, name) in point.contestants.iter().zip(names(point)) {
-        let runs = point.met_failure(contestant).count() as u64;
+        let runs = point.runs_with_path_failure(contestant).count() as u64;
         let cell = |stat: &Stat| match (runs, stat.n, stat.mean) {
             (0, ..) => "-".to_owned(),
             (_, 0, _) | (.., None) => "never".to_owned(),

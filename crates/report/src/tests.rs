@@ -383,7 +383,7 @@ fn several_points_have_an_overview() {
 
 /// Six connections win at two levels of loss, SCTP at two others. A fifth level is undecided.
 #[test]
-fn where_the_lead_changes_hands_is_said() {
+fn changes_of_the_lead_are_described() {
     let found =
         [("0", 0.8, false), ("1%", 0.9, true), ("2%", 1.1, false), ("4%", 1.25, false), ("5%", 1.3, false)];
     let points = found.map(|(loss, six_over_sctp, undecided)| {
@@ -409,7 +409,7 @@ fn where_the_lead_changes_hands_is_said() {
 
 /// Checks that the experiment with the best ranks is shown if several comparisons have experiments.
 #[test]
-fn the_experiment_between_the_first_two_is_told() {
+fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);
     let tried = |winner: &str, loser: &str, ranks: [u64; 2]| -> anabranch_results::Experiment {
         serde_json::from_value(
@@ -469,7 +469,7 @@ fn means_over_some_of_the_objects_say_so() {
 }
 
 #[test]
-fn holes_in_the_results_are_survived() {
+fn missing_results_do_not_break_the_page() {
     let mut race = race(vec![point(12, 3, 1)]);
     let contestants = &mut race.points[0].contestants;
     // No run finished, causes are unknown, one object was never issued, and one object failed.

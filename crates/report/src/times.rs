@@ -86,7 +86,8 @@ pub(super) fn render(out: &mut String, point: &Point) {
 
 /// Writes a small table of a contestant's other times.
 fn others(out: &mut String, point: &Point) {
-    let failover = point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some());
+    let failover =
+        point.contestants.iter().any(|contestant| point.runs_with_path_failure(contestant).next().is_some());
     out.push_str(
         "<div class=\"scroll\" tabindex=\"0\"><table class=\"cards\"><thead><tr><th>means over the runs</th><th>response time<br>of an object</th>\
          <th>time to<br>first byte</th><th>connection<br>set-up</th><th>goodput</th>",

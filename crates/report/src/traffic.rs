@@ -6,7 +6,7 @@ use super::svg::{Scale, escape, figure, ms, px, span};
 use super::words::{self, capital, term};
 use super::{end_ns, median_runs, shared_end};
 use anabranch_base::time::nanos;
-use anabranch_base::units::parse_span;
+use anabranch_base::units::parse_duration;
 use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, PathEvent, PathSeries, PathState, Point, Race, Run, Side};
 use std::fmt::Write;
@@ -245,9 +245,9 @@ pub(super) fn failover(point: &Point) -> String {
     let Some(at) = point.failure_ns else { return String::new() };
     let names = words::names(point);
     let said = |(contestant, name): (&Contestant, &String)| {
-        let all = point.met_failure(contestant).count();
+        let all = point.runs_with_path_failure(contestant).count();
         let restored: Vec<f64> =
-            point.met_failure(contestant).filter_map(|run| run.restored_ns).map(ms).collect();
+            point.runs_with_path_failure(contestant).filter_map(|run| run.restored_ns).map(ms).collect();
         let mean = restored.iter().sum::<f64>() / restored.len().max(1) as f64;
         match (all, restored.len()) {
             (0, _) => None,
@@ -296,7 +296,7 @@ fn failures(plan: &serde_json::Value) -> Vec<Failure> {
                 other => Some(other.to_string()),
             }
         };
-        let span = |key: &str| Some(ms(nanos(parse_span(&value(key)?).ok()?)));
+        let span = |key: &str| Some(ms(nanos(parse_duration(&value(key)?).ok()?)));
         let at_ms = span("at")?;
         Some(Failure {
             path: value("path").and_then(|text| text.parse().ok()).unwrap_or(1),

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_points_tells_the_factors() {
+    fn factors_follow_from_the_order_of_points() {
         // In alphabetical order of the factors, `loss` would come first.
         let all =
             points(&[("rtt", &["9ms", "8ms", "7ms"]), ("loss", &["0", "1%"]), ("queue", &["1p", "2p"])]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_levels_tell_is_told_by_them() {
+    fn a_rectangular_set_of_points_is_described_by_its_levels() {
         let all = points(&[("rtt", &["1ms", "2ms", "3ms", "4ms", "5ms"]), ("loss", &["0", "1%", "2%"])]);
         let axes = Axes::of(all.iter()).expect("axes");
         let told = |indices: &[usize]| axes.box_of(indices);

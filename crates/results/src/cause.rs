@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_belong_together_are_one_line() {
+    fn dependent_and_alternative_causes_share_a_line() {
         let with = |change: &str, other: &str| Cause { with: vec![other.to_owned()], ..cause(change, 1.9) };
         let found = lines(vec![with("rcvbuf=8", "sndbuf=8"), with("sndbuf=8", "rcvbuf=8")], |_| {});
         assert_eq!(
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_counted_and_none_is_said() {
+    fn further_causes_are_counted_and_notes_are_shown() {
         let many = (1..6).map(|i| cause(&format!("iw={i}"), 1.5)).collect();
         assert_eq!(lines(many, |_| {}).last().expect("a line"), "and of 2 more");
         let none = lines(Vec::new(), |experiment| {

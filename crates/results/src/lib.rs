@@ -430,7 +430,7 @@ pub struct Instants {
 impl Point {
     /// Returns the runs of a contestant that had not ended when the first path failed. If all runs are identical, only one
     /// counts.
-    pub fn met_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
+    pub fn runs_with_path_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
         let at = self.failure_ns;
         let runs = metrics::counted(&contestant.runs, self.terms()).iter();
         runs.filter(move |run| at.is_some_and(|at| run.page_ns.is_none_or(|end| end > at)))

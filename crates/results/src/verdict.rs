@@ -8,7 +8,7 @@ use crate::stats::decision::{Usual, rounded_up, usual};
 use crate::stats::metrics;
 use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
-use anabranch_base::units::format_span;
+use anabranch_base::units::format_duration;
 
 /// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of all
 /// runs for which every part is known. `None` if there is no such object. If some objects are missing,
@@ -183,7 +183,8 @@ fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
 /// string.
 fn restored(point: &Point) -> String {
     let restored_after = |contestant: &Contestant| {
-        let (runs, stat) = (point.met_failure(contestant).count() as u64, &contestant.summary.restored_ms);
+        let (runs, stat) =
+            (point.runs_with_path_failure(contestant).count() as u64, &contestant.summary.restored_ms);
         match stat.mean {
             _ if runs == 0 => None,
             None => Some(format!("never with {}", contestant.label())),
@@ -222,7 +223,7 @@ fn cut_off(point: &Point) -> String {
     let Some(deadline) = point.workload.deadline_ns.filter(|_| !ended.is_empty()) else {
         return String::new();
     };
-    let span = |ns: u64| format_span(Duration::from_nanos(ns));
+    let span = |ns: u64| format_duration(Duration::from_nanos(ns));
     let advice = match enough(point, deadline) {
         Some(ns) if ns <= MAX_DEADLINE_NS => format!("write a later one, such as --deadline {}", span(ns)),
         Some(_) => "far more time is needed: transfer less".to_owned(),

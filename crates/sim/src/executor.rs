@@ -78,12 +78,12 @@ struct TaskSlot {
     generation: u32,
     /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
     /// its position in the queue, and the slot is freed when its turn comes.
-    occupant: Option<Occupant>,
+    occupant: Option<TaskEntry>,
     /// The waker of the current task or, in a free slot, of the last one.
     task_waker: Arc<TaskWaker>,
 }
 
-struct Occupant {
+struct TaskEntry {
     owner: u32,
     name: &'static str,
     running: Rc<Running>,
@@ -238,7 +238,7 @@ impl Executor {
         self.free.borrow_mut().push(place.task_waker.index);
     }
 
-    fn vacate(&self, place: &mut TaskSlot) -> Option<Occupant> {
+    fn vacate(&self, place: &mut TaskSlot) -> Option<TaskEntry> {
         place.generation = place.generation.wrapping_add(1);
         if !place.task_waker.is_queued() {
             place.task_waker.before.store(GONE, Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl Executor {
         let task_waker = TaskWaker::new(&self.queue, index);
         let waker = Waker::from(task_waker.clone());
         let running = Rc::new(Running { future: RefCell::new(future), waker });
-        let occupant = Some(Occupant { owner, name, running });
+        let occupant = Some(TaskEntry { owner, name, running });
         task_waker.wake_by_ref();
         let generation = match places.get_mut(index as usize) {
             Some(place) => {
@@ -303,7 +303,7 @@ impl Executor {
     }
 }
 
-fn occupant_at(places: &mut [TaskSlot], key: Key) -> Option<&mut Occupant> {
+fn occupant_at(places: &mut [TaskSlot], key: Key) -> Option<&mut TaskEntry> {
     let place = places.get_mut(key.index as usize)?;
     if place.generation == key.generation { place.occupant.as_mut() } else { None }
 }

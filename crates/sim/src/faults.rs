@@ -99,8 +99,8 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
     if rng.below(2) == 0 {
         let mut at = Duration::ZERO;
         for _ in 0..=rng.below(5) {
-            at += rng.span_up_to(Duration::from_secs(5));
-            let span = rng.span_up_to(Duration::from_secs(3));
+            at += rng.duration_up_to(Duration::from_secs(5));
+            let span = rng.duration_up_to(Duration::from_secs(3));
             spec.fail(&Fail { path: 1, at, span: Some(span) });
             at += span;
         }

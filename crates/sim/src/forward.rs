@@ -17,7 +17,7 @@ use anabranch_base::{IcmpKind, Instant};
 use anabranch_link::spec::Direction;
 use anabranch_link::{Carried, Cause};
 use anabranch_wire::icmp::{self, code_v4, code_v6};
-use anabranch_wire::ip::fragment::Pieces;
+use anabranch_wire::ip::fragment::Fragmenter;
 use anabranch_wire::ip::{self, protocol, v4};
 use anabranch_wire::{pcap, udp};
 use std::net::IpAddr;
@@ -95,7 +95,7 @@ impl State {
     fn too_big(&mut self, node: u32, interface: u32, mtu: u32, parcel: Parcel) {
         // RFC 8200 §4.5: only the sender may fragment IPv6 packets, and it has already done so in `world.rs`.
         let v4 = parcel.bytes().first().is_some_and(|byte| byte >> 4 == 4);
-        let pieces = if v4 { Pieces::of(parcel.bytes(), mtu as usize, 0) } else { None };
+        let pieces = if v4 { Fragmenter::of(parcel.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
         let Some(mut pieces) = pieces else {
             sender.counters.too_big += 1;
@@ -104,14 +104,14 @@ impl State {
         };
         // RFC 791 §3.2: fragment the packet.
         sender.counters.fragmented += 1;
-        while let Some(piece) = self.next_piece(&mut pieces, parcel.tag) {
+        while let Some(piece) = self.next_fragment(&mut pieces, parcel.tag) {
             self.put_out(node, interface, piece);
         }
         self.discard(parcel);
     }
 
     /// Returns the next fragment of a packet. Every fragment gets the tag of the packet.
-    pub(crate) fn next_piece(&mut self, pieces: &mut Pieces<'_>, tag: u64) -> Option<Parcel> {
+    pub(crate) fn next_fragment(&mut self, pieces: &mut Fragmenter<'_>, tag: u64) -> Option<Parcel> {
         let mut parcel = self.pool.take_empty();
         if pieces.append_next(&mut parcel.buffer) {
             parcel.tag = tag;
@@ -495,7 +495,9 @@ impl State {
         }
         // Use the target address of the packet as the source of the report, if this node has that address.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
-        let Some(from) = own.or_else(|| reporter.address_like(packet.source, interface)) else { return };
+        let Some(from) = own.or_else(|| reporter.source_address_for(packet.source, interface)) else {
+            return;
+        };
         let to = packet.source;
         let mut parcel = self.pool.take_empty();
         parcel.tag = 0;

@@ -244,7 +244,7 @@ impl Network {
     }
 
     /// Sets how long this host's processor takes for its work. Initially the work takes no time.
-    pub fn processing_cost(&self, host: NodeId, cost: Cost) {
+    pub fn set_processing_cost(&self, host: NodeId, cost: Cost) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
 
@@ -261,7 +261,7 @@ impl Network {
     /// Sets whether a host or router sends any ICMP messages. Initially it does. A router that sends none, or whose
     /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error
     /// (RFC 2923 §2.1).
-    pub fn sends_icmp(&self, node: NodeId, sends: bool) {
+    pub fn set_sends_icmp(&self, node: NodeId, sends: bool) {
         self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
     }
 
@@ -431,7 +431,7 @@ impl Network {
     }
 
     /// Records from now on when a packet enters, leaves or is lost on a link.
-    pub fn record_passages(&self) {
+    pub fn record_link_events(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;
         state.passages.get_or_insert_default();
@@ -439,7 +439,7 @@ impl Network {
 
     /// Returns the link events recorded since the last call, and removes them.
     #[must_use]
-    pub fn take_passages(&self) -> Vec<Passage> {
+    pub fn take_link_events(&self) -> Vec<Passage> {
         self.shared.state.borrow_mut().passages.as_mut().map(std::mem::take).unwrap_or_default()
     }
 

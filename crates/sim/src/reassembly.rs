@@ -201,7 +201,7 @@ impl Partial {
 mod tests {
     use super::*;
     use anabranch_base::Rng;
-    use anabranch_wire::ip::fragment::Pieces;
+    use anabranch_wire::ip::fragment::Fragmenter;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
     fn packet(rng: &mut Rng, v6: bool, identification: u16) -> Vec<u8> {
@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn cut(packet: &[u8], mtu: usize, identification: u16) -> Vec<Vec<u8>> {
-        let Some(mut pieces) = Pieces::of(packet, mtu, identification.into()) else { return Vec::new() };
+        let Some(mut pieces) = Fragmenter::of(packet, mtu, identification.into()) else { return Vec::new() };
         let mut all = Vec::new();
         let mut piece = Vec::new();
         while pieces.append_next(&mut piece) {
@@ -283,7 +283,7 @@ mod tests {
 
     /// Random fragments never cause a panic, and the stored state stays bounded.
     #[test]
-    fn garbage_is_bounded() {
+    fn random_fragments_take_bounded_memory() {
         let mut rng = Rng::new(6);
         let mut reassembly = Reassembly::default();
         let mut whole = 0;

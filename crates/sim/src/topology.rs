@@ -106,13 +106,13 @@ impl Node {
             return Some(interface);
         }
         let known = self.routes.get(&target).copied();
-        let interface = known.or_else(|| self.fixed_route(target))?;
+        let interface = known.or_else(|| self.static_route(target))?;
         self.last_route = Some((target, interface));
         Some(interface)
     }
 
     /// Returns the interface of the static route that matches `target` with the longest prefix.
-    fn fixed_route(&self, target: IpAddr) -> Option<u32> {
+    fn static_route(&self, target: IpAddr) -> Option<u32> {
         let fitting = self.fixed_routes.iter().filter(|(prefix, length, _)| covers(*prefix, *length, target));
         fitting.max_by_key(|(_, length, _)| *length).map(|(_, _, interface)| *interface)
     }
@@ -131,7 +131,7 @@ impl Node {
     }
 
     /// Returns an address of the same IP version as `like`, preferably one of the interface `interface`.
-    pub(crate) fn address_like(&self, like: IpAddr, interface: u32) -> Option<IpAddr> {
+    pub(crate) fn source_address_for(&self, like: IpAddr, interface: u32) -> Option<IpAddr> {
         let mut fitting = self.addresses.iter().filter(|(own, _)| own.is_ipv4() == like.is_ipv4());
         let preferred = fitting.clone().find(|(_, at)| *at == interface);
         preferred.or_else(|| fitting.next()).map(|(own, _)| *own)
@@ -221,7 +221,7 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     for node in nodes.iter_mut() {
         let known: Vec<_> = node.routes.keys().copied().collect();
         for target in known {
-            if let Some(interface) = node.fixed_route(target) {
+            if let Some(interface) = node.static_route(target) {
                 node.routes.insert(target, interface);
             }
         }

@@ -11,7 +11,7 @@ use crate::state::{Shared, State};
 use crate::topology::Node;
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{Ecn, Instant, RecvBatch, Rng, SendBatch};
-use anabranch_wire::ip::fragment::Pieces;
+use anabranch_wire::ip::fragment::Fragmenter;
 use anabranch_wire::ip::{self, protocol, v4, v6};
 use anabranch_wire::udp;
 use anabranch_world::{Datagrams, Local, Timer, Waiter, Work, World};
@@ -199,7 +199,7 @@ impl Datagrams for SimSocket {
         if batch.drained {
             socket.waiter.wait(cx);
         }
-        hand_over(&mut parcel, socket.local, batch);
+        move_to_batch(&mut parcel, socket.local, batch);
         pool.give(parcel);
         Poll::Ready(Ok(()))
     }
@@ -244,10 +244,10 @@ impl fmt::Debug for SimSocket {
 
 /// Moves a received packet into `batch`. The parcel gets the buffer that `batch` had before.
 #[inline(always)]
-fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
+fn move_to_batch(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     let payload_at = parcel.payload as usize;
     if parcel.report.is_some() {
-        return hand_over_report(parcel, batch);
+        return move_report_to_batch(parcel, batch);
     }
     let (mut source_port, mut target_port) = (0, 0);
     if let Local::Udp { port } = local {
@@ -278,7 +278,7 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
 
 /// Moves an ICMP report into `batch`, as if it came from the peer that the report is about.
 #[cold]
-fn hand_over_report(parcel: &mut Parcel, batch: &mut RecvBatch) {
+fn move_report_to_batch(parcel: &mut Parcel, batch: &mut RecvBatch) {
     let Some(report) = parcel.report.take() else { return };
     let payload_at = parcel.payload as usize;
     batch.icmp = Some(report.icmp);
@@ -426,14 +426,14 @@ impl State {
             let pieces = if v4 || parcel.bytes().len() <= limit {
                 None
             } else {
-                Pieces::of(parcel.bytes(), limit, identification)
+                Fragmenter::of(parcel.bytes(), limit, identification)
             };
             let Some(mut pieces) = pieces else {
                 self.originate(node, interface, parcel);
                 continue;
             };
             self.nodes[node as usize].counters.fragmented += 1;
-            while let Some(piece) = self.next_piece(&mut pieces, parcel.tag) {
+            while let Some(piece) = self.next_fragment(&mut pieces, parcel.tag) {
                 self.originate(node, interface, piece);
             }
             self.discard(parcel);
@@ -487,7 +487,7 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
             None => host.route(target),
         };
         let Some(interface) = interface else { return Ok(None) };
-        let Some(address) = host.address_like(target, interface) else { return Ok(None) };
+        let Some(address) = host.source_address_for(target, interface) else { return Ok(None) };
         source = address;
         interface
     } else if source.is_ipv4() != target.is_ipv4() {

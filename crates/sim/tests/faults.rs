@@ -32,12 +32,12 @@ async fn stream(here: SimWorld, there: SimWorld, count: u64) -> Vec<(u64, Instan
 }
 
 #[test]
-fn a_cut_link_loses_what_enters_and_what_would_come_out() {
+fn a_cut_link_loses_entering_and_propagating_packets() {
     let network = Network::new(1);
     let (client, server) =
         (network.host("client", &[ip("10.0.0.1")]), network.host("server", &[ip("10.0.0.2")]));
     let path = network.link(client, server, &link("rate=8mbit,delay=5ms")).expect("a link");
-    network.record_passages();
+    network.record_link_events();
     network.outage(path, micros(20_500), Some(Duration::from_millis(10)));
     let arrived = network.run(stream(network.world(client), network.world(server), 40), LATE).expect_done();
     // Packet n is sent at n - 1 ms and arrives 5.1 ms later. Packets 17 to 21 are in flight at 20.5 ms, and 22 to 31
@@ -47,7 +47,7 @@ fn a_cut_link_loses_what_enters_and_what_would_come_out() {
     assert_eq!(tags, expected);
     let counters = network.link_counters(path, Direction::Up);
     assert_eq!(counters.switched_off, 15);
-    let lost = network.take_passages().iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
+    let lost = network.take_link_events().iter().filter(|p| matches!(p.fate, Fate::Lost(_))).count();
     assert_eq!(lost, 15);
 }
 

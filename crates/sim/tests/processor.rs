@@ -24,7 +24,7 @@ fn packets_wait_for_the_processor_both_ways() {
         per_connection: Duration::from_millis(3),
         per_request: Duration::from_millis(7),
     };
-    network.processing_cost(server, cost);
+    network.set_processing_cost(server, cost);
     let (here, there) = (network.world(client), network.world(server));
     let instants = network.run(
         async {
@@ -57,7 +57,7 @@ fn packets_wait_for_the_processor_both_ways() {
 }
 
 #[test]
-fn charging_costs_nothing_unless_told_to() {
+fn charging_has_no_effect_without_a_configured_cost() {
     let (network, _, server) = hosts();
     let there = network.world(server);
     there.charge(Work::Connection);
@@ -66,9 +66,9 @@ fn charging_costs_nothing_unless_told_to() {
 }
 
 #[test]
-fn what_does_not_fit_is_dropped_and_counted() {
+fn a_full_processor_queue_drops_and_counts() {
     let (network, client, server) = hosts();
-    network.processing_cost(server, Cost { per_packet: Duration::from_millis(1), ..Cost::default() });
+    network.set_processing_cost(server, Cost { per_packet: Duration::from_millis(1), ..Cost::default() });
     let (here, there) = (network.world(client), network.world(server));
     let received = |count: u64| {
         let (here, there) = (here.clone(), there.clone());
@@ -91,7 +91,7 @@ fn what_does_not_fit_is_dropped_and_counted() {
     assert_eq!(counters.processor_full + worked, 2000);
     assert!((1000..1020).contains(&worked), "{worked}");
 
-    network.processing_cost(server, Cost::default());
+    network.set_processing_cost(server, Cost::default());
     network.receive_buffer(server, 100_000);
     let kept = network.run(received(2000), LATE).expect_done();
     // A buffer is a packet of 972 bytes and the headroom in front of it.

@@ -16,7 +16,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn no_packet_is_lost_sight_of() {
+fn every_packet_is_accounted_for() {
     let seeds = number("SEED").map_or(0..number("SEEDS").unwrap_or(150), |seed| seed..seed + 1);
     for seed in seeds {
         let hint = format!("replay with SEED={seed} cargo test -p anabranch-sim --test swarm");
@@ -33,7 +33,7 @@ fn storm(seed: u64) -> u64 {
     let mut rng = Rng::new(seed).fork("storm");
     let network = Network::new(seed);
     network.audit(false);
-    network.record_passages();
+    network.record_link_events();
     let client = network.host("client", &[ip("10.0.0.1"), ip("2001:db8::1")]);
     let server = network.host("server", &[ip("10.0.0.2"), ip("2001:db8::2")]);
     let (left, right) = (network.router("left"), network.router("right"));
@@ -70,7 +70,7 @@ fn storm(seed: u64) -> u64 {
             );
         }
     }
-    let passages = network.take_passages();
+    let passages = network.take_link_events();
     let entered = passages.iter().filter(|p| p.fate == anabranch_sim::Fate::Entered).count();
     assert!(entered > 100, "{entered} packets are no storm");
     network.digest()
@@ -100,7 +100,7 @@ async fn noise(world: SimWorld, peers: Vec<std::net::IpAddr>) {
             rng.fill(&mut buffer[begin..]);
         });
         poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("the host takes it");
-        let span = rng.span_up_to(Duration::from_millis(50));
+        let span = rng.duration_up_to(Duration::from_millis(50));
         while let Some(received) =
             recv_within(&world, if rng.below(2) == 0 { &raw } else { &udp }, span).await
         {

@@ -18,7 +18,7 @@ fn one_host() -> (Network, SimWorld) {
 }
 
 #[test]
-fn a_stall_names_who_waits() {
+fn a_stall_names_the_waiting_tasks() {
     let (network, world) = one_host();
     let _waits = world.spawn("waits for ever", pending::<()>());
     let inside = world.clone();

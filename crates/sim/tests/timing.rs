@@ -75,7 +75,7 @@ fn three_links_and_two_routers() {
 fn a_full_queue_drops_and_counts() {
     let (network, here, there) = two_hosts(1, "rate=8mbit,delay=1ms,queue=4p", "10.0.0.1", "10.0.0.2");
     let (near, far) = ((ip("10.0.0.1"), 0).into(), (ip("10.0.0.2"), 0).into());
-    network.record_passages();
+    network.record_link_events();
     let received = network.run(
         async {
             let (a, b) = (here.bind(RAW).await.expect("bound"), there.bind(RAW).await.expect("bound"));
@@ -92,7 +92,7 @@ fn a_full_queue_drops_and_counts() {
     );
     // One packet is being serialized, four wait.
     assert_eq!(received.expect_done(), [1, 2, 3, 4, 5]);
-    let passages = network.take_passages();
+    let passages = network.take_link_events();
     let lost: Vec<_> = passages
         .iter()
         .filter(|passage| matches!(passage.fate, anabranch_sim::Fate::Lost(_)))

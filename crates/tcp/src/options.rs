@@ -10,7 +10,7 @@ use anabranch_wire::tcp::{Flags, Header, Options, Timestamps};
 
 /// The negotiated options. Before the handshake is complete, the options that we offer.
 #[derive(Debug)]
-pub(crate) struct Agreed {
+pub(crate) struct NegotiatedOptions {
     pub(crate) sack: bool,
     pub(crate) ecn: bool,
     pub(crate) timestamps: bool,
@@ -41,7 +41,7 @@ const MAX_SHIFT: u8 = 14;
 /// RFC 7323 §5.5: the age at which TS.Recent becomes invalid.
 const STALE: Duration = Duration::from_secs(24 * 86_400);
 
-impl Agreed {
+impl NegotiatedOptions {
     /// Returns the options that the side that opens the connection offers.
     pub(crate) fn offer(config: &Config, offset: u32) -> Self {
         Self {

@@ -65,7 +65,7 @@ fn the_modern_profile_offers_its_options() {
 
 /// An option is used only if both sides offer it.
 #[test]
-fn options_take_two() {
+fn an_option_is_used_only_if_both_sides_offer_it() {
     let mut pair = anabranch_tcp::testing::Pair::with(with(&[]), plain(), 1);
     check_on(
         "modern meets plain",

@@ -17,7 +17,7 @@ fn sacked(changes: &[(&str, &str)]) -> Pair {
 /// Only three segments of a large window are in flight when one of them is lost. RFC 5681 §3.1 sets the slow-start
 /// threshold to two segments, and Linux to half of the window.
 #[test]
-fn the_threshold_is_of_the_window() {
+fn ssthresh_is_computed_from_cwnd_or_flight() {
     for (unit, ssthresh) in [("bytes", "flight"), ("bytes", "window"), ("segments", "window")] {
         let mut pair = sacked(&[("cwnd_unit", unit), ("ssthresh", ssthresh), ("abc", "1000")]);
         pair.write(Left, &pattern(10_000));

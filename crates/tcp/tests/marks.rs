@@ -96,7 +96,7 @@ fn paws() {
 /// RFC 3168 §6.1.2: a CWR also reports a reduction of the window after a loss. CE marks in the same window cause no
 /// other reduction.
 #[test]
-fn a_loss_is_told_by_cwr() {
+fn cwr_reports_a_reduction_after_a_loss() {
     let mut pair = opened(&plain_with(&[("ecn", "yes"), ("sack", "yes"), ("recovery", "sack"), ("iw", "8")]));
     check_on(
         "a loss and a mark",

@@ -45,7 +45,7 @@ fn the_probe_repairs_the_tail() {
 /// RFC 8985 §7.3, §6.2: several segments at the end of a window are lost. A probe sends the last one again, and its
 /// answer shows that the others are lost.
 #[test]
-fn the_probe_betrays_a_longer_tail() {
+fn a_tail_loss_probe_reveals_further_losses() {
     let mut pair = timed(&[("iw", "8")]);
     check_on(
         "the probe betrays a longer tail",
@@ -152,7 +152,7 @@ fn reordering_within_the_window_is_tolerated() {
 /// RFC 8985 §6.2 step 5: only two acknowledgements report a gap, which is too few for a fast retransmission. The
 /// reordering timer detects the loss.
 #[test]
-fn a_hole_that_nobody_counts_is_lost_by_the_timer() {
+fn the_reordering_timer_detects_a_loss_with_few_dupacks() {
     let mut pair = timed(&[]);
     check_on(
         "lost by the timer",

@@ -103,7 +103,7 @@ fn a_needless_timeout_is_undone() {
 
 /// RFC 9293 §3.8.3, R2: after the configured number of retries, the connection ends.
 #[test]
-fn giving_up() {
+fn the_connection_ends_after_the_configured_retries() {
     let mut pair = opened(&plain_with(&[("retries", "3")]));
     check_on(
         "no way",

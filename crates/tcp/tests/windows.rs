@@ -315,7 +315,7 @@ fn a_window_closed_over_data_is_waited_for() {
 /// With a limit on unsent data, the send buffer accepts as much data as the congestion window allows, plus the limit.
 /// The transfer does not stall.
 #[test]
-fn what_may_be_unsent_is_counted_from_the_window() {
+fn the_unsent_limit_counts_beyond_the_congestion_window() {
     let run = |limit: Option<u64>| {
         let mut pair = opened(&with(&[("mss", "1000B"), ("sndbuf", "1MB"), ("iw", "10"), ("rcvbuf", "1MB")]));
         let id = pair.id(Left);

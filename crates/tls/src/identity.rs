@@ -126,7 +126,7 @@ impl Identity {
     ///
     /// # Errors
     /// [`IdentityError::Made`], if certificates cannot contain the name.
-    pub fn simulated_alone(
+    pub fn simulated_single(
         name: &str,
         bytes: usize,
     ) -> Result<(Self, CertificateDer<'static>), IdentityError> {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn pem_comes_back_as_it_went() {
+    fn pem_round_trips() {
         let identity = Identity::self_signed(&["localhost".to_owned()]).expect("a certificate");
         let (certificate, key) = identity.to_pem();
         assert!(certificate.lines().all(|line| line.len() <= 64));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_what_is_needed_is_named() {
+    fn an_unusable_pem_file_is_named() {
         let (certificate, key) = Identity::self_signed(&[]).expect("a certificate").to_pem();
         let wrong = |a: &str, b: &str| Identity::from_pem(a.as_bytes(), b.as_bytes()).expect_err("wrong").0;
         assert_eq!(wrong(&key, &key), "certificate");

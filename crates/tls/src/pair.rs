@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_virtual_time_is_of_no_use_on_a_real_network() {
+    fn a_simulated_pair_fails_on_a_real_network() {
         let pair = |before: &Surroundings| Pair::new(3_000, Visits::Before, &["h2"], before).expect("a pair");
         for (before, then, meet) in [
             (simulated(), simulated(), true),

@@ -178,7 +178,7 @@ fn refused(trust: Trust, name: &str) -> CloseReason {
 }
 
 #[test]
-fn who_is_not_trusted_is_told_so_in_one_line() {
+fn an_untrusted_server_is_refused_with_a_one_line_reason() {
     let (_, root) = identity();
     let untrusted = |line: &str| CloseReason::Untrusted(line.to_owned());
     assert_eq!(
@@ -213,7 +213,7 @@ fn a_fingerprint_or_anybody_will_do_whatever_the_name() {
 }
 
 #[test]
-fn the_two_agree_on_what_is_spoken_or_end() {
+fn alpn_is_negotiated_or_the_handshake_fails() {
     let agreed = |offered: &[&str]| {
         let offered: Vec<Vec<u8>> = offered.iter().map(|one| one.as_bytes().to_vec()).collect();
         let program = async move |worlds| {
@@ -262,7 +262,7 @@ fn a_session_is_resumed_with_fewer_bytes() {
 }
 
 #[test]
-fn an_end_without_a_closure_alert_is_no_end() {
+fn a_missing_close_notify_is_reported_as_truncation() {
     let program = async |worlds: [SimWorld; 2]| {
         // As if an attacker on the path sent a FIN: the server closes TCP without a closure alert.
         let [here, there] = worlds;

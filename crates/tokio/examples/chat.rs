@@ -41,7 +41,7 @@ async fn room(endpoint: Endpoint) {
     let mut number = 0;
     while let Some(incoming) = endpoint.accept().await {
         if people.lock().expect("nobody panics").len() >= 1000 {
-            incoming.refuse_because("the room is full");
+            incoming.refuse_with_reason("the room is full");
             continue;
         }
         number += 1;

@@ -161,7 +161,7 @@ impl Thread {
                 state.follow(world.now(), *port, present.as_deref());
             }
             let polled = driver.poll(cx, &mut *state);
-            state.hear_requests();
+            state.notify_incoming();
             for (id, peer) in state.take_unexplained() {
                 let fault = layer.as_ref().and_then(|layer| layer.fault(peer));
                 state.explain(world.now(), id, fault);

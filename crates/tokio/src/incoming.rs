@@ -98,7 +98,7 @@ impl Incoming {
 
     /// Refuses the association, and sends `reason` to the peer. The peer's program receives at most the first 512 bytes of
     /// `reason`.
-    pub fn refuse_because(mut self, reason: impl AsRef<[u8]>) {
+    pub fn refuse_with_reason(mut self, reason: impl AsRef<[u8]>) {
         self.decide(reason.as_ref());
     }
 

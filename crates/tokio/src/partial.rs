@@ -96,7 +96,7 @@ impl Partials {
 
     /// Whether a part belongs to a message that is discarded because it is too long. The last part of the message ends the
     /// discarding.
-    pub(crate) fn passes_over(&mut self, stream: u16, part: &Part) -> bool {
+    pub(crate) fn is_discarding(&mut self, stream: u16, part: &Part) -> bool {
         let place = self.find(stream, part.unordered).filter(|&place| self.0[place].passed_over);
         if part.end_of_message {
             place.map(|place| self.0.swap_remove(place));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_peer_gives_up_is_void() {
+    fn messages_abandoned_by_the_peer_are_dropped() {
         let mut partials = Partials::default();
         assert_eq!(partials.take_in(5, &part(false, false), b"never", 100), Ok(None));
         assert_eq!(partials.take_in(5, &part(true, true), b"", 100), Ok(None));

@@ -113,7 +113,7 @@ impl State {
         while let Some(event) = self.endpoint.poll_event() {
             self.on_event(now, event);
         }
-        self.hear_requests();
+        self.notify_incoming();
         let done = !self.held && self.live == 0;
         if done || self.endpoint.has_output() { self.notify.waker() } else { None }
     }
@@ -121,7 +121,7 @@ impl State {
     /// Accepts associations on this SCTP port from now on.
     pub(crate) fn listen(&mut self, port: u16) -> io::Result<()> {
         self.ports.listen(&mut self.endpoint, port).map_err(io::Error::other)?;
-        self.endpoint.ask_before(port, self.backlog);
+        self.endpoint.require_admission(port, self.backlog);
         self.listening = Some(port);
         Ok(())
     }
@@ -138,7 +138,7 @@ impl State {
     }
 
     /// Notifies the tasks that accept associations if a peer has begun one.
-    pub(crate) fn hear_requests(&mut self) {
+    pub(crate) fn notify_incoming(&mut self) {
         if self.endpoint.has_requests() {
             self.signals.incoming.notify_waiters();
         }

@@ -139,7 +139,7 @@ impl State {
             return Ok(Some(bytes));
         }
         while let Ok(Some(part)) = endpoint.recv(now, id, stream, into) {
-            if !entry.partials.passes_over(stream, &part) && part.bytes > 0 {
+            if !entry.partials.is_discarding(stream, &part) && part.bytes > 0 {
                 return Ok(Some(part.bytes));
             }
         }

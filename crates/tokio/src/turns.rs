@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_goes_first_and_who_leaves_lets_the_next_pass() {
+    fn the_queue_is_first_in_first_out_and_leaving_wakes_the_next() {
         let counts: [Arc<Count>; 3] = Default::default();
         let wakers = counts.clone().map(Waker::from);
         let mut turns = Turns::default();

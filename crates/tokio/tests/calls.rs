@@ -107,7 +107,7 @@ async fn a_recv_that_is_dropped_has_lost_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn events_and_ends_are_there_for_the_next_who_asks() {
+async fn dropped_futures_lose_neither_events_nor_the_close_reason() {
     let (ends, ours, theirs) = Ends::up(&[]).await;
     let mut events = ours.events();
     for _ in 0..100 {
@@ -164,7 +164,7 @@ async fn a_buffered_amount_falls_to_its_threshold() {
 
 /// After the end, every sending and receiving call returns the reason for the close.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn after_the_end_all_calls_say_it() {
+async fn after_the_end_all_calls_return_the_reason() {
     let (_ends, ours, theirs) = Ends::up(&[]).await;
     let (mut send, mut recv) = ours.open_bi().expect("a stream");
     theirs.send(3, "the last", &SendOptions::new()).await.expect("sent");

@@ -95,7 +95,7 @@ async fn a_message_is_whole_however_often_its_future_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_come_of_a_message_is_there_for_who_reads_bytes() {
+async fn received_parts_are_available_to_byte_readers() {
     let (_ends, ours, theirs) = associated().await;
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     let sending = tokio::spawn(async move {

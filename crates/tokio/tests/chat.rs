@@ -29,7 +29,7 @@ async fn many_chat_over_two_paths() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn they_do_over_dtls() {
+async fn many_chat_over_dtls() {
     let setup = Setup { associations: 64, lines: 10, seed: 8, storm: true, rfc9260: false, dtls: Some(4) };
     let outcome = swarm::run(setup).await;
     assert_eq!(outcome.heard, heard(setup));

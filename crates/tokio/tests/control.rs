@@ -33,7 +33,7 @@ async fn next(association: &Association) -> anabranch_tokio::Received {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_said_of_a_message_arrives_with_it() {
+async fn message_attributes_arrive_with_the_message() {
     let (_ends, ours, theirs) = Ends::up(&[]).await;
     for (stream, ppid, unordered) in [(0, 0, false), (3, 51, true), (7, u32::MAX, false)] {
         let options = SendOptions::new().ppid(ppid).unordered(unordered).immediate(true);
@@ -53,7 +53,7 @@ async fn what_is_said_of_a_message_arrives_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_given_up_or_not_delivered_is_told() {
+async fn abandoned_and_undelivered_messages_are_reported() {
     let settings = [("partial_reliability", "yes"), ("sndbuf", "100000B"), ("rcvbuf", "10000B")];
     let (_ends, ours, theirs) = Ends::up(&settings).await;
     let mut events = ours.events();
@@ -169,7 +169,7 @@ async fn messages_are_signed_with_shared_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_comes_is_looked_at_before() {
+async fn incoming_associations_are_examined_before_accept() {
     let ends = Ends::with(options(&addresses(2), &[]).backlog(2)).await;
     let at = ends.server.local_addresses().to_vec();
     let options = ConnectOptions::new().local_port(40_000).streams(7);
@@ -193,7 +193,7 @@ async fn who_comes_is_looked_at_before() {
         let incoming = timeout(LONG, ends.server.accept()).await.expect("in time").expect("somebody");
         match because {
             None => drop(incoming),
-            Some(why) => incoming.refuse_because(why),
+            Some(why) => incoming.refuse_with_reason(why),
         }
         let refused = timeout(LONG, unwanted).await.expect("in time").expect("no panic");
         assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));

@@ -23,7 +23,7 @@ async fn client(dtls: Dtls) -> Endpoint {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_knows_the_fingerprint_is_served() {
+async fn a_pinned_fingerprint_is_accepted() {
     for version in [Version::Only12, Version::Only13] {
         let identity = identity();
         let known = Dtls::client_of(Fingerprint(identity.fingerprint())).version(version);
@@ -46,7 +46,7 @@ async fn whoever_knows_the_fingerprint_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_knows_another_is_told_that_it_is_not_trusted() {
+async fn a_wrong_fingerprint_is_reported_as_untrusted() {
     let server = server(identity(), Version::From12).await;
     let client = client(Dtls::client_of(Fingerprint(identity().fingerprint()))).await;
     let refused = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");

@@ -106,7 +106,7 @@ async fn a_reader_who_does_not_read_holds_up_his_writer() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_dropped_ends_in_good_order() {
+async fn dropped_handles_close_gracefully() {
     let (server, ours, theirs) = associated().await;
     let (mut send, recv) = ours.open_bi().expect("a stream");
     send.write_all(b"the last words").await.expect("written");
@@ -121,7 +121,7 @@ async fn what_is_dropped_ends_in_good_order() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_abort_is_told_to_all_who_wait() {
+async fn an_abort_ends_every_wait() {
     let (_server, ours, theirs) = associated().await;
     let (mut send, mut recv) = ours.open_bi().expect("a stream");
     send.write_all(b"x").await.expect("written");
@@ -138,7 +138,7 @@ async fn an_abort_is_told_to_all_who_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_there_is_said() {
+async fn connect_failures_are_reported() {
     let server = endpoint(None).await;
     let client = endpoint(None).await;
     let refused = timeout(LONG, client.connect(server.local_addresses(), 80)).await.expect("in time");

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_carrier_is_what_there_is() {
+    fn the_lower_protocol_follows_the_request_where_possible() {
         let both = Carriers { ip: Some(132), udp: Some(9899) };
         assert_eq!([both.choose(false, true), both.choose(false, false)], [Carrier::Ip; 2]);
         assert_eq!(both.choose(true, true), Carrier::Udp { port: 9899 });

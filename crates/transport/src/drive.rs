@@ -225,7 +225,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             }
             match self.socket.poll_send(cx, &mut self.output) {
                 // There is no route, or the host no longer has the source address. The packets are lost.
-                Poll::Ready(Err(error)) if has_no_way(&error) => {
+                Poll::Ready(Err(error)) if is_unroutable(&error) => {
                     if let Some(packet) = self.output.packets().next() {
                         engine.handle_unsent(now, packet);
                     }
@@ -250,7 +250,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         loop {
             match self.socket.poll_flush(cx, &mut self.unsent) {
                 Poll::Pending => return Ok(Poll::Pending),
-                Poll::Ready(Err(error)) if has_no_way(&error) => {
+                Poll::Ready(Err(error)) if is_unroutable(&error) => {
                     told = true;
                     // These packets may belong to several associations, so notify the engine of each.
                     for packet in self.unsent.packets() {
@@ -294,7 +294,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
 }
 
 /// Returns whether the error means that this host cannot send to the target address at present.
-fn has_no_way(error: &io::Error) -> bool {
+fn is_unroutable(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkUnreachable)
 }

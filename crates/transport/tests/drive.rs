@@ -146,7 +146,7 @@ fn network(link: &str) -> (Network, impl World, impl World) {
 }
 
 #[test]
-fn commands_between_polls_go_out_at_once_and_answers_wake_who_waits() {
+fn commands_between_polls_are_sent_at_once_and_answers_wake_waiters() {
     let (network, here, there) = network("rate=1gbit,rtt=20ms");
     let heard = network.run(
         async {

@@ -26,17 +26,17 @@ use std::task::{Context, Poll, Waker};
 struct Noted {
     notes: Vec<String>,
     unread: usize,
-    events: VecDeque<Happened>,
+    events: VecDeque<TestEvent>,
 }
 
 #[derive(Clone, Copy)]
-enum Happened {
+enum TestEvent {
     Established(u8),
     Closed(u8),
 }
 
 impl Engine for Noted {
-    type Event = Happened;
+    type Event = TestEvent;
 
     fn handle_packet(&mut self, _: Instant, _: Packet<'_>) {}
 
@@ -46,7 +46,7 @@ impl Engine for Noted {
         false
     }
 
-    fn poll_event(&mut self) -> Option<Happened> {
+    fn poll_event(&mut self) -> Option<TestEvent> {
         self.events.pop_front()
     }
 
@@ -69,10 +69,10 @@ impl SessionEngine for Noted {
     const HALF_CLOSE: bool = true;
     const NAME: &'static str = "noted";
 
-    fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: Happened) {
+    fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: TestEvent) {
         match event {
-            Happened::Established(id) => host.established(id, 4),
-            Happened::Closed(id) => host.closed(now, id, CloseReason::Finished),
+            TestEvent::Established(id) => host.established(id, 4),
+            TestEvent::Closed(id) => host.closed(now, id, CloseReason::Finished),
         }
     }
 
@@ -224,7 +224,7 @@ async fn session(
     id: u8,
 ) -> anabranch_transport::engine::EngineSession<SimWorld, Noted> {
     let session = host.connect_to(&SocketAddr::from(([10, 0, 0, 2], id.into())).into()).expect("begun");
-    session.with_engine(|engine, id| engine.events.push_back(Happened::Established(id)));
+    session.with_engine(|engine, id| engine.events.push_back(TestEvent::Established(id)));
     session.limit_unsent(0);
     session.established().await.expect("established");
     session.with_engine(|engine, _| engine.notes.clear());
@@ -232,7 +232,7 @@ async fn session(
 }
 
 #[test]
-fn what_a_program_asks_of_a_stream_is_asked_of_the_engine() {
+fn stream_calls_reach_the_engine() {
     run(|host, _, _| async move {
         let concrete = session(&host, 7).await;
         let erased = AnySession::new(concrete.clone());
@@ -284,7 +284,7 @@ fn a_session_is_closed_when_its_last_handle_is_gone_and_released_when_it_has_end
             poll_fn(|cx| Poll::Ready(anabranch_transport::Host::poll_idle(&host, cx))).await.is_pending()
         );
         let other = session(&host, 8).await;
-        other.with_engine(|engine, _| engine.events.push_back(Happened::Closed(7)));
+        other.with_engine(|engine, _| engine.events.push_back(TestEvent::Closed(7)));
         other.limit_unsent(0);
         world.sleep_until(world.now() + anabranch_base::time::Duration::from_millis(1)).await;
         assert_eq!(notes(), ["limit 8 to 0", "release 7"]);
@@ -295,7 +295,7 @@ fn a_session_is_closed_when_its_last_handle_is_gone_and_released_when_it_has_end
 fn a_socket_that_fails_ends_all_sessions_but_those_that_have_ended() {
     run(|host, fault, world| async move {
         let [ended, alive] = [session(&host, 7).await, session(&host, 8).await];
-        ended.with_engine(|engine, _| engine.events.push_back(Happened::Closed(7)));
+        ended.with_engine(|engine, _| engine.events.push_back(TestEvent::Closed(7)));
         ended.limit_unsent(0);
         assert_eq!(ended.closed().await, CloseReason::Finished);
         let mut listener = host.listen_with(80, 0).expect("listening");

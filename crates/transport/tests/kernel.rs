@@ -264,7 +264,7 @@ fn a_listener_that_cannot_take_in_a_connection_tries_again() {
 }
 
 #[test]
-fn why_a_connection_cannot_be_begun_is_told_apart() {
+fn connect_errors_are_distinguished() {
     run(|host| async move {
         let why = |error: io::Error| host.connect(Err(error)).map(|_| ()).expect_err("nothing begun");
         assert_eq!(
@@ -281,7 +281,7 @@ fn why_a_connection_cannot_be_begun_is_told_apart() {
 }
 
 #[test]
-fn why_a_connection_has_failed_is_told_apart() {
+fn close_reasons_are_distinguished() {
     run(|host| async move {
         for (kind, reason) in [
             (ErrorKind::ConnectionRefused, CloseReason::Refused),
@@ -308,7 +308,7 @@ fn why_a_connection_has_failed_is_told_apart() {
 }
 
 #[test]
-fn the_handshake_wakes_who_waits_for_the_stream_and_who_holds_it() {
+fn the_handshake_wakes_waiters_for_the_stream_and_its_holder() {
     run(|host| async move {
         let wire = Wire::default();
         let session = host.begin(&wire);
@@ -366,7 +366,7 @@ fn bytes_are_counted_both_ways_and_the_end_of_both_is_the_end_of_the_session() {
 }
 
 #[test]
-fn what_comes_after_our_end_is_discarded_until_the_peer_ends_too() {
+fn data_after_our_close_is_discarded_until_the_peer_closes() {
     run(|host| async move {
         let wire = Wire::established();
         let session = host.begin(&wire);

@@ -64,7 +64,7 @@ fn transfer(near: &str, far: &str, carrier: Carrier, mtu: u32) -> (Instant, u64,
 }
 
 #[test]
-fn the_transfer_completes_and_only_what_had_its_tsn_is_cut() {
+fn after_an_mtu_drop_only_chunks_with_a_tsn_are_fragmented_by_ip() {
     for (name, near, far, carrier, mtu) in [
         ("v4", "10.0.0.1", "10.0.1.1", Carrier::Ip, 600),
         ("v4 in UDP", "10.0.0.1", "10.0.1.1", Carrier::Udp { port: 9899 }, 600),

@@ -60,7 +60,8 @@ where
                 for packet in packets {
                     self.logs[side].packets.push((now, packet.clone()));
                     self.sent += 1;
-                    let delay = Duration::from_millis(20) + self.luck.span_up_to(Duration::from_millis(3));
+                    let delay =
+                        Duration::from_millis(20) + self.luck.duration_up_to(Duration::from_millis(3));
                     if !self.luck.chance(self.loss) {
                         let (source, target) = (batch.source, batch.target);
                         let entry = Flying { to: 1 - side, source, target, bytes: packet };

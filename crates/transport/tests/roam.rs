@@ -132,7 +132,7 @@ fn break_before_make() {
 /// The INIT is sent at 1 ms, the COOKIE ECHO at 21 ms, and its answer would arrive at 41 ms. The new address is added
 /// before the INIT, which then lists it, or after the old one was removed, or in between.
 #[test]
-fn an_association_is_set_up_by_who_moves_meanwhile() {
+fn a_handshake_survives_a_change_of_address() {
     for (comes, leaves) in [(0, 10), (5, 10), (15, 10), (0, 30), (10, 1_000)] {
         let done = download(true, Carrier::Ip, comes, leaves).map(|(done, _)| done);
         assert!(done.is_some_and(|done| done < ms(12_000)), "{comes}, {leaves}: done at {done:?}");
@@ -157,7 +157,7 @@ fn shared_keys_decide_who_may_roam() {
 
 /// Without dynamic addresses the peer never learns the new address: the association times out.
 #[test]
-fn without_dynamic_addresses_it_dies() {
+fn without_asconf_the_association_times_out() {
     assert_eq!(download(false, Carrier::Ip, 1_000, 3_000), None);
     assert_eq!(download(false, Carrier::Ip, 4_000, 2_000), None);
 }

@@ -79,13 +79,13 @@ impl Transport {
 
     /// Returns whether only the kernel implements the transport, so that it runs only in the emulated world.
     #[must_use]
-    pub fn is_kernels(&self) -> bool {
+    pub fn is_kernel_only(&self) -> bool {
         self.simulated.is_none()
     }
 
     /// Returns whether the kernel runs the transport in the emulated world, even if there is also an engine of ours.
     #[must_use]
-    pub fn is_kernels_emulated(&self) -> bool {
+    pub fn is_kernel_in_emulation(&self) -> bool {
         self.emulated.as_ref().is_some_and(|protocol| protocol.capabilities().kernel)
     }
 }

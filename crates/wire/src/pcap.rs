@@ -116,14 +116,14 @@ impl<W: Write> Writer<W> {
         direction: Option<Direction>,
         comment: Option<&str>,
     ) -> io::Result<()> {
-        self.packet_cut(interface, at_nanos, packet, packet.len(), direction, comment)
+        self.truncated_packet(interface, at_nanos, packet, packet.len(), direction, comment)
     }
 
     /// Adds a packet of `original_len` bytes, of which only the bytes `packet` were kept.
     ///
     /// # Errors
     /// The same errors as [`packet`](Self::packet).
-    pub fn packet_cut(
+    pub fn truncated_packet(
         &mut self,
         interface: u32,
         at_nanos: u64,

@@ -44,7 +44,7 @@ pub fn cases<W: World>() -> Vec<Case<W>> {
         ("port 0 is a free port", |pair| Box::pin(port_zero_is_free(pair.near))),
         ("a datagram goes there and back", |pair| Box::pin(datagram_round_trip(pair))),
         ("datagrams wait for their reader in order", |pair| Box::pin(datagrams_wait_in_order(pair))),
-        ("nobody at home is no error", |pair| Box::pin(nobody_at_home(pair))),
+        ("nobody at home is no error", |pair| Box::pin(closed_port_leaves_socket_usable(pair))),
         ("a foreign source address is refused", |pair| Box::pin(foreign_source_is_refused(pair))),
     ]
 }
@@ -293,7 +293,7 @@ pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
 }
 
 /// A datagram for a closed port is lost or reported, and the sending socket stays usable.
-pub async fn nobody_at_home<W: World>(pair: Pair<W>) {
+pub async fn closed_port_leaves_socket_usable<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let to = first_like(&there.local(), here.local()[0]);
     drop(there);

@@ -147,7 +147,7 @@ fn a_closed_port_is_reported_with_the_packet_that_found_it() {
 }
 
 #[test]
-fn what_no_interface_takes_is_reported_too_big() {
+fn a_packet_above_the_interface_mtu_is_reported() {
     on(&[V4], async |world| {
         let near = world.bind(Local::Udp { port: 0 }).await.expect("a port");
         let mut batch = SendBatch::new(1);

@@ -65,7 +65,8 @@ fn on<T>(seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> 
 fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     let options = Options { addresses: vec![here], seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
-        let sockets = seats.into_iter().map(|seat| world.take_seat(seat).expect("a socket")).collect();
+        let sockets =
+            seats.into_iter().map(|seat| world.take_shared_socket(seat).expect("a socket")).collect();
         program(world, sockets).await
     })
     .expect("a world")
@@ -145,7 +146,7 @@ fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
 
 /// RFC 9260 §6.4, RFC 6951 §5.4: whatever the peer's address and port.
 #[test]
-fn each_world_gets_what_has_its_tag_and_a_share_of_the_inits() {
+fn each_shard_receives_its_tags_and_a_share_of_the_inits() {
     let seats = seats(None);
     let (port, group) = (seats[0].port(), seats[0].group());
     on(seats, async |world, sockets| {
@@ -192,7 +193,7 @@ fn a_train_of_several_associations_is_taken_apart() {
 }
 
 #[test]
-fn what_is_known_by_its_address_is_handed_on() {
+fn packets_steered_by_address_are_forwarded() {
     let other = IpAddr::from([127, 0, 0, 2]);
     let seats = seats(Some(other));
     let (port, group) = (seats[0].port(), seats[0].group());
@@ -292,7 +293,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
 }
 
 #[test]
-fn what_is_known_by_its_address_is_handed_on_once() {
+fn packets_steered_by_address_are_forwarded_once() {
     let other = IpAddr::from([127, 0, 0, 2]);
     let Some(seats) = raw_seats(HERE, 244, Some(other)) else { return };
     let group = seats[0].group();

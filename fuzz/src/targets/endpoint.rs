@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The packets and the state of one direction.
 #[derive(Default)]
-struct Towards {
+struct OneWayState {
     ports: (u16, u16),
     tag: u32,
     /// The highest TSN sent to it, and the TSN that it has acknowledged.
@@ -50,7 +50,7 @@ pub fn run(input: &[u8]) {
         Host { engine, ids: Vec::new(), readable: Vec::new(), address }
     };
     let mut hosts = [host(1, 1), host(2, 2)];
-    let mut towards = [Towards::default(), Towards::default()];
+    let mut towards = [OneWayState::default(), OneWayState::default()];
     let mut now = Instant::from_millis(1);
     hosts[1].engine.listen(80).expect("free");
     let peer = hosts[1].address;
@@ -137,7 +137,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
 }
 
 /// Takes all packets and events of both hosts.
-fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [Towards; 2]) {
+fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [OneWayState; 2]) {
     for (from, host) in hosts.iter_mut().enumerate() {
         let packets = packets(&mut host.engine, now);
         assert!(packets.len() < PACKETS, "a packet storm");
@@ -163,7 +163,7 @@ fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [Towards; 2]) {
     }
 }
 
-fn learn(towards: &mut Towards, bytes: &[u8]) {
+fn learn(towards: &mut OneWayState, bytes: &[u8]) {
     let view = PacketView::parse_unverified(bytes).expect("engines send packets");
     towards.ports = (view.header.source_port, view.header.target_port);
     if view.header.tag != 0 {
@@ -214,7 +214,7 @@ fn deliver(
     source: &mut Source<'_>,
     now: Instant,
     hosts: &mut [Host; 2],
-    towards: &mut [Towards; 2],
+    towards: &mut [OneWayState; 2],
     to: usize,
 ) {
     let packets = &mut towards[to].packets;
@@ -247,7 +247,7 @@ fn deliver(
 }
 
 /// Returns a packet with the right ports and mostly the right tag, and chunks close to the expected ones.
-fn craft(source: &mut Source<'_>, all: &[Towards; 2], to: usize) -> Vec<u8> {
+fn craft(source: &mut Source<'_>, all: &[OneWayState; 2], to: usize) -> Vec<u8> {
     let (towards, back) = (&all[to], &all[1 - to]);
     let mut bytes = Vec::new();
     let tag = if source.one_in(16) { source.number() } else { towards.tag };
@@ -278,7 +278,7 @@ fn craft(source: &mut Source<'_>, all: &[Towards; 2], to: usize) -> Vec<u8> {
     bytes
 }
 
-fn chunk(source: &mut Source<'_>, towards: &Towards, back: &Towards, bytes: &mut Vec<u8>) {
+fn chunk(source: &mut Source<'_>, towards: &OneWayState, back: &OneWayState, bytes: &mut Vec<u8>) {
     let near = |source: &mut Source<'_>, base: u32| {
         let far = source.pick(&[0, 0, 0, 1, 2, 40, 60_000, 70_000, 1 << 31]);
         base.wrapping_add(far).wrapping_add(u32::from(source.byte() % 8)).wrapping_sub(2)

@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Waker};
 /// Bytes on one stream, which the server parses as HTTP/1.1 unless it recognizes another version.
 pub fn http1(input: &[u8]) {
     let mut source = Source::new(input);
-    let manner = Manner::read(&mut source);
+    let manner = ClientBehavior::read(&mut source);
     let mut said = Vec::new();
     while !source.is_over() {
         match source.below(6) {
@@ -53,7 +53,7 @@ const FIELDS: [&[u8]; 8] = [
 /// Generated frames on one stream, mostly valid.
 pub fn http2(input: &[u8]) {
     let mut source = Source::new(input);
-    let manner = Manner::read(&mut source);
+    let manner = ClientBehavior::read(&mut source);
     let mut said = PREFACE.to_vec();
     if source.one_in(32) {
         said.truncate(source.below(24) as usize);
@@ -101,7 +101,7 @@ pub fn http2(input: &[u8]) {
 /// Streams of HTTP/3 in both directions, with generated frames, mostly valid.
 pub fn http3(input: &[u8]) {
     let mut source = Source::new(input);
-    let manner = Manner::read(&mut source);
+    let manner = ClientBehavior::read(&mut source);
     // A variable-length integer (RFC 9000 §16), not always of the shortest form.
     let integer = |source: &mut Source<'_>, value: u32| {
         let long = source.one_in(16);
@@ -185,7 +185,7 @@ pub fn priority(input: &[u8]) {
 
 /// How a client sends its bytes and reads the server's.
 #[derive(Clone, Copy)]
-struct Manner {
+struct ClientBehavior {
     /// The bytes that become available at a time.
     piece: usize,
     /// Whether its streams end; otherwise they stay open without further bytes.
@@ -194,7 +194,7 @@ struct Manner {
     takes: usize,
 }
 
-impl Manner {
+impl ClientBehavior {
     fn read(source: &mut Source<'_>) -> Self {
         Self {
             piece: 1 + source.below(256) as usize,
@@ -205,7 +205,7 @@ impl Manner {
 }
 
 /// Serves a session whose client sends these bytes on its streams.
-fn serve(manner: Manner, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
+fn serve(manner: ClientBehavior, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
     let network = Network::new(1);
     let host = network.host("server", &[[10, 0, 0, 1].into()]);
     let world = network.world(host);
@@ -335,7 +335,7 @@ impl Session for Script {
         let mut inner = self.0.borrow_mut();
         let number = inner.begun | if one_way { ONE_WAY } else { 0 };
         inner.begun += 1;
-        let manner = Manner { piece: 1, ends: false, takes: usize::MAX };
+        let manner = ClientBehavior { piece: 1, ends: false, takes: usize::MAX };
         drop(inner);
         Poll::Ready(Ok(ScriptStream {
             script: self.clone(),
@@ -377,7 +377,7 @@ impl Session for Script {
 struct ScriptStream {
     script: Script,
     number: u64,
-    manner: Manner,
+    manner: ClientBehavior,
     said: Vec<u8>,
     at: usize,
     taken: usize,

@@ -3,7 +3,7 @@
 
 use crate::source::Source;
 use anabranch_capture::{Settings, csv, decode, table};
-use anabranch_wire::ip::{fragment::Pieces, v4, v6};
+use anabranch_wire::ip::{fragment::Fragmenter, v4, v6};
 use anabranch_wire::sctp::{Data, GapBlock, Heartbeat, HeartbeatAck, Init, Sack, Tsn, packet};
 use anabranch_wire::tcp::{self, Flags, Header, Seq};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -215,7 +215,7 @@ fn tunnelled(source: &mut Source<'_>, packet: Vec<u8>) -> Vec<Vec<u8>> {
     };
     let mut found = Vec::new();
     if source.one_in(12)
-        && let Some(mut pieces) = Pieces::of(&outer, 60 + source.below(60) as usize, 9)
+        && let Some(mut pieces) = Fragmenter::of(&outer, 60 + source.below(60) as usize, 9)
     {
         let mut piece = Vec::new();
         while pieces.append_next(&mut piece) {

@@ -138,7 +138,7 @@ impl Road {
         let original = whole.len();
         whole.truncate(SNAP);
         let way = if packet.outward { pcap::Direction::Outbound } else { pcap::Direction::Inbound };
-        let _ = writer.packet_cut(0, now.as_nanos(), &whole, original, Some(way), None);
+        let _ = writer.truncated_packet(0, now.as_nanos(), &whole, original, Some(way), None);
     }
 }
 

@@ -399,7 +399,7 @@ impl Shared {
         }
         whole.extend_from_slice(bytes);
         let at = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let _ = writer.packet_cut(0, at, &whole, whole.len(), None, None);
+        let _ = writer.truncated_packet(0, at, &whole, whole.len(), None, None);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::Form;
 use crate::time::Duration;
-use crate::units::{format_span, parse_span};
+use crate::units::{format_duration, parse_duration};
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -48,11 +48,11 @@ pub struct SpanOrZero;
 
 impl Form<Duration> for SpanOrZero {
     fn show(&self, value: &Duration) -> String {
-        format_span(*value)
+        format_duration(*value)
     }
 
     fn read(&self, text: &str) -> Result<Duration, String> {
-        parse_span(text).map_err(|error| error.to_string())
+        parse_duration(text).map_err(|error| error.to_string())
     }
 }
 

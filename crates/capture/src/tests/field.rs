@@ -6,7 +6,7 @@ use crate::results::{Conversation, Direction};
 
 /// The checksum that a test packet gets.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Sum {
+enum TestChecksum {
     Right,
     /// The sum of the pseudo-header only, as a host leaves it for the network card to complete.
     Partial,
@@ -14,13 +14,19 @@ enum Sum {
     Wrong,
 }
 
-fn segment(tape: &mut Tape, micros: u32, from: Ipv4Addr, (header, payload): (Header, &[u8]), sum: Sum) {
+fn segment(
+    tape: &mut CaptureBuilder,
+    micros: u32,
+    from: Ipv4Addr,
+    (header, payload): (Header, &[u8]),
+    sum: TestChecksum,
+) {
     let to = if from == A { B } else { A };
     let (source_port, target_port) = if from == A { (40_000, 80) } else { (80, 40_000) };
     let mut bytes = Vec::new();
     Header { source_port, target_port, window: 1_000, ..header }.emit(&mut bytes);
     bytes.extend_from_slice(payload);
-    if sum == Sum::Partial {
+    if sum == TestChecksum::Partial {
         let words: u32 = [from, to]
             .iter()
             .flat_map(|a| {
@@ -30,9 +36,9 @@ fn segment(tape: &mut Tape, micros: u32, from: Ipv4Addr, (header, payload): (Hea
         let sum = words + 6 + bytes.len() as u32;
         let folded = (sum & 0xffff) + (sum >> 16);
         bytes[16..18].copy_from_slice(&(folded as u16).to_be_bytes());
-    } else if sum != Sum::Zero {
+    } else if sum != TestChecksum::Zero {
         tcp::seal(&mut bytes, from.into(), to.into());
-        bytes[17] ^= if sum == Sum::Wrong { 0x55 } else { 0 };
+        bytes[17] ^= if sum == TestChecksum::Wrong { 0x55 } else { 0 };
     }
     let packet = tape.ip(6, from, to, &bytes);
     tape.frame(micros, &packet);
@@ -42,34 +48,34 @@ fn header(seq: u32, ack: u32, flags: Flags) -> Header {
     Header { seq: Seq(seq), ack: Seq(ack), flags, ..Header::default() }
 }
 
-fn shake(tape: &mut Tape, sum: Sum) {
+fn shake(tape: &mut CaptureBuilder, sum: TestChecksum) {
     segment(tape, 0, A, (header(100, 0, Flags::SYN), b""), sum);
-    segment(tape, 50_000, B, (header(900, 101, Flags::SYN.with(Flags::ACK)), b""), Sum::Right);
-    segment(tape, 50_000, A, (header(101, 901, Flags::ACK), b""), Sum::Right);
+    segment(tape, 50_000, B, (header(900, 101, Flags::SYN.with(Flags::ACK)), b""), TestChecksum::Right);
+    segment(tape, 50_000, A, (header(101, 901, Flags::ACK), b""), TestChecksum::Right);
 }
 
-fn only(tape: &Tape) -> Conversation {
+fn only(tape: &CaptureBuilder) -> Conversation {
     let mut decoded = tape.decoded();
     assert_eq!(decoded.conversations.len(), 1, "{decoded:?}");
     decoded.conversations.remove(0)
 }
 
-fn up(tape: &Tape) -> Direction {
+fn up(tape: &CaptureBuilder) -> Direction {
     only(tape).directions.into_iter().next().expect("a direction")
 }
 
 #[test]
 fn data_whose_checksum_is_left_to_the_card_is_counted() {
-    for sum in [Sum::Partial, Sum::Zero, Sum::Wrong] {
-        let mut tape = Tape::ethernet();
+    for sum in [TestChecksum::Partial, TestChecksum::Zero, TestChecksum::Wrong] {
+        let mut tape = CaptureBuilder::ethernet();
         shake(&mut tape, sum);
         // The host hands 9,000 bytes to its network card at once, and the card splits them into packets of normal size.
         segment(&mut tape, 60_000, A, (header(101, 901, Flags::ACK), &[7; 9_000]), sum);
         segment(&mut tape, 60_010, A, (header(9_101, 901, Flags::ACK), &[7; 500]), sum);
-        segment(&mut tape, 90_000, B, (header(901, 9_101, Flags::ACK), b""), Sum::Right);
-        segment(&mut tape, 100_000, B, (header(901, 9_601, Flags::ACK), b""), Sum::Right);
+        segment(&mut tape, 90_000, B, (header(901, 9_101, Flags::ACK), b""), TestChecksum::Right);
+        segment(&mut tape, 100_000, B, (header(901, 9_601, Flags::ACK), b""), TestChecksum::Right);
         segment(&mut tape, 110_000, A, (header(9_601, 901, Flags::ACK), &[7; 300]), sum);
-        segment(&mut tape, 140_000, B, (header(901, 9_901, Flags::ACK), b""), Sum::Right);
+        segment(&mut tape, 140_000, B, (header(901, 9_901, Flags::ACK), b""), TestChecksum::Right);
         let conversation = only(&tape);
         let up = &conversation.directions[0];
         assert_eq!((up.bytes, up.data, up.damaged, up.not_captured), (9_800, 3, 0, 0));
@@ -90,38 +96,38 @@ fn data_whose_checksum_is_left_to_the_card_is_counted() {
 
 /// Data with a wrong checksum is sent again before the peer acknowledges it, so the first packet was damaged.
 #[test]
-fn damaged_data_is_damaged_until_the_peer_says_otherwise() {
-    let mut tape = Tape::ethernet();
-    shake(&mut tape, Sum::Right);
-    segment(&mut tape, 60_000, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Right);
+fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
+    let mut tape = CaptureBuilder::ethernet();
+    shake(&mut tape, TestChecksum::Right);
+    segment(&mut tape, 60_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Right);
     let begin = tape.bytes.len();
-    segment(&mut tape, 61_000, A, (header(201, 901, Flags::ACK), &[7; 100]), Sum::Right);
+    segment(&mut tape, 61_000, A, (header(201, 901, Flags::ACK), &[7; 100]), TestChecksum::Right);
     // This changes the payload, so the digests of the two transmissions differ.
     tape.bytes[begin + 100] ^= 1;
-    segment(&mut tape, 62_000, A, (header(301, 901, Flags::ACK), &[7; 100]), Sum::Right);
-    segment(&mut tape, 90_000, B, (header(901, 201, Flags::ACK), b""), Sum::Right);
-    segment(&mut tape, 400_000, A, (header(201, 901, Flags::ACK), &[7; 100]), Sum::Right);
-    segment(&mut tape, 430_000, B, (header(901, 401, Flags::ACK), b""), Sum::Right);
+    segment(&mut tape, 62_000, A, (header(301, 901, Flags::ACK), &[7; 100]), TestChecksum::Right);
+    segment(&mut tape, 90_000, B, (header(901, 201, Flags::ACK), b""), TestChecksum::Right);
+    segment(&mut tape, 400_000, A, (header(201, 901, Flags::ACK), &[7; 100]), TestChecksum::Right);
+    segment(&mut tape, 430_000, B, (header(901, 401, Flags::ACK), b""), TestChecksum::Right);
     let found = up(&tape);
     assert_eq!((found.damaged, found.checksums_left, found.bytes, found.data), (1, 0, 300, 3));
     assert_eq!((found.retransmitted.timeout, found.retransmitted.inferred), (1, 1), "{found:?}");
     // The capture ends before anything shows whether this packet arrived. It counts as damaged, because earlier data of
     // the same side had right checksums.
-    segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
+    segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
     // This data was acknowledged long ago, so its wrong checksum says nothing about the checksums of this side.
-    segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
-    segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), Sum::Right);
-    segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), Sum::Right);
+    segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
+    segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
+    segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
     // A wrong checksum on a sequence number before all data says nothing either.
     segment(
         &mut tape,
         500_000,
         A,
         (header(101_u32.wrapping_sub(1 << 20), 901, Flags::ACK), &[7; 100]),
-        Sum::Wrong,
+        TestChecksum::Wrong,
     );
-    segment(&mut tape, 510_000, B, (header(901, 501, Flags::ACK), b""), Sum::Right);
+    segment(&mut tape, 510_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
     let found = up(&tape);
     assert_eq!((found.damaged, found.checksums_left, found.bytes), (4, 0, 400));
 }
@@ -130,17 +136,17 @@ fn damaged_data_is_damaged_until_the_peer_says_otherwise() {
 /// joined one. Segments that were not joined have right checksums.
 #[test]
 fn segments_joined_on_receipt_are_counted_in_order() {
-    let mut tape = Tape::ethernet();
-    shake(&mut tape, Sum::Right);
+    let mut tape = CaptureBuilder::ethernet();
+    shake(&mut tape, TestChecksum::Right);
     for (millis, seq, length, sum) in [
-        (60, 101, 1_000, Sum::Right),
-        (61, 1_101, 3_000, Sum::Wrong),
-        (62, 4_101, 1_000, Sum::Right),
-        (63, 5_101, 2_000, Sum::Wrong),
+        (60, 101, 1_000, TestChecksum::Right),
+        (61, 1_101, 3_000, TestChecksum::Wrong),
+        (62, 4_101, 1_000, TestChecksum::Right),
+        (63, 5_101, 2_000, TestChecksum::Wrong),
     ] {
         segment(&mut tape, millis * 1_000, A, (header(seq, 901, Flags::ACK), &vec![7; length]), sum);
     }
-    segment(&mut tape, 70_000, B, (header(901, 7_101, Flags::ACK), b""), Sum::Right);
+    segment(&mut tape, 70_000, B, (header(901, 7_101, Flags::ACK), b""), TestChecksum::Right);
     let found = up(&tape);
     assert_eq!((found.bytes, found.reordered, found.retransmitted.all(), found.damaged), (7_000, 0, 0, 0));
     assert_eq!(found.checksums_left, 2);
@@ -149,38 +155,44 @@ fn segments_joined_on_receipt_are_counted_in_order() {
 /// The acknowledgement was captured before the data, for example because the network card has several queues.
 #[test]
 fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
-    let mut tape = Tape::ethernet();
-    shake(&mut tape, Sum::Right);
-    segment(&mut tape, 60_000, B, (header(901, 201, Flags::ACK), b""), Sum::Right);
-    segment(&mut tape, 60_010, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
+    let mut tape = CaptureBuilder::ethernet();
+    shake(&mut tape, TestChecksum::Right);
+    segment(&mut tape, 60_000, B, (header(901, 201, Flags::ACK), b""), TestChecksum::Right);
+    segment(&mut tape, 60_010, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     let found = up(&tape);
     assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
 }
 
 /// If damage changed the ports of a packet, the packet seems to belong to a conversation of its own.
 #[test]
-fn a_damaged_packet_of_its_own_is_no_data() {
+fn a_single_packet_with_a_bad_checksum_is_damaged() {
     for write in [|b: &mut Vec<u8>| data(100, 0).emit(b), |b: &mut Vec<u8>| sack(100, &[], &[]).emit(b)] {
-        let mut tape = Tape::ethernet();
-        packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), Sum::Wrong);
+        let mut tape = CaptureBuilder::ethernet();
+        packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), TestChecksum::Wrong);
         let found = up(&tape);
         assert_eq!((found.damaged, found.packets, found.data), (1, 0, 0));
         // A second packet of the same conversation shows that damage did not make up the ports. The wrong checksums are
         // then left to the network card.
-        packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), Sum::Wrong);
+        packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), TestChecksum::Wrong);
         assert_eq!((up(&tape).damaged, up(&tape).packets, up(&tape).checksums_left), (0, 2, 2));
     }
 }
 
 #[test]
-fn what_waits_is_bounded() {
-    let mut tape = Tape::ethernet();
-    shake(&mut tape, Sum::Right);
-    segment(&mut tape, 60_000, A, (header(101, 901, Flags::ACK), &[7; 100]), Sum::Wrong);
+fn the_queue_of_waiting_packets_is_bounded() {
+    let mut tape = CaptureBuilder::ethernet();
+    shake(&mut tape, TestChecksum::Right);
+    segment(&mut tape, 60_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     for n in 0..400 {
-        segment(&mut tape, 61_000 + n, B, (header(901 + n * 100, 101, Flags::ACK), &[7; 100]), Sum::Right);
+        segment(
+            &mut tape,
+            61_000 + n,
+            B,
+            (header(901 + n * 100, 101, Flags::ACK), &[7; 100]),
+            TestChecksum::Right,
+        );
     }
-    segment(&mut tape, 70_000, B, (header(40_901, 201, Flags::ACK), b""), Sum::Right);
+    segment(&mut tape, 70_000, B, (header(40_901, 201, Flags::ACK), b""), TestChecksum::Right);
     let found = only(&tape);
     // No data of A had a right checksum, so A leaves its checksums to the network card.
     assert_eq!((found.directions[0].checksums_left, found.directions[0].bytes), (1, 100));
@@ -188,10 +200,16 @@ fn what_waits_is_bounded() {
 }
 
 /// Changes the checksum of an SCTP packet as `sum` says, and appends the packet to the capture.
-fn packet_of(tape: &mut Tape, micros: u32, ends: (Ipv4Addr, Ipv4Addr), mut bytes: Vec<u8>, sum: Sum) {
+fn packet_of(
+    tape: &mut CaptureBuilder,
+    micros: u32,
+    ends: (Ipv4Addr, Ipv4Addr),
+    mut bytes: Vec<u8>,
+    sum: TestChecksum,
+) {
     match sum {
-        Sum::Zero => bytes[8..12].fill(0),
-        Sum::Wrong => bytes[9] ^= 0x55,
+        TestChecksum::Zero => bytes[8..12].fill(0),
+        TestChecksum::Wrong => bytes[9] ^= 0x55,
         _ => {}
     }
     let packet = tape.ip(132, ends.0, ends.1, &bytes);
@@ -200,8 +218,8 @@ fn packet_of(tape: &mut Tape, micros: u32, ends: (Ipv4Addr, Ipv4Addr), mut bytes
 
 #[test]
 fn crc32c_that_is_left_to_the_card_is_no_damage() {
-    for sum in [Sum::Zero, Sum::Wrong] {
-        let mut tape = Tape::ethernet();
+    for sum in [TestChecksum::Zero, TestChecksum::Wrong] {
+        let mut tape = CaptureBuilder::ethernet();
         open(&mut tape);
         for tsn in 100..103 {
             packet_of(&mut tape, tsn * 1_000, (A, B), sctp(true, TAG_B, |b| data(tsn, 0).emit(b)), sum);
@@ -212,7 +230,7 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         assert_eq!(found.rtt.min_ns, 48_000_000);
     }
     // RFC 9653: the peer accepts packets without a checksum, so a zero checksum is not left to the network card.
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     tape.sctp(0, A, B, 0, |b| {
         Init { tag: TAG_A, outbound: 1, inbound: 1, tsn: Tsn(100), ..Init::default() }.emit(b)
     });
@@ -222,10 +240,10 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         Param::StateCookie(&[1; 8]).emit(&mut chunk);
         chunk.close();
     });
-    packet_of(&mut tape, 100_000, (A, B), sctp(true, TAG_B, |b| data(100, 0).emit(b)), Sum::Zero);
+    packet_of(&mut tape, 100_000, (A, B), sctp(true, TAG_B, |b| data(100, 0).emit(b)), TestChecksum::Zero);
     assert_eq!((up(&tape).data, up(&tape).checksums_left), (1, 0));
     // RFC 2960 §6.8: an Adler-32 checksum is also right.
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     let mut bytes = sctp(true, TAG_B, |b| data(100, 0).emit(b));
     bytes[8..12].fill(0);
     let (low, high) = bytes.iter().fold((1_u32, 0), |(low, high), byte| {
@@ -233,7 +251,7 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
         (low, (high + low) % 65_521)
     });
     bytes[8..12].copy_from_slice(&(high << 16 | low).to_be_bytes());
-    packet_of(&mut tape, 0, (A, B), bytes, Sum::Right);
+    packet_of(&mut tape, 0, (A, B), bytes, TestChecksum::Right);
     assert_eq!((up(&tape).data, up(&tape).checksums_left), (1, 0));
 }
 
@@ -264,7 +282,7 @@ fn directions_over_different_addresses_are_one_association() {
         ("data of others", vec![(A, B2, from_a), (B, A, |b| sack(900_000, &[], &[]).emit(b))], 0),
     ];
     for (what, steps, paths) in cases {
-        let mut tape = Tape::ethernet();
+        let mut tape = CaptureBuilder::ethernet();
         for (at, (from, to, write)) in steps.iter().enumerate() {
             let is_a = [A, A2].contains(from);
             tape.sctp(at as u32 * 10, *from, *to, if is_a { TAG_B } else { TAG_A }, write);
@@ -292,7 +310,7 @@ fn directions_over_different_addresses_are_one_association() {
 /// Both ports of S1AP associations are 36412, for every base station, so the ports do not distinguish associations.
 #[test]
 fn two_associations_between_equal_ports_stay_two() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     let mut put = |millis: u32, from, to, tag, write: &dyn Fn(&mut Vec<u8>)| {
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, 36_412, 36_412, tag);
@@ -328,11 +346,11 @@ fn packets_that_were_captured_twice_count_once() {
     for (link_type, (first, second), apart) in
         [(101, raw, 20), (113, (cooked(0), cooked(4)), 20), (113, (cooked(0), cooked(4)), 20_000)]
     {
-        let mut single = Tape::new(link_type, &first);
-        let mut tape = Tape::new(link_type, &first);
+        let mut single = CaptureBuilder::new(link_type, &first);
+        let mut tape = CaptureBuilder::new(link_type, &first);
         for identified in [false, true] {
-            let mut put = |micros: u32, write: &dyn Fn(&mut Tape)| {
-                let mut one = Tape::new(link_type, &[]);
+            let mut put = |micros: u32, write: &dyn Fn(&mut CaptureBuilder)| {
+                let mut one = CaptureBuilder::new(link_type, &[]);
                 one.identification = if identified { micros as u16 } else { u16::MAX };
                 write(&mut one);
                 // Skips the file header (24 bytes) and the packet header (16 bytes).
@@ -346,25 +364,29 @@ fn packets_that_were_captured_twice_count_once() {
             };
             let base = if identified { 10_000_000 } else { 0 };
             let ports = if identified { 1_000 } else { 0 };
-            put(base, &|t| segment(t, 0, A, (header(100 + ports, 0, Flags::SYN), b""), Sum::Right));
+            put(base, &|t| segment(t, 0, A, (header(100 + ports, 0, Flags::SYN), b""), TestChecksum::Right));
             let answer = Flags::SYN.with(Flags::ACK);
-            put(base + 100_000, &|t| segment(t, 0, B, (header(900, 101 + ports, answer), b""), Sum::Right));
+            put(base + 100_000, &|t| {
+                segment(t, 0, B, (header(900, 101 + ports, answer), b""), TestChecksum::Right)
+            });
             put(base + 200_000, &|t| {
-                segment(t, 0, A, (header(101 + ports, 901, Flags::ACK), b""), Sum::Right)
+                segment(t, 0, A, (header(101 + ports, 901, Flags::ACK), b""), TestChecksum::Right)
             });
             for n in 0..6 {
                 let sent = header(101 + ports + n * 100, 901, Flags::ACK);
-                put(base + 300_000 + n * 50_000, &|t| segment(t, 0, A, (sent, &[7; 100]), Sum::Right));
+                put(base + 300_000 + n * 50_000, &|t| {
+                    segment(t, 0, A, (sent, &[7; 100]), TestChecksum::Right)
+                });
             }
             // A host sent three identical acknowledgements in quick succession. They are not copies (RFC 5681 §2).
             for n in 0..3 {
                 let ack = header(901, 201 + ports, Flags::ACK);
-                put(base + 700_000 + n * 100, &|t| segment(t, 0, B, (ack, b""), Sum::Right));
+                put(base + 700_000 + n * 100, &|t| segment(t, 0, B, (ack, b""), TestChecksum::Right));
             }
             let reset = header(901, 0, Flags::RST);
-            put(base + 900_000, &|t| segment(t, 0, B, (reset, b""), Sum::Right));
+            put(base + 900_000, &|t| segment(t, 0, B, (reset, b""), TestChecksum::Right));
         }
-        let shown = |tape: &Tape| {
+        let shown = |tape: &CaptureBuilder| {
             let mut decoded = tape.decoded();
             let twice: Vec<_> = decoded
                 .conversations
@@ -390,7 +412,7 @@ fn packets_that_were_captured_twice_count_once() {
 #[test]
 fn a_gap_that_is_filled_after_one_report_is_reordering() {
     let fill = |reports: u16, at: u32, round_trip: u32| {
-        let mut tape = Tape::ethernet();
+        let mut tape = CaptureBuilder::ethernet();
         // The round-trip time is known only if the handshake was captured.
         if round_trip > 0 {
             open(&mut tape);

@@ -4,7 +4,7 @@ use super::*;
 
 /// Returns an IP packet that carries a UDP datagram to `port`. The payload of the datagram is the tunnel's `header` and
 /// the inner `packet`.
-fn in_udp(tape: &mut Tape, port: u16, header: &[u8], packet: &[u8]) -> Vec<u8> {
+fn in_udp(tape: &mut CaptureBuilder, port: u16, header: &[u8], packet: &[u8]) -> Vec<u8> {
     let (from, to) = (Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2));
     let mut bytes = [&[0; 8], header, packet].concat();
     udp::emit_in_place(&mut bytes, SocketAddr::from((from, 2_152)), SocketAddr::from((to, port)));
@@ -12,7 +12,7 @@ fn in_udp(tape: &mut Tape, port: u16, header: &[u8], packet: &[u8]) -> Vec<u8> {
 }
 
 /// Returns two packets of an association whose beginning is missing: data, and its acknowledgement.
-fn exchange(tape: &mut Tape) -> [Vec<u8>; 2] {
+fn exchange(tape: &mut CaptureBuilder) -> [Vec<u8>; 2] {
     let data = sctp(true, TAG_B, |b| data(9, 0).emit(b));
     let sack = sctp(false, TAG_A, |b| sack(9, &[], &[]).emit(b));
     [tape.ip(132, A, B, &data), tape.ip(132, B, A, &sack)]
@@ -25,7 +25,7 @@ fn a_conversation_says_which_tunnels_it_travels_in() {
     let cases: [(u16, &[u8], &[&str]); 3] =
         [(2_152, &gtp, &["GTP-U"]), (4_789, &vxlan, &["VXLAN"]), (6_635, &[0, 0x10, 1, 64], &["MPLS"])];
     for (port, header, names) in cases {
-        let mut tape = Tape::ethernet();
+        let mut tape = CaptureBuilder::ethernet();
         for (millis, packet) in exchange(&mut tape).iter().enumerate() {
             let outer = in_udp(&mut tape, port, header, packet);
             tape.frame(millis as u32 * 1_000, &outer);
@@ -48,7 +48,7 @@ fn a_conversation_says_which_tunnels_it_travels_in() {
 
 #[test]
 fn a_packet_that_was_captured_in_and_out_of_a_tunnel_counts_once() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     for (millis, packet) in exchange(&mut tape).iter().enumerate() {
         let outer = in_udp(&mut tape, 2_152, &[0x30, 0xff, 0, 0, 0, 0, 0, 1], packet);
         tape.frame(millis as u32 * 10_000, packet);
@@ -60,16 +60,16 @@ fn a_packet_that_was_captured_in_and_out_of_a_tunnel_counts_once() {
 }
 
 #[test]
-fn pieces_of_a_tunnel_and_of_what_it_carries_are_put_together() {
-    let mut tape = Tape::ethernet();
+fn fragments_inside_and_outside_a_tunnel_are_reassembled() {
+    let mut tape = CaptureBuilder::ethernet();
     let whole = sctp(true, TAG_B, |b| Data { payload: &[1; 1_000], ..data(1, 0) }.emit(b));
     let packet = tape.ip(132, A, B, &whole);
-    let mut pieces = Pieces::of(&packet, 620, 9).expect("it may be cut");
+    let mut pieces = Fragmenter::of(&packet, 620, 9).expect("it may be cut");
     let mut piece = Vec::new();
     while pieces.append_next(&mut piece) {
         let inner = std::mem::take(&mut piece);
         let outer = in_udp(&mut tape, 2_152, &[0x30, 0xff, 0, 0, 0, 0, 0, 1], &inner);
-        let mut outer_pieces = Pieces::of(&outer, 420, 11).expect("it may be cut");
+        let mut outer_pieces = Fragmenter::of(&outer, 420, 11).expect("it may be cut");
         while outer_pieces.append_next(&mut piece) {
             tape.frame(0, &std::mem::take(&mut piece));
         }
@@ -81,7 +81,7 @@ fn pieces_of_a_tunnel_and_of_what_it_carries_are_put_together() {
 
 #[test]
 fn ports_that_are_named_for_sctp_are_no_tunnel() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     // The SCTP packet looks like GTP-U with an IPv4 packet: its source port, 0x3000 + 255, is the same as a GTP-U
     // header with message type 255, and its tag looks like IPv4.
     let mut bytes = Vec::new();
@@ -102,7 +102,7 @@ fn ports_that_are_named_for_sctp_are_no_tunnel() {
 /// Packets of link type 248 begin with the common header of SCTP.
 #[test]
 fn sctp_without_ip_has_no_addresses() {
-    let mut tape = Tape::new(248, &[]);
+    let mut tape = CaptureBuilder::new(248, &[]);
     for bytes in [
         sctp(true, TAG_B, |b| data(9, 0).emit(b)),
         sctp(false, TAG_A, |b| sack(9, &[], &[]).emit(b)),
@@ -120,7 +120,7 @@ fn sctp_without_ip_has_no_addresses() {
 
 #[test]
 fn packets_that_a_capture_cut_before_they_had_a_length_are_whole() {
-    let mut tape = Tape::ethernet();
+    let mut tape = CaptureBuilder::ethernet();
     let ack = Header { seq: Seq(1), ack: Seq(1), flags: Flags::ACK, ..Header::default() };
     let mut bytes = Vec::new();
     Header { source_port: 40_000, target_port: 80, ..ack }.emit(&mut bytes);

@@ -9,7 +9,7 @@ use crate::paths::PathLog;
 use crate::place::Url;
 use crate::secure::Spoken;
 use crate::{Done, Failure, dry_run, knobs, say, secure, watchdog};
-use anabranch_base::units::{Bytes, format_span, parse_span};
+use anabranch_base::units::{Bytes, format_duration, parse_duration};
 use anabranch_load::throughput::report::Framing;
 use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
 use anabranch_transport::network::{Needs, StreamNeed};
@@ -27,7 +27,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     }
     let span = |name: &str, default: Duration| -> Result<Duration, Failure> {
         let Some(text) = matches.get_one::<String>(name) else { return Ok(default) };
-        let span = parse_span(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
+        let span = parse_duration(text).map_err(|why| Failure::Usage(format!("--{name} {why}")))?;
         if span < Duration::from_millis(1) {
             return Err(Failure::Usage(format!("--{name} {text}: too short; write 1ms or more")));
         }
@@ -161,9 +161,13 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &dyn Settings) ->
     let order = if plan.unordered { "unordered" } else { "in order" };
     let until = plan
         .bytes
-        .map_or_else(|| format!("for: {}", format_span(plan.span)), |bytes| format!("size: {bytes}B"));
+        .map_or_else(|| format!("for: {}", format_duration(plan.span)), |bytes| format!("size: {bytes}B"));
     let mut out = format!("server: {}\n{until}\nmessages: {}B, {order}, {way}\n", url.text, plan.message);
-    out += &format!("interval: {}\ntimeout: {}\n", format_span(plan.interval), format_span(plan.timeout));
+    out += &format!(
+        "interval: {}\ntimeout: {}\n",
+        format_duration(plan.interval),
+        format_duration(plan.timeout)
+    );
     out += &dry_run::flags(
         matches,
         &[

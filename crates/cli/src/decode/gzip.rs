@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_unpacked_and_what_is_not_is_as_it_was() {
+    fn gzip_is_decompressed_and_other_input_is_unchanged() {
         let text = b"some bytes of a capture".repeat(100);
         assert_eq!(read(text.clone(), 0, 0).expect("plain"), (text.clone(), false));
         assert_eq!(read(vec![0x1f], 0, 0).expect("one byte"), (vec![0x1f], false));

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_ago_is_forgotten() {
+    fn the_rate_covers_only_the_recent_window() {
         let mut tally = after(&[(0, Step::Found)], &[]);
         for second in 1..=60 {
             tally.items[0].come = if second < 50 { second * 1000 } else { 50_000 };

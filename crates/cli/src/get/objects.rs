@@ -39,7 +39,7 @@ pub(super) struct Settings {
     pub(super) connect: Duration,
     pub(super) timeout: Duration,
     pub(super) tuned: Tuned,
-    pub(super) logs: qlog::LogsTo,
+    pub(super) logs: qlog::LogDestination,
     pub(super) sctp_port: u16,
     /// The client's security; `None` if no URL is encrypted.
     pub(super) tls: Option<ClientSecurity>,

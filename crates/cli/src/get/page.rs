@@ -10,7 +10,7 @@ use crate::knobs::Tuned;
 use crate::outputs::Outputs;
 use crate::paths::PathLog;
 use crate::place::Url;
-use crate::qlog::LogsTo;
+use crate::qlog::LogDestination;
 use crate::serve::now;
 use crate::{Done, Failure, complain, say, secure};
 use anabranch_gateway::allow::Rules;
@@ -58,7 +58,7 @@ pub struct Asked {
     pub tuned: Tuned,
     pub transports: Transports,
     /// The directory for qlog files; `None` disables logging.
-    pub logs: LogsTo,
+    pub logs: LogDestination,
     pub sctp_port: u16,
 }
 

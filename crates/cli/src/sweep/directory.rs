@@ -92,10 +92,10 @@ impl Directory {
             Self { path: path.to_owned(), identity: manifest.identity(), manifest, part, _lock: lock };
         directory.check_kinds()?;
         if writes {
-            files::sweep_out(path)?;
+            files::remove_leftovers(path)?;
             let points = directory.points();
             if points.is_dir() {
-                files::sweep_out(&points)?;
+                files::remove_leftovers(&points)?;
             } else {
                 files::reserve_directory(&points)?;
             }

@@ -212,7 +212,7 @@ impl Peer {
     }
 
     /// Checks that the peer is served at its first address, and then also from the second one to `there`.
-    pub fn goes_over_to(&mut self, id: AssociationId, there: IpAddr) {
+    pub fn assert_moves_to(&mut self, id: AssociationId, there: IpAddr) {
         // The other path is probed first (RFC 9260 §5.4) and used afterwards.
         self.is_served(id);
         let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == there);

@@ -72,7 +72,7 @@ impl State {
 
 /// BBR.ack_phase: which part of a bandwidth probe the arriving acknowledgements belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Feedback {
+enum AckPhase {
     /// ACKS_INIT: no probe is in progress.
     None,
     /// ACKS_REFILLING: the path is being refilled before a probe.
@@ -107,7 +107,7 @@ pub struct Bbr {
     sampler: RateSampler,
     model: Model,
     state: State,
-    feedback: Feedback,
+    feedback: AckPhase,
     /// C.cwnd, in bytes.
     window: u64,
     /// C.pacing_rate, in bytes per second.
@@ -161,7 +161,7 @@ impl Bbr {
             sampler: RateSampler::default(),
             model: Model::default(),
             state: State::Startup,
-            feedback: Feedback::None,
+            feedback: AckPhase::None,
             window: params.initial_window,
             rate: 0,
             knows_rtt: false,
@@ -215,7 +215,7 @@ impl Bbr {
         Some(self.model.inflight_longterm).filter(|bytes| *bytes < u64::MAX)
     }
 
-    fn least_window(&self) -> u64 {
+    fn min_window(&self) -> u64 {
         LEAST_PACKETS * self.mss
     }
 
@@ -242,7 +242,7 @@ impl Bbr {
     /// QuantizationBudget: raises `inflight` to the smallest useful amount, and adds two packets in ProbeBW_UP.
     fn quantized(&self, inflight: u64) -> u64 {
         let more = if self.state == State::Up { 2 * self.mss } else { 0 };
-        inflight.max(QUANTUM_PACKETS * self.mss).max(self.least_window()).saturating_add(more)
+        inflight.max(QUANTUM_PACKETS * self.mss).max(self.min_window()).saturating_add(more)
     }
 
     /// Inflight: returns the amount in flight that keeps the path busy at this rate, times `gain` in percent.
@@ -258,7 +258,7 @@ impl Bbr {
             return u64::MAX;
         }
         let headroom = (longterm * 15 / 100).max(self.mss);
-        longterm.saturating_sub(headroom).max(self.least_window())
+        longterm.saturating_sub(headroom).max(self.min_window())
     }
 
     /// TargetInflight: returns the bandwidth-delay product, at most the congestion window.
@@ -268,7 +268,7 @@ impl Bbr {
 
     /// ProbeRTTCwnd: returns the congestion window during ProbeRTT.
     fn probe_rtt_window(&self) -> u64 {
-        self.bdp_multiple(self.model.bw(), State::ProbeRtt.window_gain()).max(self.least_window())
+        self.bdp_multiple(self.model.bw(), State::ProbeRtt.window_gain()).max(self.min_window())
     }
 
     // Startup and Drain.
@@ -322,7 +322,7 @@ impl Bbr {
         self.rounds_since_probe_up = self.rng.below(2);
         self.probe_wait = Duration::from_secs(2) + Duration::from_nanos(self.rng.below(1_000_000_000));
         self.cycle_stamp = now;
-        self.feedback = Feedback::Stopping;
+        self.feedback = AckPhase::Stopping;
         self.start_round();
         self.state = State::Down;
     }
@@ -333,14 +333,14 @@ impl Bbr {
         self.probe_up_rounds = 0;
         self.probe_up_acked = 0;
         self.prev_probe_precautionary = false;
-        self.feedback = Feedback::Refilling;
+        self.feedback = AckPhase::Refilling;
         self.start_round();
         self.state = State::Refill;
     }
 
     /// StartProbeBW_UP: begins a probe for more bandwidth.
     fn start_up(&mut self, sample: &RateSample) {
-        self.feedback = Feedback::Starting;
+        self.feedback = AckPhase::Starting;
         self.start_round();
         self.model.reset_full_bw();
         self.model.full_bw = sample.rate;
@@ -385,12 +385,12 @@ impl Bbr {
 
     /// AdaptLongTermModel: raises the long-term bound on the amount in flight. Returns whether the state has changed.
     fn adapt_longterm(&mut self, sample: &RateSample, acked: u64) -> bool {
-        if self.feedback == Feedback::Starting && self.model.round_start {
-            self.feedback = Feedback::Coming;
+        if self.feedback == AckPhase::Starting && self.model.round_start {
+            self.feedback = AckPhase::Coming;
         }
-        if self.feedback == Feedback::Stopping && self.model.round_start {
+        if self.feedback == AckPhase::Stopping && self.model.round_start {
             self.is_probe_sample = false;
-            self.feedback = Feedback::None;
+            self.feedback = AckPhase::None;
             if self.state.is_probe_bw() {
                 if !sample.limited {
                     self.model.advance_max_bw();
@@ -480,7 +480,7 @@ impl Bbr {
             self.save_window();
             self.state = State::ProbeRtt;
             self.probe_rtt_done = None;
-            self.feedback = Feedback::Stopping;
+            self.feedback = AckPhase::Stopping;
             self.start_round();
         }
         if self.state == State::ProbeRtt {
@@ -606,7 +606,7 @@ impl Bbr {
         } else if self.window < most || self.sampler.delivered() < self.initial_window {
             self.window += acked;
         }
-        self.window = self.window.max(self.least_window());
+        self.window = self.window.max(self.min_window());
         // BoundCwndForProbeRTT.
         if self.state == State::ProbeRtt {
             self.window = self.window.min(self.probe_rtt_window());
@@ -617,7 +617,7 @@ impl Bbr {
             State::Cruise | State::ProbeRtt => self.inflight_with_headroom(),
             State::Startup | State::Drain => u64::MAX,
         };
-        let cap = cap.min(self.model.inflight_shortterm).max(self.least_window());
+        let cap = cap.min(self.model.inflight_shortterm).max(self.min_window());
         self.window = self.window.min(cap);
     }
 }
@@ -754,7 +754,7 @@ impl Controller for Bbr {
 
     fn set_mss(&mut self, mss: u64) {
         self.mss = mss.max(1);
-        self.window = self.window.max(self.least_window());
+        self.window = self.window.max(self.min_window());
     }
 
     fn window(&self) -> u64 {

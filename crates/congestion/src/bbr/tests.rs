@@ -226,7 +226,7 @@ fn a_sender_with_little_to_send_stays_in_startup() {
 }
 
 #[test]
-fn idleness_stands_for_a_probe_of_the_round_trip() {
+fn an_idle_period_replaces_probe_rtt() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
     // All data in flight arrives. After that, nothing is sent for six seconds.
@@ -257,7 +257,7 @@ fn a_timeout_leaves_one_packet_and_the_way_back_is_short() {
 }
 
 #[test]
-fn a_loss_that_was_none_is_undone() {
+fn a_spurious_loss_is_undone() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
     let now = Instant::from_nanos(path.now);

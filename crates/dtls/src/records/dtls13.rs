@@ -270,7 +270,7 @@ impl Records {
         } else if !self.client && messages(content).any(|(kind, ..)| kind == FINISHED) {
             // RFC 9147 §7: the client repeats its Finished because our acknowledgement was lost.
             self.acknowledge(record, send);
-        } else if self.finished.as_ref().is_some_and(|flight| flight.may_hurry(now)) {
+        } else if self.finished.as_ref().is_some_and(|flight| flight.can_send_early(now)) {
             self.send_finished(now, send);
         }
     }

@@ -52,7 +52,7 @@ impl Flight {
     }
 
     /// Whether the message may be sent before it is due, because the peer has shown that it waits for the message.
-    pub fn may_hurry(&self, now: Instant) -> bool {
+    pub fn can_send_early(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.wait / 4)
     }
 }

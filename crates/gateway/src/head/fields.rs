@@ -32,7 +32,7 @@ impl Field {
 
     /// Returns whether a program could take this field for Content-Length or Transfer-Encoding. Some programs do not
     /// distinguish `-` from other punctuation in names (RFC 3875 §4.1.18).
-    pub(super) fn passes_for_framing(&self) -> bool {
+    pub(super) fn resembles_framing_field(&self) -> bool {
         let same = |(ours, theirs): (u8, u8)| {
             ours.eq_ignore_ascii_case(&theirs) || theirs == b'-' && !ours.is_ascii_alphanumeric()
         };
@@ -118,7 +118,7 @@ pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> 
     };
     let of_heads = |field: &Field| {
         is_hop_by_hop(field, &[])
-            || field.passes_for_framing()
+            || field.resembles_framing_field()
             || HEADS_ALONE.iter().any(|name| field.is(name))
             || field.name.to_ascii_lowercase().starts_with("content-")
     };

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_has_no_say_in_who_it_is() {
+    fn forwarding_fields_of_untrusted_clients_are_replaced() {
         let own = "Forwarded: for=192.0.2.7;host=\"a.example:81\";proto=http\r\nX-Forwarded-For: 192.0.2.7\r\n\
                    X-Forwarded-Host: a.example:81\r\nX-Forwarded-Proto: http\r\n";
         assert_eq!(onward("192.0.2.7", &[], ""), own);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_trusted_proxy_says_is_added_to() {
+    fn forwarding_fields_of_trusted_proxies_are_extended() {
         let fields = "X-Forwarded-For: 203.0.113.1\r\nX-Forwarded-For: 203.0.113.2 \r\nForwarded: for=203.0.113.1\r\n\
                       X-Forwarded-Proto: https\r\nX-Real-IP: 203.0.113.1\r\n";
         let told = "X-Forwarded-Proto: https\r\nX-Real-IP: 203.0.113.1\r\n\

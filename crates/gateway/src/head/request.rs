@@ -40,7 +40,7 @@ impl Request {
         let Head { method, target: text, minor, framing, .. } = read;
         let target = Target::of(read.form, method).map_err(bad)?;
         let fields = fields_of(read.fields);
-        if fields.iter().any(Field::passes_for_framing) {
+        if fields.iter().any(Field::resembles_framing_field) {
             return Err(bad("a field name can be mistaken for another"));
         }
         let host = host_of(read.host, &target, secure)?;
@@ -76,7 +76,7 @@ impl Request {
             write_field(&mut out, "Max-Forwards", left.saturating_sub(1).to_string().as_bytes());
         }
         write_framing(&mut out, self.framing);
-        if self.takes_trailers() {
+        if self.accepts_trailers() {
             write_field(&mut out, "TE", b"trailers");
             write_field(&mut out, "Connection", b"TE");
         }
@@ -124,7 +124,7 @@ impl Request {
     }
 
     /// Returns whether the client accepts trailers (RFC 9110 §10.1.4).
-    pub(crate) fn takes_trailers(&self) -> bool {
+    pub(crate) fn accepts_trailers(&self) -> bool {
         let mut codings = self.fields.iter().filter(|field| field.is("te")).flat_map(|field| field.list());
         self.minor > 0 && codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
     }
@@ -135,7 +135,7 @@ impl Request {
     }
 
     /// Returns whether the request may be sent again, because it is idempotent (RFC 9110 §9.2.2) and has no body.
-    pub(crate) fn can_be_repeated(&self) -> bool {
+    pub(crate) fn is_retryable(&self) -> bool {
         self.framing == Framing::Empty
             && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "CONNECT")
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn of_whom_is_asked_says_the_url_whatever_host_says() {
+    fn an_absolute_url_overrides_the_host_field() {
         for host in ["b", "a", "a:80", "b:81", "[::1]"] {
             let read = request(&format!("GET http://A:81/x HTTP/1.1\r\nHost: {host}\r\n\r\n"));
             let read = read.expect("a request");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_for_this_hop_stays_here() {
+    fn hop_by_hop_fields_are_not_forwarded() {
         let head = "GET http://a/x HTTP/1.1\r\nHost: A:80\r\nConnection: close, X-Secret\r\nX-Secret: 1\r\n\
                     Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eA==\r\nTE: gzip\r\n\
                     Upgrade: h2c\r\nVia: 1.0 other\r\nAccept: */*\r\nMax-Forwards: 3\r\n\r\n";
@@ -245,13 +245,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_agreed_on_for_the_next_hop_is_said_anew() {
+    fn te_is_rewritten_for_the_next_hop_and_upgrade_is_parsed() {
         let read =
             |fields: &str| request(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")).expect("a request");
         let takes = read("TE: gzip;q=0.5, Trailers\r\nConnection: TE\r\n");
         let onward = takes.onward("a", "/", "me", None);
         assert_eq!(onward, b"GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\nVia: 1.1 me\r\n");
-        assert!(!read("TE: gzip\r\n").takes_trailers() && !read("X: trailers\r\n").takes_trailers());
+        assert!(!read("TE: gzip\r\n").accepts_trailers() && !read("X: trailers\r\n").accepts_trailers());
         assert!(read("Connection: Keep-Alive, Upgrade\r\nUpgrade: WebSocket\r\n").upgrades_to("websocket"));
         for fields in [
             "Upgrade: websocket\r\n",

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_location_that_becomes_a_path_stays_at_home() {
+    fn a_location_is_made_relative_only_for_the_origin_itself() {
         let origin = Origin::new(Authority { host: "o".to_owned(), port: 81 }, false);
         let back = |location: &str| {
             let head = format!("HTTP/1.1 301 Moved\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_go_back_with_their_own_fields_only() {
+    fn hop_by_hop_fields_of_responses_are_removed() {
         let head = "HTTP/1.1 301 Moved\r\nContent-Length: 5\r\nConnection: x-hop\r\nX-Hop: 1\r\nKeep-Alive: 1\r\n\
                     Location: http://O:81/there?a\r\nAlt-Svc: h3=\":443\"\r\nServer: s\r\n\r\n";
         let read = response(head, "GET").expect("a response");

@@ -89,7 +89,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             pipelines,
         });
         if early && version == Version::Http3 {
-            self.speak_http3(name);
+            self.start_http3(name);
         }
         Ok(usable)
     }
@@ -108,8 +108,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         self.servers[server].failures = 0;
         match self.policy.version {
             Version::Http1 => {}
-            Version::Http2(windows) => return self.speak_http2(name, windows),
-            Version::Http3 => return self.speak_http3(name),
+            Version::Http2(windows) => return self.start_http2(name, windows),
+            Version::Http3 => return self.start_http3(name),
         }
         let streams = connection.session.streams();
         self.servers[server].mapping.established(name, streams);
@@ -131,7 +131,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Starts HTTP/2 on the established connection `name`.
-    fn speak_http2(&mut self, name: usize, windows: Windows) {
+    fn start_http2(&mut self, name: usize, windows: Windows) {
         let session = self.connections[name].session.clone();
         let (me, id) = (self.me.clone(), session.id());
         let on_frame = noting(move |stream, piece, _| {
@@ -144,7 +144,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     }
 
     /// Starts HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do nothing.
-    fn speak_http3(&mut self, name: usize) {
+    fn start_http3(&mut self, name: usize) {
         let connection = &mut self.connections[name];
         if !std::mem::replace(&mut connection.speaking, true) {
             let task = http3::drive(self.me.clone(), name, connection.session.clone());
@@ -196,7 +196,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
         if !established {
             self.servers[server].failures += 1;
             if self.servers[server].failures >= self.policy.attempts {
-                return self.cannot_connect(server, &reason.to_string());
+                return self.fail_queued(server, &reason.to_string());
             }
         }
         self.dispatch(server);
@@ -204,7 +204,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection can
     /// still take them.
-    pub(super) fn cannot_connect(&mut self, server: usize, why: &str) {
+    pub(super) fn fail_queued(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.over) {
             return;
         }
@@ -246,8 +246,8 @@ impl<W: World, C: Connector> Fetch<W, C> {
         let pipeline = Rc::new(RefCell::new(Pipeline::of(now, exchange)));
         self.connections[name].pipelines.insert(stream, pipeline.clone());
         let request = own_stream::request(wanted, host, version, priority).ok();
-        let begun =
-            request.and_then(|request| self.ride_alone(object, (name, stream), pipeline, request, attempt));
+        let begun = request
+            .and_then(|request| self.send_on_own_stream(object, (name, stream), pipeline, request, attempt));
         if begun.is_none() {
             // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
             self.connections[name].session.abort();
@@ -256,7 +256,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
 
     /// Sends `request` for `object` on a stream of its own, and reads the response in a task. The object occupies slot
     /// `slot` of the connection `name`. Returns `None` if the connection takes no request.
-    fn ride_alone(
+    fn send_on_own_stream(
         &mut self,
         object: usize,
         (name, slot): (usize, u64),

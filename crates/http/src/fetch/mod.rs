@@ -407,7 +407,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
     /// Returns the priority that the request for `object` states; `None` if the policy states no priorities.
     fn priority_of(&self, object: usize) -> Option<Priority> {
         let object = &self.page.objects[object];
-        self.policy.says_priority().then(|| Priority::of_type(&object.content_type))
+        self.policy.sends_priority().then(|| Priority::of_type(&object.content_type))
     }
 
     fn dispatch_all(&mut self) {
@@ -432,7 +432,7 @@ impl<W: World, C: Connector> Fetch<W, C> {
             for _ in 0..wanted {
                 match self.open(server) {
                     Ok(early) => usable |= early,
-                    Err(error) => return self.cannot_connect(server, &error.to_string()),
+                    Err(error) => return self.fail_queued(server, &error.to_string()),
                 }
             }
             if !usable {

@@ -185,13 +185,13 @@ struct Reader<W: World, C: Connector> {
     /// The number of bytes of the stream parsed so far.
     taken: u64,
     current: Option<Current>,
-    resetting: Option<Resetting>,
+    resetting: Option<PendingReset>,
     buffer: Vec<u8>,
 }
 
 /// The events since the client requested a reset of the stream.
 #[derive(Default)]
-struct Resetting {
+struct PendingReset {
     /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
     /// Why the received data is no valid response; the reset may have skipped a part of it. All further data is discarded.
@@ -253,10 +253,10 @@ impl<W: World, C: Connector> Reader<W, C> {
             pipeline.out.clear();
             pipeline.written = 0;
             (pipeline.request_bytes, pipeline.exchanges) = after_reset(self.stream.bytes_written());
-            self.resetting = Some(Resetting::default());
+            self.resetting = Some(PendingReset::default());
         }
         let Poll::Ready(done) = self.stream.poll_reset(cx) else { return Ok(()) };
-        let Some(Resetting { mut completed, garbled }) = self.resetting.take() else { return Ok(()) };
+        let Some(PendingReset { mut completed, garbled }) = self.resetting.take() else { return Ok(()) };
         let Some(fetch) = self.shared.upgrade() else { return Ok(()) };
         {
             let mut pipeline = self.pipeline.borrow_mut();

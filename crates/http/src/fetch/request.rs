@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_size_that_can_be_met_is_met_exactly_and_parses() {
+    fn request_heads_are_padded_to_the_exact_size() {
         let priority = Priority::of_type("text/javascript");
         for (close, priority) in
             [(false, None), (true, None), (false, Some(priority)), (true, Some(priority))]
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absurd_size_is_cut() {
+    fn oversized_request_heads_are_limited() {
         let size = write_head(&mut Vec::new(), "/", "h", false, None, u64::MAX);
         assert_eq!(size as u64, bounded_head(u64::MAX));
     }

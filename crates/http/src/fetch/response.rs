@@ -194,7 +194,7 @@ impl ResponseParser {
                     return Ok(take(input, u64::MAX).map_or(Step::More, Step::Body));
                 }
                 ParserState::ChunkEnd => {
-                    if !self.hold_until(input, 2, |held| held.len() == 2) {
+                    if !self.buffer_until(input, 2, |held| held.len() == 2) {
                         return Ok(Step::More);
                     }
                     if self.held != b"\r\n" {
@@ -205,7 +205,7 @@ impl ResponseParser {
                 }
                 ParserState::Trailer => {
                     let done = |held: &[u8]| held == b"\r\n" || held.ends_with(b"\r\n\r\n");
-                    if !self.hold_until(input, MAX_LINE, done) {
+                    if !self.buffer_until(input, MAX_LINE, done) {
                         if self.held.len() >= MAX_LINE {
                             return Err(ResponseError::Chunk);
                         }
@@ -223,7 +223,7 @@ impl ResponseParser {
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Option<Head>>, ResponseError> {
         // Only bytes up to the empty line after the head are consumed. Later bytes stay in `input`.
         let done = |held: &[u8]| held.ends_with(b"\r\n\r\n") || held.ends_with(b"\n\n");
-        if !self.hold_until(input, MAX_HEAD, done) {
+        if !self.buffer_until(input, MAX_HEAD, done) {
             if self.held.len() >= MAX_HEAD {
                 return Err(ResponseError::HeadTooLarge);
             }
@@ -307,7 +307,7 @@ impl ResponseParser {
     }
 
     fn chunk_size(&mut self, input: &mut &[u8]) -> Result<Option<u64>, ResponseError> {
-        if !self.hold_until(input, MAX_LINE, |held| held.ends_with(b"\r\n")) {
+        if !self.buffer_until(input, MAX_LINE, |held| held.ends_with(b"\r\n")) {
             return if self.held.len() >= MAX_LINE { Err(ResponseError::Chunk) } else { Ok(None) };
         }
         match httparse::parse_chunk_size(&self.held) {
@@ -320,7 +320,7 @@ impl ResponseParser {
     }
 
     /// Moves bytes from `input` to `self.held` until `done` holds or `limit` bytes are held. Returns whether `done` holds.
-    fn hold_until(&mut self, input: &mut &[u8], limit: usize, done: impl Fn(&[u8]) -> bool) -> bool {
+    fn buffer_until(&mut self, input: &mut &[u8], limit: usize, done: impl Fn(&[u8]) -> bool) -> bool {
         while self.held.len() < limit {
             let Some((&byte, rest)) = input.split_first() else { return false };
             *input = rest;
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_read_however_they_are_cut() {
+    fn responses_parse_in_pieces_of_any_size() {
         let whole = read(TWO, TWO.len()).expect("responses");
         let bodies: Vec<_> =
             whole.iter().map(|(status, body, end)| (*status, body.as_slice(), *end)).collect();
@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_may_end_with_a_stream_that_tells_its_end() {
+    fn a_body_without_length_ends_with_the_stream() {
         let mut parser = ResponseParser::new().ending(true);
         let mut input = &b"HTTP/1.1 200 OK\r\n\r\nto the "[..];
         let head = Head { status: 200, length: None, close: true };

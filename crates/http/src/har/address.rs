@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_no_request_can_name_is_told_apart() {
+    fn local_and_unsendable_urls_are_distinguished() {
         for url in [
             "data:,x",
             "blob:https://h/0-0",

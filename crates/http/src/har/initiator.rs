@@ -28,7 +28,7 @@ pub(super) struct Entry<'a> {
     pub started: f64,
     /// The end of the entry, in milliseconds since 1970.
     pub ended: f64,
-    pub size: size::Usable,
+    pub size: size::EntrySizes,
 }
 
 /// Returns for each entry the position of the entry that caused it. `entries` are ordered by time. Entries without a

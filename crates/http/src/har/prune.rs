@@ -276,7 +276,7 @@ mod tests {
 
     /// All kept values count towards the memory limit: elements, members, strings, and values of an unexpected type.
     #[test]
-    fn what_takes_more_memory_than_the_limit_is_refused() {
+    fn values_above_the_memory_limit_are_refused() {
         let many = |one: &str| vec![one; 20_000].join(",");
         let entry = |rest: &str| format!("{{\"log\":{{\"entries\":[{{{rest}}}]}}}}");
         let texts = [
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_is_kept_and_nothing_else() {
+    fn only_used_members_are_kept() {
         let text = r#"{"log":{"version":"1.2","creator":{"name":"us","version":"1"},"entries":[{"time":1.5,
             "request":{"url":"http://a/","cookies":[{"name":"c"}],"headers":[{"name":"Accept","value":"*"},
             {"name":"referer","value":"http://b/","comment":""},{"name":"Content-Length","value":"4"}],
@@ -318,7 +318,7 @@ mod tests {
 
     /// Errors are reported with the same text, whether the value is dropped or kept.
     #[test]
-    fn what_is_wrong_is_told_as_by_those_who_keep_everything() {
+    fn errors_match_those_of_a_full_parse() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         let broken =
             ["tru", "1e999", r#""\q""#, r#""\ud800""#, "\"a\nb\"", "[1,]", "{1:2}", "{\"a\":}", "01", &deep];

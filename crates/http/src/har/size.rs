@@ -48,7 +48,7 @@ pub(super) struct Size {
 }
 
 /// The sizes of an entry, or the reason why the entry has no usable sizes.
-pub(super) type Usable = Result<Size, &'static str>;
+pub(super) type EntrySizes = Result<Size, &'static str>;
 
 /// Returns whether an entry contains a response.
 pub(super) fn has_response(entry: &Value) -> bool {
@@ -64,7 +64,7 @@ pub(super) fn has_response(entry: &Value) -> bool {
 ///
 /// # Errors
 /// If a size is invalid: the name of its field, and the reason.
-pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str, String)> {
+pub(super) fn of(entry: &Value, answered: bool) -> Result<EntrySizes, (&'static str, String)> {
     let field = |pointer: &str, name: &'static str| -> Result<Known, (&'static str, String)> {
         match entry.pointer(pointer) {
             None | Some(Value::Null) => Ok(Known::Absent),

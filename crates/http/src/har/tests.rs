@@ -111,7 +111,7 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
 }
 
 #[test]
-fn what_was_assumed_is_said_and_counted() {
+fn assumptions_are_reported_with_counts() {
     let decoded = with(entry(1, "http://h/x"), "/response/bodySize", json!(-1));
     let post = with(entry(2, "http://h/log"), "/request/method", json!("POST"));
     let post = with(post, "/request/bodySize", json!(500));
@@ -155,7 +155,7 @@ fn cached_entries_are_fetched_as_on_a_first_visit() {
 }
 
 #[test]
-fn what_cannot_be_fetched_is_left_out_with_a_warning_that_names_it() {
+fn unfetchable_entries_are_left_out_with_a_warning() {
     let plain = || entry(1, "http://h/x");
     let no_size = with(
         with(plain(), "/response/bodySize", json!(-1)),
@@ -202,7 +202,7 @@ fn many_odd_entries_share_one_warning() {
 }
 
 #[test]
-fn broken_files_are_told_with_entry_and_field() {
+fn errors_name_the_entry_and_the_field() {
     assert!(read("x.har", "rate = 1").expect_err("no JSON").to_string().contains("not even JSON"));
     assert_eq!(
         read("x.har", " <!doctype html><title>Log in</title>").expect_err("HTML").to_string(),
@@ -446,7 +446,7 @@ fn a_request_body_that_is_not_sent_whole_is_told() {
 }
 
 #[test]
-fn who_caused_a_fetch_is_taken_from_the_best_witness() {
+fn the_initiator_comes_from_the_most_reliable_field() {
     let script = || entry(1, "http://h/app.js");
     let initiator = |how: Value| {
         let page = page(vec![document(), script(), with(entry(2, "http://h/x"), "/_initiator", how)]);
@@ -487,7 +487,7 @@ fn a_redirect_causes_its_target_wherever_it_points() {
 }
 
 #[test]
-fn what_is_left_out_causes_nothing() {
+fn left_out_entries_cause_no_fetches() {
     let failed =
         with(with(entry(1, "http://h/app.js"), "/response/status", json!(0)), "/response/bodySize", json!(0));
     let caused = with(entry(2, "http://h/x"), "/_initiator", json!("http://h/app.js"));
@@ -650,7 +650,7 @@ fn the_first_page_that_has_entries_is_taken() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_obstacle() {
+fn a_byte_order_mark_is_skipped() {
     assert!(read("x.har", &format!("\u{feff}{}", har(vec![document()]))).is_ok());
 }
 

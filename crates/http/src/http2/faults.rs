@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_streams_are_remembered() {
+    fn closed_streams_are_remembered_up_to_a_limit() {
         let mut inspector = Inspector::new(0);
         for _ in 0..3 {
             for stream in 0..=255 {

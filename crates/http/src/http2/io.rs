@@ -32,7 +32,7 @@ pub(crate) type OnFrame = Box<dyn FnMut(Frame)>;
 /// An adapter between h2 and a stream of the transport. h2 writes each frame separately. As in other implementations, all
 /// frames that are written in one poll of the task are sent together, when the task calls [`Out::poll_flush`].
 pub(crate) struct Io<T> {
-    out: Rc<RefCell<Outward<T>>>,
+    out: Rc<RefCell<SendSide<T>>>,
     /// Bytes that were read from the stream before this adapter was created.
     ahead: Bytes,
     watch: Watch,
@@ -92,9 +92,9 @@ impl Counted {
 }
 
 /// The sending side of the stream.
-pub(crate) struct Out<T>(Rc<RefCell<Outward<T>>>);
+pub(crate) struct Out<T>(Rc<RefCell<SendSide<T>>>);
 
-struct Outward<T> {
+struct SendSide<T> {
     stream: T,
     /// Bytes that h2 has written. Those from `sent` on have not been passed to the transport yet.
     waiting: Vec<u8>,
@@ -106,7 +106,7 @@ struct Outward<T> {
     drained: Option<bool>,
 }
 
-impl<T: Stream> Outward<T> {
+impl<T: Stream> SendSide<T> {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.waiting.len() {
             self.sent += ready!(self.stream.poll_write(cx, &self.waiting[self.sent..]))?;
@@ -146,7 +146,7 @@ impl<T: Stream> Io<T> {
     ) -> (Self, Out<T>) {
         let at = stream.bytes_written();
         let skip = if client { PREFACE.len() as u64 } else { 0 };
-        let outward = Outward { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ, drained: None };
+        let outward = SendSide { stream, waiting: Vec::new(), sent: 0, readable: MOST_READ, drained: None };
         let out = Rc::new(RefCell::new(outward));
         let watch = Watch::new(at, skip);
         let io =

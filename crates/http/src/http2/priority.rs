@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_urgent_go_first_and_those_that_share_take_turns() {
+    fn urgent_streams_go_first_and_incremental_ones_alternate() {
         let mut turns = Turns::default();
         for (stream, kind) in
             [(1, "image/png"), (3, "image/png"), (5, "text/css"), (7, "text/javascript"), (9, "text/css")]

@@ -14,10 +14,10 @@ use std::task::{Context, Poll, ready};
 
 /// Sends requests on a connection. The connection ends when the last clone of this handle and the last exchange are
 /// dropped.
-pub(crate) struct Requests<S: Session>(Rc<User<S>>);
+pub(crate) struct Requests<S: Session>(Rc<ConnectionKeepAlive<S>>);
 
 /// Keeps the connection alive until this value is dropped.
-struct User<S: Session>(Connection<S>);
+struct ConnectionKeepAlive<S: Session>(Connection<S>);
 
 impl<S: Session> Clone for Requests<S> {
     fn clone(&self) -> Self {
@@ -25,7 +25,7 @@ impl<S: Session> Clone for Requests<S> {
     }
 }
 
-impl<S: Session> Drop for User<S> {
+impl<S: Session> Drop for ConnectionKeepAlive<S> {
     fn drop(&mut self) {
         self.0.wake_driver();
     }
@@ -34,7 +34,7 @@ impl<S: Session> Drop for User<S> {
 /// Drives the connection of a client. The driver must be polled as long as requests are made.
 pub(crate) struct ClientDriver<S: Session> {
     driver: Driver<S>,
-    user: Weak<User<S>>,
+    user: Weak<ConnectionKeepAlive<S>>,
 }
 
 impl<S: Session> ClientDriver<S> {
@@ -50,7 +50,7 @@ impl<S: Session> ClientDriver<S> {
 /// Starts HTTP/3 as a client on an established session.
 pub(crate) async fn begin<S: Session>(session: S) -> Result<(ClientDriver<S>, Requests<S>), CloseReason> {
     let (connection, driver) = super::connection::begin(session, true, MAX_HEAD).await?;
-    let user = Rc::new(User(connection));
+    let user = Rc::new(ConnectionKeepAlive(connection));
     Ok((ClientDriver { driver, user: Rc::downgrade(&user) }, Requests(user)))
 }
 
@@ -98,7 +98,7 @@ impl<S: Session> Requests<S> {
 /// response cancels the request.
 pub(crate) struct Exchange<S: Session> {
     incoming: Incoming<S>,
-    _user: Rc<User<S>>,
+    _user: Rc<ConnectionKeepAlive<S>>,
 }
 
 impl<S: Session> Exchange<S> {

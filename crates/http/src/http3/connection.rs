@@ -117,14 +117,14 @@ impl<S: Session> Connection<S> {
 /// Drives an HTTP/3 connection. The driver must be polled as long as the connection is used.
 pub(crate) struct Driver<S: Session> {
     connection: Connection<S>,
-    control: Critical<S::Stream>,
+    control: CriticalStream<S::Stream>,
     /// The QPACK streams of this endpoint. Only the type of each stream is sent, and no instructions.
-    qpack: [Critical<S::Stream>; 2],
+    qpack: [CriticalStream<S::Stream>; 2],
     peer_streams: Vec<(PeerStream, S::Stream)>,
 }
 
 /// A stream that this endpoint opened and that lives as long as the connection.
-struct Critical<T> {
+struct CriticalStream<T> {
     stream: T,
     unsent: Bytes,
 }
@@ -151,7 +151,7 @@ pub(crate) async fn begin<S: Session>(
             OpenError::Closed(reason) => reason,
             other => CloseReason::Protocol(other.to_string()),
         })?;
-        Ok(Critical { stream, unsent: Bytes::new() })
+        Ok(CriticalStream { stream, unsent: Bytes::new() })
     };
     // RFC 9114 §6.2: the control stream and the QPACK streams are opened before requests.
     let (mut control, mut encoder, mut decoder) = (begin().await?, begin().await?, begin().await?);
@@ -246,7 +246,7 @@ impl<S: Session> Driver<S> {
     }
 }
 
-impl<T: Stream> Critical<T> {
+impl<T: Stream> CriticalStream<T> {
     /// Writes the remaining bytes. If the session has ended, returns the reason.
     fn poll(&mut self, cx: &mut Context<'_>) -> Result<Option<CloseReason>, Error> {
         let stopped = || {

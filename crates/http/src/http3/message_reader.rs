@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beside_content_a_sixteenth_of_it_may_come_of_other_bytes() {
+    fn non_content_bytes_are_limited_to_a_sixteenth_of_the_content() {
         let mut reader = MessageReader::new(true, MAX_HEAD);
         (reader.content_bytes, reader.other_bytes) = (1_600, 24);
         assert_eq!(reader.count_other((MAX_OTHER + 100 - 24) as usize), Ok(()));

@@ -102,7 +102,7 @@ impl<W: World, N: Session> Admission<W, N> {
             }
             if !self.waiting.is_empty() {
                 self.arm(now + RETRY);
-            } else if self.slots.any_taken() {
+            } else if self.slots.has_taken_slots() {
                 self.arm(now + TICK);
             }
         }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_waits_where_another_server_may_end_a_session_and_no_longer_than_it_may() {
+    fn a_new_session_waits_for_another_server_to_free_a_slot_until_its_deadline() {
         let (_network, world) = world();
         let limit = ConcurrencyLimit::new(1);
         let mut one = Admission::new(&world, limit.clone());

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_most_gives_and_who_has_much_takes_from_nobody_who_has_less() {
+    fn the_largest_holder_is_preempted_first_and_never_for_a_larger_one() {
         let [a, b, c, d] = ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"].map(client);
         let clients = ClientSlots::default();
         for _ in 0..1023 {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_has_many_and_each_has_one() {
+    fn one_session_may_have_many_exchanges_and_every_session_has_one() {
         let budget = Budget::new(2 << 20, 10);
         let fill = |memory: &Rc<SessionMemory>| {
             let one = || may_begin(memory).then(|| memory.begin());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_of_a_thing_fits_and_is_given_back() {
+    fn held_bytes_are_counted_and_released() {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();
         let (one, other) = (SessionMemory::new(Some(&budget)), SessionMemory::new(Some(&budget)));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_small_where_others_hold_much() {
+    fn the_read_size_shrinks_when_memory_is_scarce() {
         let budget = Budget::new(4 << 20, 10);
         let (greedy, other) = (SessionMemory::new(Some(&budget)), SessionMemory::new(Some(&budget)));
         let alone = other.piece(1 << 20);

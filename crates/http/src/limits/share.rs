@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_alone_has_much_and_leaves_some() {
+    fn one_session_gets_most_slots_and_leaves_some() {
         let limit = ConcurrencyLimit::new(100);
         let fill = |share: &Rc<Share>| std::iter::from_fn(|| share.try_acquire()).collect::<Vec<_>>();
         let greedy: Vec<Rc<Share>> = (0..3).map(|_| Share::new(limit.clone(), 8)).collect();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_gives_way_once_for_each_who_found_nothing() {
+    fn each_unmet_request_preempts_one_exchange() {
         let limit = ConcurrencyLimit::new(2);
         let (one, other) = (Share::new(limit.clone(), 8), Share::new(limit.clone(), 8));
         assert!(!one.preempt());
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_now_and_then_is_standing_still() {
+    fn a_trickle_of_bytes_counts_as_stalled() {
         let at = |second| Instant::ZERO + Duration::from_secs(second);
         // A hundred exchanges of one session, which transfers 260 bytes per second in total.
         let mut pace = Pace::default();

@@ -50,7 +50,7 @@ impl<N: Session> SessionSlots<N> {
     }
 
     /// Whether any slot is taken.
-    pub(super) fn any_taken(&self) -> bool {
+    pub(super) fn has_taken_slots(&self) -> bool {
         !self.sessions.borrow().is_empty()
     }
 

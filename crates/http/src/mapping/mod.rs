@@ -151,11 +151,11 @@ impl Mapping {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
-        let grows = |&i: &usize| self.open_to_more(&self.connections[i]) && !self.connections[i].settled;
+        let grows = |&i: &usize| self.accepts_more(&self.connections[i]) && !self.connections[i].settled;
         let i = (0..self.connections.len()).find(grows)?;
         // If exchanges are spread, each connection gets an equal share of the new streams. Connections that cannot get
         // more streams now count as well.
-        let sharing = self.connections.iter().filter(|c| self.open_to_more(c)).count();
+        let sharing = self.connections.iter().filter(|c| self.accepts_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
         let connection = &mut self.connections[i];
@@ -209,7 +209,7 @@ impl Mapping {
     pub fn choose(&mut self) -> Choice {
         for i in self.in_order() {
             // Before a connection gets a second exchange, every other connection gets its first.
-            if self.spread && self.connections[i].busy() && self.another_comes() {
+            if self.spread && self.connections[i].busy() && self.awaits_connection() {
                 return Choice::Wait;
             }
             if let Some(stream) = self.connections[i].lowest_free() {
@@ -217,12 +217,12 @@ impl Mapping {
             }
         }
         // All streams are busy. Prefer another connection if the policy allows one.
-        if matches!(self.when_full, WhenFull::Wait | WhenFull::Grow) || self.another_comes() {
+        if matches!(self.when_full, WhenFull::Wait | WhenFull::Grow) || self.awaits_connection() {
             return Choice::Wait;
         }
         let place = match self.when_full {
             WhenFull::Wait | WhenFull::Grow => None,
-            WhenFull::RoundRobin => self.next_in_turn(),
+            WhenFull::RoundRobin => self.next_round_robin(),
             WhenFull::SmallestPending => self.smallest_pending(),
         };
         place.map_or(Choice::Wait, |(i, stream)| self.ride(i, stream))
@@ -230,7 +230,7 @@ impl Mapping {
 
     /// Returns the indices of the connections that can take an exchange, in the order of preference.
     fn in_order(&self) -> Vec<usize> {
-        let open = |&i: &usize| self.open_to_more(&self.connections[i]);
+        let open = |&i: &usize| self.accepts_more(&self.connections[i]);
         let mut order: Vec<usize> = (0..self.connections.len()).filter(open).collect();
         if self.spread {
             // The sort is stable, so among connections with equally many exchanges the one that was opened first comes
@@ -241,7 +241,7 @@ impl Mapping {
     }
 
     /// Whether another connection may be opened or is being opened.
-    fn another_comes(&self) -> bool {
+    fn awaits_connection(&self) -> bool {
         self.wanted(1) > 0 || self.connections.iter().any(|c| !c.usable)
     }
 
@@ -249,7 +249,7 @@ impl Mapping {
         self.connections.iter_mut().find(|c| c.name == name)
     }
 
-    fn open_to_more(&self, connection: &Connection) -> bool {
+    fn accepts_more(&self, connection: &Connection) -> bool {
         connection.usable
             && !connection.retired
             && connection.riding < self.outstanding
@@ -289,7 +289,7 @@ impl Mapping {
     /// Returns the stream after the last one assigned, in round-robin order over all streams of all connections. The order
     /// takes one connection after the other. If exchanges are spread, it takes one stream of each connection before the
     /// second stream of any.
-    fn next_in_turn(&self) -> Option<(usize, u64)> {
+    fn next_round_robin(&self) -> Option<(usize, u64)> {
         let turn = |name: usize, stream: u64| match self.spread {
             true => (stream as usize, name),
             false => (name, stream as usize),
@@ -299,7 +299,7 @@ impl Mapping {
             .connections
             .iter()
             .enumerate()
-            .filter(|(_, c)| self.open_to_more(c))
+            .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
         // Streams after the last one assigned come first, then the others.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
@@ -312,7 +312,7 @@ impl Mapping {
         self.connections
             .iter()
             .enumerate()
-            .filter(|(_, c)| self.open_to_more(c))
+            .filter(|(_, c)| self.accepts_more(c))
             .flat_map(|(i, c)| {
                 let riding = if self.spread { c.riding } else { 0 };
                 (0..c.streams).map(move |s| (c.pending(s), riding, i, s))
@@ -402,7 +402,7 @@ mod tests {
     /// If the server does not grant the streams of exchanges that were sent with the handshake, these exchanges release
     /// their streams and their share of the allowance.
     #[test]
-    fn what_rode_on_streams_that_are_not_there_rides_again() {
+    fn exchanges_on_ungranted_streams_are_reassigned() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
         mapping.opened(0, 4, true);
         let last = Choice::Ride { connection: 0, stream: 3, last: true };
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_opened_only_for_what_waits() {
+    fn connections_are_opened_only_for_queued_exchanges() {
         let mut mapping = Mapping::new(&policy(6, None, WhenFull::Wait), 1);
         assert_eq!(mapping.wanted(1), 1);
         mapping.opened(0, 1, false);
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_streams_count_on_and_only_so_many_are_busy() {
+    fn new_streams_are_numbered_consecutively_and_limited_in_number() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Wait), 2).fresh(true);
         mapping.opened(0, 2, false);
         mapping.established(0, 2);
@@ -540,7 +540,7 @@ mod tests {
 
     /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other changes.
     #[test]
-    fn no_more_are_outstanding_than_may_be() {
+    fn outstanding_exchanges_stay_within_the_limit() {
         let mapping = |when_full, streams| {
             let policy = Policy { outstanding: Some(2), ..policy(1, None, when_full) };
             let mut mapping = Mapping::new(&policy, streams);

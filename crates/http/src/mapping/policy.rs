@@ -230,7 +230,7 @@ impl Choices {
 impl Policy {
     /// Returns whether requests state their priority in a `priority` field.
     #[must_use]
-    pub fn says_priority(&self) -> bool {
+    pub fn sends_priority(&self) -> bool {
         self.priority.unwrap_or(self.version != Version::Http1)
     }
 

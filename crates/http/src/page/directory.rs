@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_site_is_refused_in_one_line() {
+    fn invalid_sites_are_refused_in_one_line() {
         let refused = |path: &Path| {
             let error = load(path).expect_err("refused").to_string();
             assert!(error.contains(path.to_str().expect("UTF-8")) && !error.contains('\n'), "{error}");

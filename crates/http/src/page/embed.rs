@@ -251,7 +251,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     let lower = css.to_ascii_lowercase();
     let mut found = Vec::new();
     let mut at = 0;
-    let (mut url, mut import) = (Hit::of("url("), Hit::of("@import"));
+    let (mut url, mut import) = (WordSearch::of("url("), WordSearch::of("@import"));
     loop {
         // The position after the first of `url(` and `@import`, and whether that is `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
@@ -283,14 +283,14 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
 }
 
 /// A search for one word, which finds its occurrences from the first to the last. No part of the text is searched twice.
-struct Hit {
+struct WordSearch {
     word: &'static str,
     /// The position of the next occurrence; `None` if there are no more.
     next: Option<usize>,
     begun: bool,
 }
 
-impl Hit {
+impl WordSearch {
     const fn of(word: &'static str) -> Self {
         Self { word, next: None, begun: false }
     }
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_is_survived() {
+    fn malformed_documents_never_panic() {
         for text in
             ["<", "<img src=", "<img src='x", "<style>url(", "\u{0}<\u{fffd}>", "</noscript><img src=a>"]
         {

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn no_answer_was_changed_after_it_was_made() {
+    fn last_modified_is_never_after_date() {
         let date = Date::new(Some(|| 784_111_777));
         let modified = |at: &'static str| {
             let mut fields = HeaderMap::new();

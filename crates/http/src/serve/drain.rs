@@ -27,7 +27,7 @@ pub(super) async fn drain<W: World, T: Stream>(
     let (number, began) = (stream.number(), world.now());
     let mut overdue = false;
     poll_fn(|cx| {
-        if activity.poll_ending(number, cx).is_ready() {
+        if activity.poll_stopping(number, cx).is_ready() {
             return Poll::Ready(());
         }
         if !overdue {
@@ -88,7 +88,7 @@ mod tests {
     use std::task::Waker;
 
     #[test]
-    fn a_stream_that_was_drained_is_forgotten() {
+    fn a_drained_stream_is_removed() {
         let (_network, world) = world();
         let mut stream = FakeStream::default();
         let ended = stream.ended.clone();

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_of_answers_is_counted_for_stream_session_and_budget() {
+    fn held_response_bytes_count_for_stream_session_and_budget() {
         let budget = Budget::new(4 << 20, 10);
         let before = budget.room();
         let (log, activity) = (log(), activity(&budget));

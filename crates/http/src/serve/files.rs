@@ -116,7 +116,7 @@ impl FileSite {
     fn known(&self, path: &str) -> Option<(Stored, Rc<Validators>, &'static str)> {
         let mut all = self.kept.borrow_mut();
         let kept = all.get(path)?;
-        let there = self.root.look_again(&kept.below, &kept.full);
+        let there = self.root.look_up_cached(&kept.below, &kept.full);
         if there.is_err() || there.is_ok_and(|kind| Identity::of(&kind) != kept.file.identity()) {
             all.remove(path);
             return None;

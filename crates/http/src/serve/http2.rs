@@ -62,7 +62,7 @@ pub(super) async fn serve<W, S, N>(
     let stops = service.options.stop.is_some();
     let mut ending = false;
     poll_fn(|cx| {
-        if stops && activity.poll_ending(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
+        if stops && activity.poll_stopping(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
             // Responses in progress are completed, but no more requests are accepted.
             connection.graceful_shutdown();
         }
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_h2_lets_through_is_malformed_all_the_same() {
+    fn malformed_requests_that_h2_accepts_are_detected() {
         let malformed = |uri: &str, fields: &[(&str, &str)]| {
             let mut request = Request::get(uri);
             for (name, value) in fields {

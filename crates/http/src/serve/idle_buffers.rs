@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_many_beyond_those_that_are_kept() {
+    fn buffers_count_as_many_above_the_limit() {
         let buffers = IdleBuffers::new(Some(2));
         let held = [buffers.take(), buffers.take()];
         assert!(!buffers.are_many());

@@ -51,7 +51,7 @@ pub(super) async fn serve<W, S, N>(
 {
     let mut seen = Vec::new();
     let is_http2 = poll_fn(|cx| {
-        let ends = service.options.stop.is_some() && activity.poll_ending(log.stream, cx).is_ready();
+        let ends = service.options.stop.is_some() && activity.poll_stopping(log.stream, cx).is_ready();
         let told = poll_preface(&mut stream, &mut seen, cx);
         if told.is_pending() && !seen.is_empty() {
             // A client that stops in the middle of the preface is treated like one that does not complete a head: the head

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_elsewhere_is_refused() {
+    fn requests_for_other_origins_are_refused() {
         let status = |own: &OwnOrigins, scheme, authority| {
             own.refuse(scheme, authority).map(|answer| answer.status.as_u16())
         };

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_keeps_name_path_and_query() {
+    fn redirects_keep_host_path_and_query() {
         let lead = |port: u16, host: Option<&str>, target: &str| {
             let fields = HeaderMap::new();
             let asked = Asked { method: &Method::GET, target, host, fields: &fields };

@@ -133,16 +133,16 @@ impl Drop for Busy {
 }
 
 /// Counts a request as being served until this value is dropped. A cancelled request may be dropped at any await.
-pub(super) struct Serving(Rc<Activity>);
+pub(super) struct ServingGuard(Rc<Activity>);
 
-impl Serving {
+impl ServingGuard {
     fn begin(activity: &Rc<Activity>) -> Self {
         activity.serving.set(activity.serving.get() + 1);
         Self(activity.clone())
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServingGuard {
     fn drop(&mut self) {
         self.0.serving.set(self.0.serving.get() - 1);
     }
@@ -153,10 +153,10 @@ pub(super) async fn begin<W: World, S>(
     service: &Service<W, S>,
     activity: &Rc<Activity>,
     exchange: ExchangeId,
-) -> (Option<FifoGuard>, Serving) {
+) -> (Option<FifoGuard>, ServingGuard) {
     let turn = if service.options.serial { Some(activity.turns.lock().await) } else { None };
     service.recorder.serving(exchange, service.world.now());
-    let serving = Serving::begin(activity);
+    let serving = ServingGuard::begin(activity);
     service.world.charge(Work::Request);
     if !service.options.service_time.is_zero() {
         let _owed = activity.slot_handle.as_ref().map(SlotHandle::server_turn);

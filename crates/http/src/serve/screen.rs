@@ -241,7 +241,7 @@ mod tests {
     const NEXT: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
     #[test]
-    fn what_has_one_reading_passes() {
+    fn unambiguous_requests_pass() {
         let long = format!("X: {}", "x".repeat(1000));
         for (fields, body) in [
             ("X: y", ""),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_two_does_not() {
+    fn ambiguous_requests_are_refused() {
         for fields in [
             "Content-Length: 5\r\nTransfer-Encoding: chunked",
             "Transfer-Encoding: chunked\r\nContent-Length: 5",
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_of_a_body_is_known_where_its_head_says_it() {
+    fn the_remaining_length_is_known_if_the_head_declares_it() {
         let mut screen = Screen::new(8_192, Judged::Strictly);
         let mut left = |bytes: &[u8]| {
             screen.pass(bytes, |_| {});

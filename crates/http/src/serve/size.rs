@@ -15,7 +15,7 @@ macro_rules! future_size {
 }
 
 #[test]
-fn who_waits_has_no_room_for_what_others_speak() {
+fn idle_sessions_reserve_no_memory_for_other_versions() {
     let session = future_size!(serve_session::<SimWorld, PageSite, AnySession>, A, B, C);
     let stream = future_size!(opening::serve::<SimWorld, PageSite, AnySession>, A, B, C, D, E);
     // The sizes are 288 and 256 bytes. With space for HTTP/3, each was 3,128 bytes; with space for HTTP/1.1 and HTTP/2,

@@ -55,7 +55,7 @@ pub(super) async fn serve<W, S, N>(
     // This error is the only one that neither the client nor the network causes: the body cannot be read further.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.over();
-        return break_off(&io.service.world, &session, &mut io.stream).await;
+        return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
     // Any other error ends the stream because the client has gone or has cancelled the request. Nobody is left to be
@@ -103,7 +103,8 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
     let mut ending = false;
     loop {
         let ended = poll_fn(|cx| {
-            if stops && activity.poll_ending(number, cx).is_ready() && !std::mem::replace(&mut ending, true) {
+            if stops && activity.poll_stopping(number, cx).is_ready() && !std::mem::replace(&mut ending, true)
+            {
                 // Responses in progress are completed, but no more requests are accepted.
                 Pin::new(&mut connection).graceful_shutdown();
             }
@@ -136,7 +137,7 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
             io.log.unwritten.take();
             return (Ok(()), io);
         }
-        let more = poll_fn(|cx| match stops && activity.poll_ending(number, cx).is_ready() {
+        let more = poll_fn(|cx| match stops && activity.poll_stopping(number, cx).is_ready() {
             true => Poll::Ready(false),
             false => io.poll_ahead(cx),
         });
@@ -151,7 +152,7 @@ async fn converse<W: World, S: Site, T: Stream>(io: Io<W, S, T>) -> (hyper::Resu
 
 /// Ends a stream in the middle of a response, so that the client sees at once that the response is incomplete
 /// (RFC 9112 §8).
-async fn break_off<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
+async fn abort_response<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
     if stream.half_closes() {
         session.close();
     } else if !stream.reset() || !reset_done(world, stream, CLOSING).await {
@@ -189,7 +190,7 @@ async fn answer<W: World, S: Site>(
     // RFC 9931: data after a refused CONNECT is not a request.
     let close = refusal.is_some() || request.method() == Method::CONNECT || asks_to_close(&request);
     let Answer { status, mut fields, resource } =
-        respond(&service, &request, refusal.map(refused_with), close);
+        respond(&service, &request, refusal.map(refusal_response), close);
     let least = head_size(status, &fields);
     let wanted = resource.head.map_or(least, |head| bounded_head(head) as usize);
     let head = least + pad(&mut fields, wanted.saturating_sub(least));
@@ -238,7 +239,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
 }
 
 /// Returns the response to a head that was refused.
-fn refused_with(refusal: Refusal) -> Answer {
+fn refusal_response(refusal: Refusal) -> Answer {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut answer = Answer::said(status, "");
     answer.resource.content = Content::Bytes(format!("{}\n", refusal.why).into());

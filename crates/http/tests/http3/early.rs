@@ -96,7 +96,7 @@ fn between<T, F: Future<Output = T>>(
 /// RFC 8470 §5.2: before the handshake is complete, requests that would do harm if replayed are rejected with status
 /// 425. Afterwards the same request is handled like any other.
 #[test]
-fn what_is_not_safe_is_refused_while_it_could_be_a_copy() {
+fn unsafe_requests_in_early_data_are_refused() {
     for (method, early, late) in [(GET, 200, 200), (HEAD, 200, 200), (POST, 425, 405), (PUT, 425, 405)] {
         let [first, second] = between(Visits::Early, true, |world, connector| async move {
             let session = connector.connect(0).expect("begun");
@@ -129,7 +129,7 @@ fn without_a_ticket_for_it_nothing_is_sent_early() {
 /// A page is requested with the handshake. If the server does not remember the client, it is requested again and
 /// complete.
 #[test]
-fn a_client_asks_again_for_what_a_server_has_not_taken_early() {
+fn requests_in_rejected_early_data_are_repeated() {
     for (remembered, connections) in [(true, 1), (false, 2)] {
         let outcome = between(Visits::Early, remembered, |world, connector| async move {
             let session = connector.connect(0).expect("begun");

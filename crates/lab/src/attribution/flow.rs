@@ -284,7 +284,7 @@ impl Flow {
     /// Returns how long these bytes waited between `from` and `until` before they were first sent. Only waits that
     /// ended with their own transmission count. The first time is due to the congestion window, and the second to the
     /// receiver's window.
-    pub fn own_waits(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
+    pub fn sender_wait(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
         // The bytes of a stream are first sent in order, so the times increase.

@@ -273,7 +273,7 @@ impl SenderWaits {
     /// of these bytes counts by the limit that the sender reported.
     fn of(flow: &Flow, bytes: &Carried, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
-        let (cwnd, rwnd) = flow.own_waits(bytes.stream, &bytes.spans, from, until);
+        let (cwnd, rwnd) = flow.sender_wait(bytes.stream, &bytes.spans, from, until);
         Self { stalled, cwnd, rwnd, turn: until - from - stalled - cwnd - rwnd }
     }
 }

@@ -14,7 +14,7 @@ pub fn evaluate(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(
     for claim in &plan.claims {
         for (index, planned) in plan.points.iter().enumerate() {
             let contestants = race.points.get(index).map_or(&[][..], |point| &point.contestants);
-            let Some(of) = contestants.iter().find(|it| it.name == claim.of && claim.speaks_of(planned))
+            let Some(of) = contestants.iter().find(|it| it.name == claim.of && claim.applies_to(planned))
             else {
                 continue;
             };

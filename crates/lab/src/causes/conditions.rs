@@ -16,7 +16,7 @@ use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 pub const MOST: usize = 2 * 8;
 
 /// A point and two contestants from which one condition was removed.
-pub struct Without {
+pub struct ReducedPoint {
     /// The name of the condition.
     pub name: &'static str,
     /// The network and the workload without the condition.
@@ -89,10 +89,10 @@ const LIMITS: [(&str, Change); 2] = [
 ];
 
 /// Returns the point and the contestants without each of their conditions, one condition at a time.
-pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
+pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<ReducedPoint> {
     let without = |(name, change): &(&'static str, Change)| {
         let contestants = contestants.map(Contestant::clone);
-        change(point).map(|point| Without { name, point, contestants })
+        change(point).map(|point| ReducedPoint { name, point, contestants })
     };
     let (first, last) = (CONDITIONS.iter().filter_map(without), LIMITS.iter().filter_map(without));
     let of_contestants = [without_security(point, contestants), without_order(point, contestants)];
@@ -100,7 +100,7 @@ pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
 }
 
 /// Removes encryption from the contestants that can do without it. TLS and DTLS then cost no round trips and no bytes.
-fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
+fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<ReducedPoint> {
     let clear = contestants.map(Contestant::in_the_clear);
     if clear.iter().all(Option::is_none) {
         return None;
@@ -109,18 +109,18 @@ fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<
     let [clear_one, clear_other] = clear;
     let contestants =
         [clear_one.unwrap_or_else(|| one.clone()), clear_other.unwrap_or_else(|| other.clone())];
-    Some(Without { name: "security", point: point.clone(), contestants })
+    Some(ReducedPoint { name: "security", point: point.clone(), contestants })
 }
 
 /// Lets messages be delivered without waiting for earlier ones. Returns `None` unless both contestants support this.
-fn without_order(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
+fn without_order(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<ReducedPoint> {
     point.workload.messages?;
     let unordered = contestants.map(|contestant| {
         let waits = contestant.transport.capabilities().unordered && !contestant.delivery.unordered;
         waits.then(|| contestant.with(&[("unordered".to_owned(), Some("yes".to_owned()))]).ok()).flatten()
     });
     let [Some(one), Some(other)] = unordered else { return None };
-    Some(Without { name: "order", point: point.clone(), contestants: [one, other] })
+    Some(ReducedPoint { name: "order", point: point.clone(), contestants: [one, other] })
 }
 
 fn sides(point: &mut PointPlan) -> impl Iterator<Item = &mut DirectionSpec> {

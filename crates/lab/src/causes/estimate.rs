@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_gone_only_for_sure() {
+    fn a_gap_is_closed_only_if_the_interval_says_so() {
         let of = |values: &[f64]| Estimate::of(values).is_gone(0.95);
         assert!(of(&[0.0; 12]) && of(&[-0.5; 12]));
         assert!(!of(&[0.5; 12]));
@@ -354,19 +354,19 @@ mod tests {
     }
 
     #[test]
-    fn two_that_act_only_together() {
+    fn factors_that_act_only_together_are_both_causes() {
         let found = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]).findings();
         assert_eq!(found, [cause(false, &[1], &[]), cause(false, &[0], &[])]);
     }
 
     #[test]
-    fn one_that_acts_only_with_another_that_harms() {
+    fn a_cause_may_depend_on_a_harmful_factor() {
         let found = values(2, &[(0, 0.1), (1, 0.1), (2, 0.4), (3, 0.0)]).findings();
         assert_eq!(found, [cause(false, &[1], &[]), Finding::Unnamed]);
     }
 
     #[test]
-    fn what_is_not_sure_alone_is_not_called_nothing() {
+    fn an_uncertain_effect_alone_is_not_ruled_out() {
         let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
         // The mean effect of the factor alone is 0.2, but the seeds deviate from it by about 2.
         found.found(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
@@ -374,19 +374,19 @@ mod tests {
     }
 
     #[test]
-    fn either_of_two() {
+    fn alternative_factors_are_listed_as_alternatives() {
         let found = values(2, &[(0, 0.7), (1, 0.0), (2, 0.0), (3, 0.0)]).findings();
         assert_eq!(found, [cause(true, &[], &[1]), cause(true, &[], &[0])]);
     }
 
     #[test]
-    fn what_makes_the_winner_slower_is_against_it() {
+    fn factors_that_slow_the_winner_are_adverse() {
         let found = values(2, &[(0, 0.5), (1, -0.3), (2, 0.8), (3, 0.0)]).findings();
         assert_eq!(found, [cause(false, &[], &[]), Finding::Against]);
     }
 
     #[test]
-    fn what_is_printed_is_what_the_change_alone_does() {
+    fn the_reported_effect_is_that_of_the_change_alone() {
         let found = values(2, &[(0, 0.3), (1, -0.1), (2, 1.4), (3, 0.0)]);
         let effects = [0, 1].map(|factor| found.effect(factor).expect("an effect"));
         assert_eq!(found.findings(), [cause(false, &[], &[]), Finding::Against]);
@@ -402,13 +402,13 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_or_harms_as_the_others_are_is_neither() {
+    fn a_factor_whose_effect_changes_sign_is_no_cause() {
         let found = values(2, &[(0, 0.5), (1, 0.0), (2, 0.4), (3, 0.1)]).findings();
         assert_eq!(found, [cause(true, &[], &[]), Finding::Unnamed]);
     }
 
     #[test]
-    fn little_is_nothing() {
+    fn effects_below_the_threshold_are_no_causes() {
         assert!(!values(1, &[(0, 0.02), (1, 0.0)]).is_gap(), "below 3 %");
         assert!(values(1, &[(0, 0.04), (1, 0.0)]).is_gap());
         // The effect of the second factor is less than a tenth of the gap.

@@ -27,7 +27,7 @@ fn conditions(
 }
 
 #[test]
-fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
+fn conditions_of_a_point_can_be_removed() {
     let names = |flags: &[(&'static str, &'static str)], contestants| -> Vec<&str> {
         conditions(flags, contestants).into_iter().map(|(name, _)| name).collect()
     };
@@ -103,7 +103,7 @@ fn streams_and_order_of_requests_are_set_apart() {
 }
 
 #[test]
-fn what_transports_share_is_set_across_them() {
+fn shared_settings_are_copied_across_transports() {
     let across = |model, subject| -> Vec<String> {
         steps(&[("objects", "20x5kB")], [model, subject]).into_iter().map(|(typed, _)| typed).collect()
     };
@@ -145,7 +145,7 @@ fn what_would_change_the_workload_is_left_out() {
 /// lost.
 fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
-    built.network.record_passages();
+    built.network.record_link_events();
     let (lane, workload) = (&built.lanes[0], &point.workload);
     let main = async {
         let mut contest =
@@ -155,7 +155,7 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let ended = built.network.run(main, Instant::ZERO + Duration::from_secs(600));
     assert!(matches!(ended, Outcome::Done(_)), "the page is there");
     let (mut sizes, mut lost) = (Vec::new(), Vec::new());
-    for passage in built.network.take_passages().iter().filter(|it| it.direction == Direction::Down) {
+    for passage in built.network.take_link_events().iter().filter(|it| it.direction == Direction::Down) {
         match passage.fate {
             Fate::Entered => sizes.push(passage.bytes),
             // The link decides and records a loss when the packet enters the link.
@@ -169,7 +169,7 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
 /// The link decides random losses. With other settings, a contestant sends other packets at other times. Whether the
 /// n-th packet on the link is lost does not depend on the settings.
 #[test]
-fn another_setting_does_not_move_the_luck_of_a_link() {
+fn another_setting_does_not_change_random_losses() {
     let flags = [("page", "news"), ("loss", "5%"), ("queue", "10000p")];
     for contestants in [["tcp", "tcp:iw=2,mss=500B"], ["sctp", "sctp:iw=2,delack=0,cookie_data=no,streams=3"]]
     {

@@ -27,7 +27,7 @@ pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "
 
 /// The properties of a race that determine its default contestants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Bare {
+pub struct DefaultConditions {
     /// Whether the plan asks for a race without encryption.
     pub cleartext: bool,
     /// Whether there are several networks. An association under DTLS has only one path (RFC 8261 §6.1), so all contestants
@@ -42,7 +42,7 @@ pub struct Bare {
 /// The form in which background traffic is typed, for help texts.
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";
 
-impl Bare {
+impl DefaultConditions {
     /// Returns the default contestants of a race with these properties, as far as `transports` has them.
     #[must_use]
     pub fn contestants(self, transports: &Transports) -> Vec<&'static str> {

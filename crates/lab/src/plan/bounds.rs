@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_memory_would_hold_is_refused_in_one_line() {
+    fn plans_that_exceed_memory_are_refused_in_one_line() {
         let line = refused(&[("bulk", "999GB"), ("rate", "100gbit")]);
         assert!(line.starts_with("workload: ") && line.contains("packets"), "{line}");
         let line = refused(&[("runs", "1000000"), ("page", "news")]);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_and_fits_is_not() {
+    fn large_plans_that_fit_are_accepted() {
         accepted(&[("bulk", "999GB")]);
         accepted(&[("bulk", "5GB"), ("rate", "10gbit")]);
         accepted(&[("runs", "200000"), ("objects", "1x1B"), ("transport", "tcp")]);

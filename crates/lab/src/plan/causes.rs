@@ -107,7 +107,7 @@ impl Claim {
 
     /// Returns whether the claim applies to this point.
     #[must_use]
-    pub fn speaks_of(&self, point: &PointPlan) -> bool {
+    pub fn applies_to(&self, point: &PointPlan) -> bool {
         self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level))
     }
 

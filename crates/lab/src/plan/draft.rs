@@ -9,7 +9,7 @@ use toml::Value;
 
 /// A key with its values, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Given {
+pub struct GivenKey {
     /// The key.
     pub key: &'static Key,
     /// The values of the key. If there are several, the key is a factor and they are its levels.
@@ -31,7 +31,7 @@ pub struct Table {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Draft {
     /// The keys that apply to the whole plan. They are in the order in which they were given.
-    pub given: Vec<Given>,
+    pub given: Vec<GivenKey>,
     /// The contestants as text, each with the flag or field where it was given.
     pub transports: Vec<(String, String)>,
     /// The `[[path]]` tables: the paths of the network.
@@ -149,7 +149,7 @@ impl Draft {
 
     /// Returns the key `name` with its values, if it was given.
     #[must_use]
-    pub fn value(&self, name: &str) -> Option<&Given> {
+    pub fn value(&self, name: &str) -> Option<&GivenKey> {
         self.given.iter().find(|given| given.key.name == name)
     }
 
@@ -195,7 +195,7 @@ impl Draft {
         if key.several == Several::No && levels.len() > 1 {
             return Err(PlanError::at(&place, "takes one value, not a list"));
         }
-        self.given.push(Given { key, levels, place });
+        self.given.push(GivenKey { key, levels, place });
         Ok(())
     }
 }

@@ -18,7 +18,7 @@
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_length, parse_span, parse_speed};
+use anabranch_base::units::{format_duration, parse_duration, parse_length, parse_speed};
 use anabranch_base::{Bytes, Ratio};
 use anabranch_link::{LinkSpec, SpecError};
 use std::fmt::Display;
@@ -163,7 +163,7 @@ impl Handover {
             return Err(PlanError::at(&edge.place, "grows along the overlap, and there is none"));
         }
         if let Some(tunnel) = concrete.setting("tunnel") {
-            handover.through_the_tunnel(&paths[1]).map_err(|error| PlanError::at(&tunnel.place, error))?;
+            handover.with_mobile_ip_tunnel(&paths[1]).map_err(|error| PlanError::at(&tunnel.place, error))?;
         }
         Ok(Some(handover))
     }
@@ -193,7 +193,7 @@ impl Handover {
     ///
     /// # Errors
     /// The network has no rate limit, so the added bytes would take no time.
-    pub fn through_the_tunnel(&self, network: &LinkSpec) -> Result<LinkSpec, SpecError> {
+    pub fn with_mobile_ip_tunnel(&self, network: &LinkSpec) -> Result<LinkSpec, SpecError> {
         let mut network = network.clone();
         network.down.overhead.0 += self.tunnel.0;
         network.check().map(|()| network)
@@ -210,20 +210,21 @@ impl Handover {
     #[must_use]
     pub fn describe(&self) -> String {
         let when = match self.leaves {
-            Leaves::At(at) => format!("at {}", format_span(at)),
+            Leaves::At(at) => format!("at {}", format_duration(at)),
             Leaves::Random => "at a random moment".to_owned(),
         };
-        let again = self.dwell.map_or(String::new(), |dwell| format!(" and every {}", format_span(dwell)));
+        let again =
+            self.dwell.map_or(String::new(), |dwell| format!(" and every {}", format_duration(dwell)));
         let mut text = format!(
             "handover {when}{again}, both networks for {}, detection {}, registration {} (outage of who keeps its \
              address {})",
-            format_span(self.shared),
-            format_span(self.detection),
-            format_span(self.registration),
-            format_span(self.outage()),
+            format_duration(self.shared),
+            format_duration(self.detection),
+            format_duration(self.registration),
+            format_duration(self.outage()),
         );
         if let Some(period) = self.advertisement {
-            text += &format!(", advertisement every {}", format_span(period));
+            text += &format!(", advertisement every {}", format_duration(period));
         }
         if self.edge_loss > Ratio::ZERO {
             text += &format!(", loss at the edge {}", self.edge_loss);
@@ -232,7 +233,7 @@ impl Handover {
             text += &format!(", tunnel {}", self.tunnel);
         }
         if !self.stretch.is_zero() {
-            text += &format!(", stretch {}", format_span(self.stretch));
+            text += &format!(", stretch {}", format_duration(self.stretch));
         }
         text
     }
@@ -246,7 +247,7 @@ fn read<T: FromStr<Err: Display>>(concrete: &Concrete, name: &str) -> Result<Opt
 
 /// Parses a time. Returns an error if it is longer than one day.
 fn span(setting: &Setting) -> Result<Duration, PlanError> {
-    let span = parse_span(&setting.value).map_err(|error| PlanError::at(&setting.place, error))?;
+    let span = parse_duration(&setting.value).map_err(|error| PlanError::at(&setting.place, error))?;
     if span > MAX_SPAN {
         return Err(PlanError::at(&setting.place, format!("'{}': more than a day", setting.value)));
     }

@@ -5,7 +5,7 @@
 use super::{Contestant, PointPlan, Workload};
 use anabranch_base::Bytes;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{format_duration, parse_duration};
 use anabranch_link::LinkSpec;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ pub const RULES: &[Rule] = &[
             let (rto, delay) = (ends.span("rto_min")?, ends.span("delack")?);
             let least = rto.max(ends.span("rto_var_min").unwrap_or(Duration::ZERO));
             (least < delay).then(|| {
-                let [rto, delay] = [rto, delay].map(format_span);
+                let [rto, delay] = [rto, delay].map(format_duration);
                 format!(
                     "rto_min={rto} is below the peer's delack={delay}: a packet may be sent again while its \
                      acknowledgement waits; write delack={rto} or less"
@@ -53,7 +53,7 @@ pub const RULES: &[Rule] = &[
                 format!(
                     "nagle=yes with the peer's delack={}: the last small packet of a message waits for an \
                      acknowledgement that waits itself; write nagle=no or delack=0",
-                    format_span(delay)
+                    format_duration(delay)
                 )
             })
         },
@@ -67,7 +67,7 @@ pub const RULES: &[Rule] = &[
                 format!(
                     "ack_every={every} is above iw={window}: the first packets wait {} for their acknowledgement; write \
                      ack_every={window} or less",
-                    format_span(delay)
+                    format_duration(delay)
                 )
             })
         },
@@ -90,7 +90,7 @@ pub const RULES: &[Rule] = &[
         hurts: |ends| {
             let (rto, timeout) = (ends.span("rto_min")?, ends.workload.timeout?);
             (timeout < rto).then(|| {
-                let [rto, timeout] = [rto, timeout].map(format_span);
+                let [rto, timeout] = [rto, timeout].map(format_duration);
                 format!("--timeout {timeout} is below rto_min={rto}: an object fails before its loss can be repaired")
             })
         },
@@ -113,7 +113,7 @@ impl Ends<'_> {
     }
 
     fn span(&self, key: &str) -> Option<Duration> {
-        parse_span(self.text(key)?).ok()
+        parse_duration(self.text(key)?).ok()
     }
 
     fn bytes(&self, key: &str) -> Option<u64> {
@@ -128,7 +128,7 @@ impl Ends<'_> {
 fn below_round_trip(ends: &Ends<'_>, key: &str, then: &str) -> Option<String> {
     let (rto, trip) = (ends.span(key)?, ends.path.rtt());
     (rto < trip).then(|| {
-        let [rto, trip] = [rto, trip].map(format_span);
+        let [rto, trip] = [rto, trip].map(format_duration);
         format!("{key}={rto} is below the round trip of {trip}: {then}; write more than {trip}")
     })
 }
@@ -140,7 +140,7 @@ fn below_product(ends: &Ends<'_>, key: &str) -> Option<String> {
     let product = rate.bytes_in(ends.path.rtt());
     let share = product / ends.connections.max(1);
     (buffer < share && buffer < ends.workload.page.body_bytes()).then(|| {
-        let (trip, most) = (format_span(ends.path.rtt()), Bytes(product));
+        let (trip, most) = (format_duration(ends.path.rtt()), Bytes(product));
         let reached = u128::from(buffer) * u128::from(ends.connections) * 8 * 1_000_000_000;
         let reached = reached / u128::from(nanos(ends.path.rtt()).max(1));
         format!(

@@ -44,7 +44,7 @@ use anabranch_link::LinkSpec;
 use anabranch_link::spec::LossSpec;
 use anabranch_results::World;
 use anabranch_transports::Transports;
-use bare::Bare;
+use bare::DefaultConditions;
 use causes::{Causes, Claim};
 use concrete::{Combinations, Concrete};
 use expect::Expect;
@@ -315,7 +315,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         if let Some(key) = keys::find(name) {
             let place = format!("default {name}");
             let levels = levels.iter().map(|&level| level.to_owned()).collect();
-            draft.given.push(draft::Given { key, levels, place });
+            draft.given.push(draft::GivenKey { key, levels, place });
         }
     };
     let drawn = draft.value("population").is_some();
@@ -363,7 +363,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
     });
     // Sorts the keys as in the table of keys, so that plans written in a different order become equal.
-    let position = |given: &draft::Given| keys::KEYS.iter().position(|key| key == given.key);
+    let position = |given: &draft::GivenKey| keys::KEYS.iter().position(|key| key == given.key);
     draft.given.sort_by_key(position);
     draft
 }
@@ -372,11 +372,11 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
 const DEFAULT: &str = "default";
 
 /// Returns the properties of the plan that decide which contestants are the default.
-fn bare(draft: &Draft) -> Bare {
+fn bare(draft: &Draft) -> DefaultConditions {
     let is = |name: &str, value: &str| {
         draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value))
     };
-    Bare {
+    DefaultConditions {
         cleartext: is("cleartext", "yes"),
         several_paths: draft.paths.len() > 1 || draft.value("handover").is_some(),
         messages: draft.value("messages").is_some(),

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_a_page_or_gets_a_word() {
+    fn names_that_are_no_files_are_pages_or_errors() {
         assert_eq!(identify("gallery"), Ok(Named::Page));
         for (name, word) in
             [("galery", "'gallery'"), ("10", "--runs 10"), ("http://a/", "get --page http://a/")]

@@ -6,7 +6,7 @@ use super::handover::{Handover, Leaves};
 use super::sources::Sources;
 use super::{draft, keys};
 use anabranch_base::time::Duration;
-use anabranch_base::units::format_span;
+use anabranch_base::units::format_duration;
 use anabranch_link::{Fail, LinkSpec, SpecError};
 
 /// The program that drops the packets selected by the loss models of a network.
@@ -149,8 +149,9 @@ impl Network {
         }
         parts.extend(self.handover.as_ref().map(Handover::describe));
         for fail in &self.fails {
-            let span = fail.span.map_or(" for good".to_owned(), |span| format!(" for {}", format_span(span)));
-            parts.push(format!("path {} fails at {}{span}", fail.path, format_span(fail.at)));
+            let span =
+                fail.span.map_or(" for good".to_owned(), |span| format!(" for {}", format_duration(span)));
+            parts.push(format!("path {} fails at {}{span}", fail.path, format_duration(fail.at)));
         }
         parts.join("; ")
     }
@@ -188,8 +189,8 @@ fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<
 fn one_line(link: &LinkSpec) -> String {
     let mut text = link.to_string().replace(',', ", ").replace('=', " ");
     if link.up.delay == link.down.delay {
-        let one_way = format!("delay {}", format_span(link.up.delay));
-        text = text.replace(&one_way, &format!("rtt {}", format_span(link.rtt())));
+        let one_way = format!("delay {}", format_duration(link.up.delay));
+        text = text.replace(&one_way, &format!("rtt {}", format_duration(link.rtt())));
     }
     let traces = [&link.up, &link.down].map(|side| side.trace.as_ref().and_then(|spec| spec.trace.as_ref()));
     for (what, has) in [

@@ -6,7 +6,7 @@ use super::heads::Heads;
 use super::sources::Sources;
 use anabranch_base::spelling::hint;
 use anabranch_base::time::{Duration, nanos};
-use anabranch_base::units::{format_span, parse_interval, parse_span};
+use anabranch_base::units::{format_duration, parse_duration, parse_interval};
 use anabranch_base::{Bytes, Rng};
 use anabranch_http::har;
 use anabranch_http::har::shipped;
@@ -88,7 +88,7 @@ impl Workload {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
         };
-        something_to_transfer(concrete, &page)?;
+        check_not_empty(concrete, &page)?;
         let start_jitter = start_jitter(concrete)?;
         let message_size = match concrete.setting("message-size") {
             Some(setting) if concrete.setting("bulk").is_none() => {
@@ -129,7 +129,7 @@ impl Workload {
                 return Err(PlanError::at(&setting.place, "goes with a page or objects, not with messages"));
             }
         }
-        without_effect(concrete)?;
+        check_effective(concrete)?;
         let workload = Self {
             page,
             heads,
@@ -166,8 +166,8 @@ impl Workload {
             let last = flow.interval.saturating_mul(flow.count);
             let what = format!(
                 "messages are sent for {}, and a run ends after {}; write a --deadline that is later, or fewer messages",
-                format_span(last),
-                format_span(workload.deadline)
+                format_duration(last),
+                format_duration(workload.deadline)
             );
             return Err(PlanError::at(place.map_or("messages", |setting| &setting.place), what));
         }
@@ -228,13 +228,13 @@ impl Workload {
         text += &self.heads.describe();
         if let Some(interval) = self.arrivals {
             let what = if self.arrivals_of_connections { "a connection's worth" } else { "one" };
-            text += &format!(", {what} every {}", format_span(interval));
+            text += &format!(", {what} every {}", format_duration(interval));
         }
         if self.think {
             text += ", recorded think times";
         }
         if !self.server_time.is_zero() {
-            text += &format!(", server time {}", format_span(self.server_time));
+            text += &format!(", server time {}", format_duration(self.server_time));
         }
         if self.serial_server {
             text += ", one request of a connection at a time";
@@ -244,10 +244,10 @@ impl Workload {
             text += &format!(", origins kept ({} {servers})", page.hosts.len());
         }
         if let Some(span) = self.timeout {
-            text += &format!(", timeout {}", format_span(span));
+            text += &format!(", timeout {}", format_duration(span));
         }
         if !self.start_jitter.is_zero() {
-            text += &format!(", starts jittered by up to {}", format_span(self.start_jitter));
+            text += &format!(", starts jittered by up to {}", format_duration(self.start_jitter));
         }
         text
     }
@@ -263,7 +263,7 @@ fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
         return Err(PlanError::at(&setting.place, what));
     }
     if span > MAX_START_JITTER {
-        let what = format!("'{}': more than {}", setting.value, format_span(MAX_START_JITTER));
+        let what = format!("'{}': more than {}", setting.value, format_duration(MAX_START_JITTER));
         return Err(PlanError::at(&setting.place, what));
     }
     Ok(span)
@@ -273,7 +273,7 @@ fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
 const MAX_START_JITTER: Duration = Duration::from_secs(60);
 
 /// Rejects a page whose objects are all empty, because there would be nothing to compare. Some objects may be empty.
-fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
+fn check_not_empty(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
     let Some(setting) = ["page", "objects"].iter().find_map(|name| concrete.setting(name)) else {
         return Ok(());
     };
@@ -294,7 +294,7 @@ fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanErr
 }
 
 /// Rejects keys that have no effect in this combination, because the author of the plan expected an effect.
-fn without_effect(concrete: &Concrete) -> Result<(), PlanError> {
+fn check_effective(concrete: &Concrete) -> Result<(), PlanError> {
     if let Some(setting) = concrete.setting("arrivals-of").filter(|setting| setting.value != "objects")
         && concrete.setting("arrivals").is_none()
     {
@@ -516,7 +516,7 @@ fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(setting: &Setting) -> Res
 }
 
 fn time(setting: &Setting) -> Result<Duration, PlanError> {
-    parse_span(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
+    parse_duration(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
 }
 
 /// Parses a rate such as `25/s`, `0.5/s` or `90/min`, and returns the time between two arrivals.

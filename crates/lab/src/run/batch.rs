@@ -82,7 +82,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         let what = "one host at both ends is one of a real kernel: add --world emulated, or leave it out";
         return Err(PlanError::at("--hosts", what));
     }
-    if let Some(contestant) = plan.contestants.iter().find(|contestant| contestant.transport.is_kernels()) {
+    if let Some(contestant) = plan.contestants.iter().find(|contestant| contestant.transport.is_kernel_only())
+    {
         return Err(PlanError::at(&contestant.place, "is a protocol of real kernels: add --world emulated"));
     }
     for contestant in &plan.contestants {

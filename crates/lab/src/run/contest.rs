@@ -2,7 +2,7 @@
 
 use super::host;
 use super::topology::ContestantHosts;
-use crate::plan::contestant::Pairs;
+use crate::plan::contestant::SecurityConfigs;
 use crate::plan::workload::MAX_CONNECTIONS;
 use crate::plan::{Contestant, Cross, Workload};
 use anabranch_http::fetch::{self, Outcome};
@@ -33,7 +33,7 @@ pub struct Contest {
     /// The transports of the contestant's servers.
     pub servers: Vec<Rc<dyn Host>>,
     /// The configurations of the contestant's TLS or DTLS, for client and server.
-    pub pairs: Pairs,
+    pub pairs: SecurityConfigs,
     /// The recorder of the events of the client and the servers.
     pub recorder: Recorder,
     /// The client's task. It returns the outcome when the client has finished.
@@ -64,7 +64,7 @@ pub async fn start(
     let job = job(contestant, workload)?;
     let recorder = Recorder::new();
     for node in lane.servers.iter().chain([&lane.client]) {
-        network.processing_cost(*node, contestant.cost);
+        network.set_processing_cost(*node, contestant.cost);
     }
     let before = host::surroundings(&network.world(lane.client));
     let pairs = contestant.pairs(&before)?;

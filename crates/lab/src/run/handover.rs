@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn who_keeps_its_address_is_without_a_network_for_what_is_left_of_the_delay() {
+    fn without_address_change_the_outage_is_the_remaining_delay() {
         // Each row has overlap, speed, detection and registration. Then comes the period in which packets from the
         // client are lost.
         for (keys, outage) in [
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_moves_loses_what_is_sent_to_an_address_that_is_gone() {
+    fn packets_to_the_old_address_are_lost_after_a_move() {
         let keys = [("overlap", "5m"), ("speed", "10m/s"), ("detection", "200ms")];
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_to_and_fro_has_each_network_in_turn() {
+    fn a_client_that_returns_uses_each_network_in_turn() {
         let keys = [("cell", "10m"), ("overlap", "2m"), ("speed", "20m/s"), ("registration", "0ms")];
         let [from, to, _] = arrive(false, &keys);
         assert_eq!(
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_by_the_home_agent_is_longer_in_the_second_network_alone() {
+    fn the_tunnel_adds_delay_only_in_the_second_network() {
         let keys = [("overlap", "3m"), ("speed", "10m/s"), ("detection", "200ms"), ("registration", "100ms")];
         let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
         let [from, to, _] = arrive(false, &stretched);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_is_heard_within_a_period() {
+    fn the_new_network_is_detected_within_one_advertisement_interval() {
         let waits = |seed: &str| {
             let keys =
                 [("overlap", "30m"), ("speed", "10m/s"), ("advertisement", "800ms"), ("handover", "3s")];
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_moment_is_the_seeds() {
+    fn the_random_departure_time_follows_from_the_seed() {
         let all: Vec<Duration> = (1..=1_000).map(|seed| draw(seed, Duration::from_secs(2))).collect();
         assert_eq!(all[6], draw(7, Duration::from_secs(2)));
         assert!(all.iter().all(|at| *at < Duration::from_secs(2)));

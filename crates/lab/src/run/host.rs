@@ -1,7 +1,7 @@
 //! Starts the transport of a contestant on a simulated host.
 
 use crate::plan::Contestant;
-use crate::plan::contestant::Pairs;
+use crate::plan::contestant::SecurityConfigs;
 use anabranch_sim::SimWorld;
 use anabranch_tls::{Pair, Simulation, Surroundings};
 use anabranch_transport::protocol::{Server, Start};
@@ -19,7 +19,7 @@ use std::rc::Rc;
 pub async fn start(
     world: SimWorld,
     contestant: &Contestant,
-    pairs: &Pairs,
+    pairs: &SecurityConfigs,
     server: bool,
 ) -> Result<Rc<dyn Host>, String> {
     let protocol = contestant.transport.in_simulation().ok_or("a virtual host has no kernel")?;
@@ -44,7 +44,7 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
 pub fn beginning<W: World>(
     world: &W,
     contestant: &Contestant,
-    pairs: &Pairs,
+    pairs: &SecurityConfigs,
     server: bool,
     surroundings: impl Fn() -> Surroundings,
 ) -> Result<(Start, Option<Security>), String> {

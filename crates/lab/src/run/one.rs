@@ -140,7 +140,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
             .collect();
         handover::prepare(&built, &moves, handover, workload.deadline, scenario.seed)?;
     }
-    network.record_passages();
+    network.record_link_events();
     if capture {
         for host in built.lanes.iter().flat_map(|lane| lane.servers.iter().chain([&lane.client])) {
             network.capture(*host);
@@ -164,7 +164,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
     let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
-    let passages = network.take_passages();
+    let passages = network.take_link_events();
     let mut runs = Vec::new();
     let mut courses = Vec::new();
     for (((lane, contestant), contest), fetched) in
@@ -223,7 +223,7 @@ fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> 
         return None;
     }
     // Interpreting the plan has checked that a network with a tunnel has a rate, so this succeeds.
-    let through = handover.through_the_tunnel(&point.network.paths[1]).ok()?;
+    let through = handover.with_mobile_ip_tunnel(&point.network.paths[1]).ok()?;
     let mut network = point.network.clone();
     network.paths[1] = through;
     Some(network)

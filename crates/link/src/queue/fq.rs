@@ -201,7 +201,7 @@ mod tests {
 
     /// RFC 8290 §4.1: when the limit is exceeded, packets are dropped from the head of the longest queue.
     #[test]
-    fn when_full_the_longest_queue_pays() {
+    fn a_full_queue_drops_from_the_longest_flow() {
         let mut chain = chain(Limit::Packets(5));
         for number in 1..=6 {
             chain.push(Instant::ZERO, packet(7, number, 1500));

@@ -9,7 +9,7 @@ use crate::queue::pie::PieConfig;
 use crate::queue::red::RedConfig;
 use crate::trace::series::Series;
 use anabranch_base::time::{Duration, Instant};
-use anabranch_base::units::{did_you_mean, format_span, parse_span};
+use anabranch_base::units::{did_you_mean, format_duration, parse_duration};
 use anabranch_base::{BitRate, Bytes, Ratio};
 use std::fmt;
 use std::str::FromStr;
@@ -72,7 +72,7 @@ impl FromStr for RateSpec {
             let Some((at, rate)) = part.split_once(':') else {
                 return Err(SpecError(format!("'{part}': write a change as time:rate, such as 5s:2mbit")));
             };
-            let at = Instant::ZERO + parse_span(at).map_err(unit)?;
+            let at = Instant::ZERO + parse_duration(at).map_err(unit)?;
             if changes.last().is_some_and(|(last, _)| *last >= at) {
                 return Err(SpecError(format!("'{part}': changes must be in the order of time")));
             }
@@ -87,7 +87,7 @@ impl fmt::Display for RateSpec {
         let Some(rate) = self.rate else { return f.write_str("unlimited") };
         write!(f, "{rate}")?;
         for (at, rate) in &self.changes {
-            write!(f, "/{}:{rate}", format_span(at.since(Instant::ZERO)))?;
+            write!(f, "/{}:{rate}", format_duration(at.since(Instant::ZERO)))?;
         }
         Ok(())
     }
@@ -302,8 +302,8 @@ impl FromStr for AqmSpec {
             let (key, value) = part.split_once('=').ok_or_else(|| wrong("parameters are key=value"))?;
             let packets = || value.strip_suffix('p').and_then(counted);
             match (name, key) {
-                ("codel" | "fq-codel" | "pie", "target") => target = parse_span(value).map_err(unit)?,
-                ("codel" | "fq-codel", "interval") => interval = parse_span(value).map_err(unit)?,
+                ("codel" | "fq-codel" | "pie", "target") => target = parse_duration(value).map_err(unit)?,
+                ("codel" | "fq-codel", "interval") => interval = parse_duration(value).map_err(unit)?,
                 ("red", "min") => min = packets().ok_or_else(|| wrong("min is in packets"))?,
                 ("red", "max") => max = packets().ok_or_else(|| wrong("max is in packets"))?,
                 ("red", "p") => probability = value.parse().map_err(unit)?,
@@ -332,7 +332,7 @@ impl FromStr for AqmSpec {
 
 impl fmt::Display for AqmSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let span = |span: &Duration| format_span(*span);
+        let span = |span: &Duration| format_duration(*span);
         match self {
             Self::DropTail => f.write_str("droptail"),
             Self::Codel { target, interval } => {
@@ -422,8 +422,8 @@ impl FromStr for Fail {
                 Some(("path", value)) if path.is_none() => {
                     path = Some(counted(value).ok_or_else(|| wrong("paths are counted from 1"))?);
                 }
-                Some(("at", value)) if at.is_none() => at = Some(parse_span(value).map_err(unit)?),
-                Some(("for", value)) if span.is_none() => span = Some(parse_span(value).map_err(unit)?),
+                Some(("at", value)) if at.is_none() => at = Some(parse_duration(value).map_err(unit)?),
+                Some(("for", value)) if span.is_none() => span = Some(parse_duration(value).map_err(unit)?),
                 _ => return Err(wrong(&format!("'{}' is not understood", part.trim()))),
             }
         }
@@ -437,10 +437,10 @@ impl FromStr for Fail {
 
 impl fmt::Display for Fail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "path={},at={}", self.path, format_span(self.at))?;
+        write!(f, "path={},at={}", self.path, format_duration(self.at))?;
         match self.span {
             None => Ok(()),
-            Some(span) => write!(f, ",for={}", format_span(span)),
+            Some(span) => write!(f, ",for={}", format_duration(span)),
         }
     }
 }

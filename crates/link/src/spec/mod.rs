@@ -12,7 +12,7 @@ use crate::table::{OfLink, Scope};
 use crate::trace::Trace;
 use crate::{ROWS, Row};
 use anabranch_base::time::{Duration, Instant, nanos};
-use anabranch_base::units::parse_span;
+use anabranch_base::units::parse_duration;
 use anabranch_base::{BitRate, Ratio, spelling};
 use std::fmt;
 
@@ -116,14 +116,14 @@ impl LinkSpec {
         }
         .map_err(|error| SpecError::of(name, error))?;
         if name == "rate" {
-            self.drop_traces_beneath(key);
+            self.drop_overridden_traces(key);
         }
         self.given.push(key.to_owned());
         Ok(())
     }
 
     /// Removes a preset's recorded trace from each direction whose rate the key `rate` sets explicitly.
-    fn drop_traces_beneath(&mut self, rate: &str) {
+    fn drop_overridden_traces(&mut self, rate: &str) {
         let given = &self.given;
         let by_hand = |key: &str| given.iter().any(|given| given == key);
         for (side, link) in [("up", &mut self.up), ("down", &mut self.down)] {
@@ -135,7 +135,7 @@ impl LinkSpec {
     }
 
     /// Takes the settings of `other`, except for keys that the user has set explicitly.
-    pub(crate) fn set_beneath(&mut self, other: Self) {
+    pub(crate) fn set_defaults_from(&mut self, other: Self) {
         let given = std::mem::take(&mut self.given);
         let by_hand = std::mem::replace(self, Self { given: Vec::new(), ..other });
         for key in &given {
@@ -330,7 +330,7 @@ pub(crate) struct RoundTrip;
 
 impl OfLink for RoundTrip {
     fn set(link: &mut LinkSpec, text: &str) -> Result<(), String> {
-        let rtt = parse_span(text).map_err(|error| error.to_string())?;
+        let rtt = parse_duration(text).map_err(|error| error.to_string())?;
         let half = Duration::from_nanos(nanos(rtt) / 2);
         (link.up.delay, link.down.delay) = (half, rtt - half);
         Ok(())

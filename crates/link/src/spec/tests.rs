@@ -69,7 +69,7 @@ fn a_preset_comes_first_wherever_it_stands() {
 }
 
 #[test]
-fn what_is_wrong_is_said_in_one_line_with_the_place_and_the_forms() {
+fn errors_name_the_setting_and_the_accepted_forms_in_one_line() {
     for (text, place, form) in [
         ("rate=10", "rate", "10mbit"),
         ("rate=0mbit", "rate", "10mbit"),

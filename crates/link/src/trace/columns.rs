@@ -12,7 +12,7 @@ use super::Trace;
 use super::series::Series;
 use crate::spec::SpecError;
 use anabranch_base::time::nanos;
-use anabranch_base::units::parse_span;
+use anabranch_base::units::parse_duration;
 use anabranch_base::{BitRate, Ratio};
 
 /// The quantity that a column contains.
@@ -255,7 +255,7 @@ fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
         let number = decimal(cell, column.exponent);
         match column.kind {
             Kind::Time => {
-                let span = || parse_span(cell).ok().map(|span| i128::from(nanos(span)));
+                let span = || parse_duration(cell).ok().map(|span| i128::from(nanos(span)));
                 let time = number.or_else(span);
                 row.time = time.ok_or_else(|| format!("'{shown}' is no time; write a number such as 0.5"))?;
             }
@@ -269,7 +269,7 @@ fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
             }
             Kind::RoundTrip => {
                 let plain = number.and_then(|nanos| u64::try_from(nanos).ok());
-                let trip = plain.or_else(|| parse_span(cell).ok().map(nanos));
+                let trip = plain.or_else(|| parse_duration(cell).ok().map(nanos));
                 let trip = trip.filter(|nanos| *nanos <= MAX_TRIP_NS);
                 row.delay = trip.ok_or_else(|| {
                     format!("'{shown}' is no round trip from 0 to 60 s; write a number such as 42.5")

@@ -246,7 +246,7 @@ impl Control {
 
 /// The result of parsing some bytes of a stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Brought {
+pub(super) struct ParseProgress {
     /// The number of data bytes that were parsed.
     pub(super) bytes: u64,
     /// The number of data messages whose last byte was parsed.
@@ -277,8 +277,8 @@ impl Parser {
     ///
     /// # Errors
     /// If the bytes are not a valid frame.
-    pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<Brought, &'static str> {
-        let mut brought = Brought::default();
+    pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<ParseProgress, &'static str> {
+        let mut brought = ParseProgress::default();
         loop {
             if self.left > 0 {
                 let taken = self.left.min(input.len());

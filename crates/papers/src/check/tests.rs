@@ -28,7 +28,7 @@ fn figures() -> Figures {
 /// If a run has the value 0, there is no ratio. Checks that differences then decide orders and trends, and that no run is
 /// left out.
 #[test]
-fn a_number_that_is_nothing_is_not_left_out() {
+fn runs_with_the_value_zero_are_not_left_out() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
     let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
         std::rc::Rc::new(Point {
@@ -129,7 +129,7 @@ fn one_place_of_many_fails_by_a_wider_interval() {
 }
 
 #[test]
-fn a_claim_may_hang_on_how_it_is_read() {
+fn the_outcome_may_depend_on_the_reading() {
     let said = |text: &str| {
         let readings = readings(text).expect(text);
         let found = readings.iter().map(|reading| {

@@ -37,7 +37,7 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
 }
 
 #[test]
-fn what_is_left_out_is_scored_by_what_the_rest_chooses() {
+fn held_out_rows_are_scored_by_the_reading_that_the_rest_selects() {
     // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error is
     // 0.0577. Reading b has the mean 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
@@ -70,7 +70,7 @@ fn among_those_alike_the_fewest_departures_decide() {
 }
 
 #[test]
-fn what_is_exploratory_is_never_chosen() {
+fn exploratory_readings_are_never_selected() {
     let mut found = scored("found afterwards", (0, 0), &[0.0, 0.0]);
     found.exploratory = true;
     let found = scores(vec![found, scored("a", (1, 0), &[0.5, 0.7])]);

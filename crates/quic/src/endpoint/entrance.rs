@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 /// The handshakes that a server has under way.
 #[derive(Debug, Default)]
-pub(super) struct Entrance {
+pub(super) struct HandshakeLimiter {
     /// The start time and network of each handshake, the oldest first.
     under_way: BTreeMap<Id, (Instant, IpAddr)>,
     of_network: BTreeMap<IpAddr, BTreeSet<Id>>,
@@ -36,7 +36,7 @@ pub(super) enum Room {
     None,
 }
 
-impl Entrance {
+impl HandshakeLimiter {
     /// The number of handshakes under way.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()
@@ -122,9 +122,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gives_way_to_its_own_network_and_the_stuck_give_way_to_others() {
+    fn stuck_handshakes_are_evicted_only_for_other_networks() {
         let (here, there) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let mut entrance = Entrance::default();
+        let mut entrance = HandshakeLimiter::default();
         for number in 0..MAX_HALF_OPEN as u64 {
             assert_eq!(entrance.room(at(0), here), Room::Free);
             assert_eq!(entrance.is_busy(), number >= RETRY_FROM as u64);
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn the_last_place_is_free_and_the_next_is_none() {
         let here = IpAddr::from([10, 0, 0, 1]);
-        let mut entrance = Entrance { waiting: MOST_WAITING - 1, ..Entrance::default() };
+        let mut entrance = HandshakeLimiter { waiting: MOST_WAITING - 1, ..HandshakeLimiter::default() };
         assert_eq!((entrance.is_free(), entrance.room(at(0), here)), (true, Room::Free));
         entrance.waiting = MOST_WAITING;
         assert_eq!((entrance.is_free(), entrance.room(at(0), here)), (false, Room::None));
@@ -165,7 +165,7 @@ mod tests {
     /// Returns the room for a new client of network 0 after five seconds. Network `i` has `handshakes[i]` handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
-        let mut entrance = Entrance::default();
+        let mut entrance = HandshakeLimiter::default();
         for (network, count) in handshakes.iter().enumerate() {
             for _ in 0..*count {
                 entrance.insert(at(0), Id(entrance.under_way() as u64), ip(network));

@@ -124,7 +124,7 @@ impl Engine for Endpoint {
                 held.pacer.on_sent_at_rate(now, transmit.size as u64, rate, mtu);
             }
             if transmit.is_none() {
-                held.watch.stands_still(u64::from(held.connection.current_mtu()));
+                held.watch.trace_limit(u64::from(held.connection.current_mtu()));
             }
             let deadline = deadline.map(|at| self.ours(at));
             self.set_deadline(id, deadline);

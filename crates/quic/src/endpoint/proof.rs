@@ -47,7 +47,7 @@ impl Held {
             return;
         }
         if self.unproven.is_some_and(|unproven| unproven.by == Proof::Handshake)
-            && self.watch.has_shaken_hands()
+            && self.watch.has_handshake_packet()
         {
             self.unproven = None;
         }

@@ -42,7 +42,7 @@ pub(super) struct Seen {
     /// The round-trip times, kept only for the log.
     pub(super) smoothed_rtt: Option<Duration>,
     pub(super) min_rtt: Option<Duration>,
-    /// The bytes of ack-eliciting data packets sent since the last query (`take_left`).
+    /// The bytes of ack-eliciting data packets sent since the last query (`take_sent_bytes`).
     pub(super) left: u64,
     pub(super) limit: Option<Limit>,
 }

@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_would_pay_for_one() {
+    fn cost_is_the_time_relative_to_the_fastest() {
         let tally = three();
         let six = tally.cost(0, |_| true);
         assert_eq!((six.near.count, six.near.of, six.ratios.as_slice()), (2, 3, [1.0, 1.0, 2.0].as_slice()));
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_that_chance_could_make_is_no_ones_lead() {
+    fn insignificant_gaps_count_for_no_contestant() {
         let place = Group::default();
         let outcome = |verdicts: [Verdict; 3]| {
             let mut tally = Tally::default();

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sentence_says_who_wins_and_where_not() {
+    fn the_sentence_names_the_winner_and_the_exceptions() {
         use Standing::{Level, Undecided, Wins};
         let cells = vec![
             cell(Wins, 0, 1.05),

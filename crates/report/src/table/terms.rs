@@ -20,7 +20,7 @@ const DECISIVE: [(&str, &str, &str); 8] = [
 
 /// The style in which terms are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Voice {
+enum TermStyle {
     /// Short names, for the lines below a table.
     Table,
     /// Full words, for readers who do not know the terminology.
@@ -52,21 +52,21 @@ const BID: [&str; 12] = [
 #[must_use]
 pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
-    said(point, protocols, &labels, Voice::Table)
+    said(point, protocols, &labels, TermStyle::Table)
 }
 
 /// Like [`lines`], for a report: in full words, with `names` as the names of the contestants.
 #[must_use]
 pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
-    said(point, protocols, names, Voice::Words)
+    said(point, protocols, names, TermStyle::Words)
 }
 
-fn said(point: &Point, protocols: Protocols<'_>, names: &[String], voice: Voice) -> Vec<String> {
+fn said(point: &Point, protocols: Protocols<'_>, names: &[String], voice: TermStyle) -> Vec<String> {
     let contestants = &point.contestants;
     let requests = !point.workload.messages;
     let (head, between, more) = match voice {
-        Voice::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
-        Voice::Words => {
+        TermStyle::Table => ("bids", " ", " (more connections bid for more of the bandwidth)"),
+        TermStyle::Words => {
             ("each uses", ": ", " (of a full network, who has more connections has a larger share)")
         }
     };
@@ -128,9 +128,9 @@ fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_
 }
 
 /// Returns the keys and names of the deciding settings and of the settings that were typed for a contestant.
-fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
+fn keys(contestants: &[Contestant], voice: TermStyle) -> Vec<(String, String)> {
     let named = |(key, short, words): &(&str, &str, &str)| {
-        let name = if voice == Voice::Words { words } else { short };
+        let name = if voice == TermStyle::Words { words } else { short };
         ((*key).to_owned(), (*name).to_owned())
     };
     let mut keys: Vec<(String, String)> = DECISIVE.iter().map(named).collect();

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_does_not_agree() {
+    fn missing_values_do_not_agree() {
         assert!(!agreement(&[], &[1.0, 2.0]).holds);
         assert!(!agreement(&[1.0, 2.0], &[]).holds);
         assert!(!is_enough(0, 0));

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_crosses_where_it_gets_to_nothing() {
+    fn a_curve_crosses_where_it_reaches_zero() {
         let scale = Scale::of(&["0", "1%", "2%", "4%"]).expect("a scale");
         assert_eq!(scale.crossing(&[(0, 0.3), (1, 0.1), (2, -0.1), (3, -0.2)]).as_deref(), Some("1.5%"));
         assert_eq!(scale.crossing(&[(0, 0.1), (2, -0.3)]).as_deref(), Some("0.5%"));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crossing_is_told_apart_from_both_levels() {
+    fn a_crossing_is_printed_with_enough_digits_to_differ_from_both_levels() {
         let scale = Scale::of(&["100ms", "104ms"]).expect("a scale");
         assert_eq!(scale.between(0, 1, 0.5), "102ms");
         assert_eq!(scale.between(0, 1, 0.01), "100.04ms");

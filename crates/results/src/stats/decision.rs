@@ -177,7 +177,7 @@ mod tests {
     /// Checks that the interval decides with the suggested number of additional seeds, and does not with about 0.5 % fewer
     /// seeds.
     #[test]
-    fn so_many_more_seeds_decide() {
+    fn the_suggested_number_of_seeds_decides() {
         for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
             let half = |n: f64| t_quantile(n as usize - 1) * 1.1 / n.sqrt();
             let with = |n: u64| {
@@ -203,7 +203,7 @@ mod tests {
     /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios are enough to decide, five are
     /// not.
     #[test]
-    fn runs_that_are_all_alike_decide_where_they_are_six() {
+    fn six_identical_ratios_decide() {
         let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });
         assert_eq!(alike(1.03, 6, None), (Verdict::More, None));
         assert_eq!(alike(0.5, 10, None), (Verdict::Less, None));
@@ -218,7 +218,7 @@ mod tests {
 
     /// [`FEWEST_ALIKE`] is the smallest number of values whose median has a rank interval.
     #[test]
-    fn so_many_alike_are_those_that_ranks_need() {
+    fn min_identical_ratios_is_what_the_rank_interval_needs() {
         let values = |n: u64| (1..=n).map(|value| value as f64).collect::<Vec<_>>();
         assert!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE)).is_some());
         assert_eq!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE - 1)), None);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn so_are_those_of_the_narrower_interval() {
+    fn quantiles_of_the_90_percent_interval_are_those_of_the_tables() {
         for (degrees, printed) in [(1, 6.314), (2, 2.920), (3, 2.353), (7, 1.895), (29, 1.699), (120, 1.658)]
         {
             let t = t_quantile_90(degrees);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_by_hand() {
+    fn interval_matches_a_hand_calculation() {
         // The values 1, 2, 3, 4 have the mean 2.5 and the variance 5/3. With t(3) = 3.182446305 the half width of the
         // interval is 3.182446305 * sqrt(5/12).
         let [low, high] = ci95(&[1.0, 2.0, 3.0, 4.0]).expect("an interval");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_by_hand() {
+    fn share_interval_matches_a_hand_calculation() {
         // The interval for 15 of 20 is 0.531 to 0.888 (Newcombe 1998).
         let [low, high] = share_ci95(15, 20).expect("an interval");
         assert!((low - 0.531).abs() < 5e-4 && (high - 0.888).abs() < 5e-4, "{low} {high}");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_is_alike_to_the_last_bit() {
+    fn identical_values_have_exactly_equal_bounds() {
         assert_eq!(geometric_mean(&[1_742.5; 7]), Some(1_742.5));
         assert!((geometric_mean(&[2.0, 8.0]).expect("a mean") - 4.0).abs() < 1e-12);
         assert_eq!((geometric_mean(&[]), geometric_mean(&[0.0, 1.0])), (None, None));
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_of_what_cannot_be_below_zero_is_not_either() {
+    fn intervals_of_non_negative_values_do_not_go_below_zero() {
         assert!(ci95(&[1.0, 3.0]).is_some_and(|[low, high]| low < 0.0 && high > 14.0));
         assert_eq!(ci95_from_zero(&[1.0, 3.0]), ci95(&[1.0, 3.0]).map(|[_, high]| [0.0, high]));
         assert_eq!(ci95_from_zero(&[10.0, 10.1]), ci95(&[10.0, 10.1]));

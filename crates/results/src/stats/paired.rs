@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_over_makes_a_bound() {
+    fn unfinished_runs_make_the_ratio_a_bound() {
         let over = |value| Some(Value::from(value));
         let cut = Some(Value { value: 600.0, at_least: true });
         let found = ratio(&[(cut, over(6.0)), (over(1.0), over(1.0))]);

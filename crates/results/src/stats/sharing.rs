@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_began_later_is_compared_from_there() {
+    fn shares_are_compared_from_the_last_start() {
         // The runs overlap from 150 to 300 ms on the network's clock. In that span the first run, whose clock starts at 0,
         // reads 3000 bytes. The second reads 1500 bytes in its first 150 ms.
         let first = run(Some(300), &[2000; 3]);

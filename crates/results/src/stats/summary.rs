@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_zero_has_no_geometric_mean() {
+    fn values_that_include_zero_have_no_geometric_mean() {
         assert_eq!(describe(&[0.0, 4.0], 0).geometric_mean, None);
     }
 }

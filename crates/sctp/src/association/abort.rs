@@ -106,11 +106,11 @@ impl Association {
                 Cause::UnrecognizedChunk(chunk) => {
                     self.on_unrecognized(chunk);
                     if matches!(chunk.first(), Some(&ForwardTsn::KIND | &IForwardTsn::KIND)) {
-                        self.forward_not_known(ctx);
+                        self.on_forward_tsn_unrecognized(ctx);
                     }
                 }
                 Cause::UnrecognizedParams(params) if params.starts_with(&FORWARD_TSN_SUPPORTED) => {
-                    self.forward_not_known(ctx);
+                    self.on_forward_tsn_unrecognized(ctx);
                 }
                 _ => {}
             }

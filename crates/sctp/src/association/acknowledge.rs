@@ -25,7 +25,7 @@ pub(super) enum Acknowledgement<'a> {
 }
 
 /// What all paths need to know of the acknowledgement that is being processed, and what they have found.
-struct Round {
+struct AckContext {
     /// Whether the association was in fast recovery before the acknowledgement.
     was_in_recovery: bool,
     /// Whether it is in fast recovery now.
@@ -45,7 +45,7 @@ struct Round {
     advanced: Option<usize>,
 }
 
-impl Round {
+impl AckContext {
     /// Whether losses reduce the window. RFC 9260 §7.2.4: once per recovery; §6.2.1 D iv: the SACK that ends a recovery may
     /// begin the next one.
     ///
@@ -92,7 +92,7 @@ impl Association {
             return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
         self.send.renew_burst();
-        let mut round = Round {
+        let mut round = AckContext {
             was_in_recovery,
             in_recovery: self.send.is_recovering(),
             base: self.send.base(),
@@ -125,7 +125,7 @@ impl Association {
         }
         let skipped = outcome.skipped;
         if !outcome.skips.is_empty() {
-            self.judge_skipped(ctx.now, &outcome.skips, recovers_until);
+            self.reduce_window_for_skipped(ctx.now, &outcome.skips, recovers_until);
         }
         self.send.keep_outcome(outcome);
         if self.send.has_limits() {
@@ -136,7 +136,13 @@ impl Association {
 
     /// Applies the effects of an acknowledgement on one path.
     #[inline]
-    fn apply_to_path(&mut self, ctx: &mut Ctx<'_>, index: usize, outcome: &SackOutcome, round: &mut Round) {
+    fn apply_to_path(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        index: usize,
+        outcome: &SackOutcome,
+        round: &mut AckContext,
+    ) {
         let ack = outcome.paths[index];
         if ack.acked == 0 && ack.landed == 0 && ack.lost == 0 && ack.reneged == 0 {
             return;
@@ -171,7 +177,7 @@ impl Association {
         }
         let mut lost = ack.lost;
         if self.config.rack {
-            lost += self.judge_by_time(ctx.now, index, &outcome.fresh[index]);
+            lost += self.detect_losses_by_time(ctx.now, index, &outcome.fresh[index]);
         }
         // RFC 9260 §7.2.4: reduce the window after it has grown by the acknowledged data.
         if lost > 0 {
@@ -198,7 +204,7 @@ impl Association {
             // RFC 9260 §6.2.1 D i: the SACK is older than the last one, so it is ignored.
             (SackError::Old, _) => {}
             // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
-            (SackError::NeverSent, _) if self.renumbered_lately(ctx.now) => {}
+            (SackError::NeverSent, _) if self.was_renumbered_recently(ctx.now) => {}
             // RFC 9260 §12.4: only a SACK of unsent TSNs has to end the association. A SHUTDOWN that acknowledges unsent
             // TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own into it
             // (interop/README.md).
@@ -271,7 +277,7 @@ impl Association {
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
             // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx causes no second back-off and no slow start.
-            self.take_back_everything();
+            self.mark_all_for_retransmission();
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
@@ -291,7 +297,7 @@ impl Association {
             let health = self.paths.at(index).on_timeout(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.paths.are_silent(&self.config, ctx.now) {
+            if self.paths.is_peer_unreachable(&self.config, ctx.now) {
                 // RFC 9260 §8.1: the peer is unreachable, so the association ends.
                 self.give_up(ctx);
                 return;
@@ -371,7 +377,7 @@ impl Association {
         // RFC 4960 Appendix A: the window is reduced once per window of data, on the path of the marked packet.
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
-            self.paths.at(index).on_marked(ctx.now);
+            self.paths.at(index).on_ecn_mark(ctx.now);
             self.stats.seldom().ecn_reductions += 1;
         }
     }

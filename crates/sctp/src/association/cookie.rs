@@ -467,7 +467,7 @@ mod tests {
 
     /// A cookie is valid only with its ports and its tag, at a local address to which the INIT was sent.
     #[test]
-    fn what_is_not_in_it_is_signed() {
+    fn the_signature_covers_ports_tag_and_local_address() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
         let sealed = sealer.seal(at(1), &cookie(at(1)));
         for echoed in [

@@ -45,7 +45,7 @@ impl Association {
         // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed FORWARD TSN from before the reset would
         // skip that many TSNs, so it is ignored.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
-        if far && self.renumbered_lately(ctx.now) {
+        if far && self.was_renumbered_recently(ctx.now) {
             self.stats.seldom().duplicates_received += 1;
             return;
         }
@@ -65,7 +65,7 @@ impl Association {
     /// message for which the peer may wait is abandoned. Chunks abandoned before can be neither sent nor skipped. If there
     /// are any, the association is aborted.
     #[cold]
-    pub(super) fn forward_not_known(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn on_forward_tsn_unrecognized(&mut self, ctx: &mut Ctx<'_>) {
         if !self.extensions.agreed.partial_reliability {
             return;
         }
@@ -149,7 +149,12 @@ impl Association {
     /// arrived before it, or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK
     /// covers more skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
-    pub(super) fn judge_skipped(&mut self, now: Instant, skips: &[Skip], recovers_until: Option<u64>) {
+    pub(super) fn reduce_window_for_skipped(
+        &mut self,
+        now: Instant,
+        skips: &[Skip],
+        recovers_until: Option<u64>,
+    ) {
         let reduces = !self.send.is_recovering();
         let mut lost_on_any = false;
         for index in 0..self.paths.len() {
@@ -169,7 +174,7 @@ impl Association {
             }
             lost |= bytes > 2 * path.chunk_limit() as u64;
             if lost && reduces {
-                self.paths.at(index).fly_again(bytes);
+                self.paths.at(index).add_to_flight(bytes);
                 self.record_loss(now, index, bytes, true);
                 lost_on_any = true;
             }
@@ -193,12 +198,12 @@ impl Association {
         self.emit_low(ctx);
         self.free_keys(ctx);
         if self.send.has_limits() {
-            self.give_up_now(ctx);
+            self.abandon_expired_now(ctx);
         }
     }
 
     #[cold]
-    fn give_up_now(&mut self, ctx: &mut Ctx<'_>) {
+    fn abandon_expired_now(&mut self, ctx: &mut Ctx<'_>) {
         if matches!(self.state, super::State::Closed) {
             return;
         }

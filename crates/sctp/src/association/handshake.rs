@@ -254,7 +254,7 @@ impl Association {
         // RFC 9260 §5.1.2: the peer's addresses are the source address of the packet and the listed ones.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none()
-                && let Some(turn) = self.paths.free_place(address, MAX_PATHS)
+                && let Some(turn) = self.paths.free_index(address, MAX_PATHS)
                 && let Some(path) = self.new_path(ctx, SocketAddr::new(address, from.port()), turn)
             {
                 self.paths.put(turn, path);
@@ -319,7 +319,7 @@ impl Association {
         ctx.trace.record(ctx.now, self.trace_key(), || TraceEvent::Established);
         self.begin_heartbeats(ctx);
         self.locals_changed(ctx);
-        if self.closing.take_asked() {
+        if self.closing.take_shutdown_request() {
             self.shutdown(ctx);
         }
         self.check_probe(ctx.now);
@@ -360,7 +360,7 @@ impl Association {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
             None => self.paths.at(path).forget_back_off(),
         }
-        self.take_back_everything();
+        self.mark_all_for_retransmission();
         self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale, late });
         self.outbox.set_handshake(true);
         // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
@@ -398,12 +398,12 @@ impl Association {
                 && !locals.contains(&path.source())
             {
                 let config = self.config.clone();
-                self.paths.at(index).leave_from(&config, source, ctx.mtu_of(source));
+                self.paths.at(index).set_source(&config, source, ctx.mtu_of(source));
             }
         }
         if told.is_none() {
             self.timers.stop(Timer::T1Cookie);
-            self.take_back_everything();
+            self.mark_all_for_retransmission();
             self.state = State::CookieWait(Init { retries: 0, preserve_ms: None, stale, late });
             (self.handshake.repeated, self.handshake.told) = (false, Vec::new());
         }
@@ -412,7 +412,7 @@ impl Association {
 
     /// Marks all DATA that was sent with a COOKIE ECHO for retransmission with the same TSNs. The peer refused the cookie,
     /// so it did not accept the DATA either.
-    pub(super) fn take_back_everything(&mut self) {
+    pub(super) fn mark_all_for_retransmission(&mut self) {
         for index in 0..self.paths.len() {
             self.send.lose_path(index, SendCause::Timeout);
             self.paths.at(index).forget_flight();

@@ -48,7 +48,7 @@ impl Association {
         if matches!(self.state, State::ShutdownSent) {
             // The HEARTBEAT may follow an AUTH chunk, so all chunks are searched.
             let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
-            self.heard_while_shutting_down(ctx, asks);
+            self.reset_shutdown_retry_count(ctx, asks);
         }
         let said_before = ctx.final_packets.len();
         let mut data = false;
@@ -75,7 +75,7 @@ impl Association {
                         self.on_data(ctx, &chunk, arrived, data);
                         data = true;
                     }
-                    Err(_) => self.ill_formed(ctx),
+                    Err(_) => self.on_malformed_chunk(ctx),
                 },
                 Sack::KIND => match SackView::parse(raw) {
                     // RFC 9260 §6.10: chunks are processed in order, so each of several SACKs is processed, too. Their total
@@ -85,7 +85,7 @@ impl Association {
                             self.on_sack(ctx, &sack);
                         }
                     }
-                    Err(_) => self.ill_formed(ctx),
+                    Err(_) => self.on_malformed_chunk(ctx),
                 },
                 NrSack::KIND if self.extensions.agreed.nr_sack => match NrSackView::parse(raw) {
                     Ok(nr) => {
@@ -93,7 +93,7 @@ impl Association {
                             self.on_nr_sack(ctx, &nr);
                         }
                     }
-                    Err(_) => self.ill_formed(ctx),
+                    Err(_) => self.on_malformed_chunk(ctx),
                 },
                 // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. Otherwise they and the rest
                 // of the packet are dropped.
@@ -104,7 +104,7 @@ impl Association {
                         self.on_idata(ctx, &chunk, arrived, data);
                         data = true;
                     }
-                    Err(_) => self.ill_formed(ctx),
+                    Err(_) => self.on_malformed_chunk(ctx),
                 },
                 _ => {
                     if !self.on_control(ctx, raw, arrived) {
@@ -135,7 +135,7 @@ impl Association {
     }
 
     #[cold]
-    fn ill_formed(&mut self, ctx: &mut Ctx<'_>) {
+    fn on_malformed_chunk(&mut self, ctx: &mut Ctx<'_>) {
         self.violated(ctx, "3.3: a chunk does not have the form of its type");
     }
 
@@ -156,7 +156,7 @@ impl Association {
             // is nothing to return to the peer, and the association is otherwise fine, so the chunk is ignored.
             Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
-                self.ill_formed(ctx);
+                self.on_malformed_chunk(ctx);
                 return true;
             }
         };

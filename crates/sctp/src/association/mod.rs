@@ -179,7 +179,7 @@ impl Association {
         let initial_tsn = identity.initial_tsn();
         let mut paths = start.paths;
         for (index, path) in paths.iter_mut().enumerate() {
-            path.draw_from(chances(&start.rng, index));
+            path.set_seed(chances(&start.rng, index));
         }
         let paths = Paths::new(paths, now);
         let segment = paths.get(0).chunk_limit() as u64;
@@ -303,7 +303,7 @@ impl Association {
     /// Returns a new path to `address`, from the local address that `source_for` selects.
     pub(crate) fn new_path(&self, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
         let mut path = path_to(&self.config, ctx, address, turn)?;
-        path.draw_from(chances(&self.rng, self.paths.len()));
+        path.set_seed(chances(&self.rng, self.paths.len()));
         Some(path)
     }
 

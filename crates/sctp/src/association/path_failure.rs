@@ -149,7 +149,7 @@ impl Association {
             }
             return;
         }
-        if known && !path.is_active() && path.foresees_failure() {
+        if known && !path.is_active() && path.has_potentially_failed_state() {
             // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which one is tried. So this failure to
             // send does not count as another error.
             self.schedule_heartbeat(ctx, index);
@@ -166,7 +166,7 @@ impl Association {
             self.paths.count_error(ctx.now);
         }
         self.on_health(ctx, index, health);
-        if self.paths.are_silent(&self.config, ctx.now) {
+        if self.paths.is_peer_unreachable(&self.config, ctx.now) {
             self.give_up(ctx);
             return;
         }
@@ -222,7 +222,7 @@ impl Association {
             self.paths.reselect();
         }
         if health == Health::PotentiallyFailed {
-            self.on_suspicion(ctx, index);
+            self.on_potentially_failed(ctx, index);
         }
         self.switch_over(index);
         if health != Health::Down {
@@ -243,7 +243,7 @@ impl Association {
 
     /// RFC 7829 §3 (5), (6): handles a path that has become potentially failed. Requests a HEARTBEAT at once and informs the
     /// application.
-    fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+    fn on_potentially_failed(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
         self.stats.seldom().path_suspicions += 1;
         self.paths.on_failed(index);
@@ -331,7 +331,7 @@ impl Association {
             // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2 treats it
             // as a soft error for TCP. Here it ends the association only after timeouts have confirmed it. So the decisive
             // ICMP error is caused by a packet that the second timeout or a later one sent.
-            Advice::Abort if self.is_in_doubt(index) && !of_init && !encapsulated => {}
+            Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
                     self.close(ctx, CloseReason::NotListening);
@@ -344,7 +344,7 @@ impl Association {
 
     /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that its host does not run
     /// SCTP.
-    fn is_in_doubt(&self, index: usize) -> bool {
+    fn is_icmp_unconfirmed(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }
 }

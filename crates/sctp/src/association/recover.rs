@@ -15,7 +15,7 @@ use anabranch_congestion::Delivered;
 impl Association {
     /// Detects losses on a path, based on the chunks that a SACK shows to have arrived on it. Returns the number of bytes
     /// lost.
-    pub(super) fn judge_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
+    pub(super) fn detect_losses_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)
     }
@@ -25,7 +25,7 @@ impl Association {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);
         if reduces && path.is_controlled() {
-            self.send.doubt_reduction(index);
+            self.send.begin_spurious_detection(index);
         }
     }
 
@@ -47,7 +47,7 @@ impl Association {
             && index < self.paths.len()
         {
             // All retransmissions were needless, so the reduction of the congestion window was needless, too.
-            self.paths.at(index).on_needless_reduction(now);
+            self.paths.at(index).on_spurious_reduction(now);
             self.send.end_recovery();
         }
         let calm = self.send.is_recovered();
@@ -81,7 +81,7 @@ impl Association {
             return;
         }
         if path.suspects_loss() {
-            let lost = self.judge_by_time(ctx.now, index, &Delivered::default());
+            let lost = self.detect_losses_by_time(ctx.now, index, &Delivered::default());
             if lost > 0 {
                 let reduces = !self.send.is_recovering();
                 self.record_loss(ctx.now, index, lost, reduces);

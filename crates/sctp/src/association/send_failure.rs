@@ -27,10 +27,10 @@ impl Association {
             return true;
         }
         path.on_unsent();
-        let foreseen = path.foresees_failure();
+        let foreseen = path.has_potentially_failed_state();
         let elsewhere = (0..self.paths.len()).any(|other| other != index && self.paths.get(other).is_sound());
         if foreseen && elsewhere && !self.paths.get(index).is_potentially_failed() {
-            self.take_back(ctx, index);
+            self.mark_path_lost(ctx, index);
             self.paths.at(index).suspect();
             self.on_health(ctx, index, Health::PotentiallyFailed);
         }
@@ -50,7 +50,7 @@ impl Association {
                 // RFC 7829 §3 (5): the peer has to answer a HEARTBEAT before data is sent on this path again.
                 path.ask_heartbeat_once();
             }
-            self.take_back(ctx, index);
+            self.mark_path_lost(ctx, index);
         }
     }
 
@@ -71,7 +71,7 @@ impl Association {
 
     /// Marks everything in flight on a path as lost, as after an expiration of T3-rtx (RFC 9260 §6.3.3 E1, E3). There is no
     /// back-off, because the timer has not expired.
-    fn take_back(&mut self, ctx: &mut Ctx<'_>, index: usize) {
+    fn mark_path_lost(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
         if path.flight() == 0 || self.send.is_probing() || !self.state.may_send_data() {
             return;

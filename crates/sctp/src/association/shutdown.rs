@@ -28,7 +28,7 @@ impl Closing {
     }
 
     /// Returns whether the application asked to close the association during the handshake, and clears the request.
-    pub(super) fn take_asked(&mut self) -> bool {
+    pub(super) fn take_shutdown_request(&mut self) -> bool {
         std::mem::take(&mut self.asked)
     }
 
@@ -68,7 +68,7 @@ impl Association {
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();
-            self.go_on_shutting_down(ctx);
+            self.continue_shutdown(ctx);
         } else {
             self.advance_shutdown(ctx);
         }
@@ -80,14 +80,14 @@ impl Association {
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {
-            self.go_on_shutting_down(ctx);
+            self.continue_shutdown(ctx);
         } else if closing && self.send.is_given_up(2) {
             self.leave_given_up();
-            self.go_on_shutting_down(ctx);
+            self.continue_shutdown(ctx);
         }
     }
 
-    fn go_on_shutting_down(&mut self, ctx: &mut Ctx<'_>) {
+    fn continue_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
             State::ShutdownPending => {
                 self.state = State::ShutdownSent;
@@ -235,7 +235,7 @@ impl Association {
     /// RFC 9260 §9.2: any packet from the peer shows that it is alive and resets the retry count. A packet without a
     /// HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are no longer answered. If they arrived more often than once
     /// per RTO and restarted T2, a lost SHUTDOWN would never be repeated.
-    pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
+    pub(super) fn reset_shutdown_retry_count(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.closing.retries = 0;
         if !heartbeat && self.timers.is_set(Timer::T2Shutdown) {
             let index = self.shutdown_path();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_earlier_deadline_is_news() {
+    fn only_an_earlier_deadline_is_reported() {
         let at = Instant::from_millis;
         let mut timers = Timers::new(1);
         assert_eq!(timers.earlier_than(Instant::MAX), None);

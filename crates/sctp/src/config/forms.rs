@@ -5,7 +5,7 @@ use anabranch_base::Bytes;
 use anabranch_base::knobs::Form;
 pub(super) use anabranch_base::knobs::forms::{SpanOrZero, Text};
 use anabranch_base::time::Duration;
-use anabranch_base::units::format_span;
+use anabranch_base::units::format_duration;
 
 /// A value that is one of several names. If several names stand for the same value, the first is written.
 pub(super) struct Names<T: 'static>(pub(super) &'static [(&'static str, T)]);
@@ -86,7 +86,7 @@ pub(super) struct Span;
 
 impl Form<Duration> for Span {
     fn show(&self, value: &Duration) -> String {
-        format_span(*value)
+        format_duration(*value)
     }
 
     fn read(&self, text: &str) -> Result<Duration, String> {
@@ -116,7 +116,7 @@ pub(super) const DELAYED_ACK: Text<Duration> = Text(
         // RFC 9260 §6.2: a SACK must not be delayed by more than 500 ms.
         if span > Duration::from_millis(500) { Err("more than 500ms".to_owned()) } else { Ok(span) }
     },
-    |value| format_span(*value),
+    |value| format_duration(*value),
 );
 
 /// The maximum burst in packets. `0` or `off` stands for no limit.
@@ -131,7 +131,7 @@ pub(super) const BURST: Text<Option<u32>> = Text(
 /// An interval. `0` turns the function off.
 pub(super) const INTERVAL: Text<Option<Duration>> = Text(
     |text| SpanOrZero.read(text).map(|span| (!span.is_zero()).then_some(span)),
-    |value| format_span(value.unwrap_or(Duration::ZERO)),
+    |value| format_duration(value.unwrap_or(Duration::ZERO)),
 );
 
 fn count(text: &str, min: u32, max: u32) -> Result<u32, String> {

@@ -61,7 +61,7 @@ pub use shared_keys::{SharedKeys, SharedKeysError};
 use anabranch_base::knobs::{BY_USER, Table};
 use anabranch_base::spelling;
 use anabranch_base::time::Duration;
-use anabranch_base::units::format_span;
+use anabranch_base::units::format_duration;
 
 /// The congestion control algorithm of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,7 +227,7 @@ impl Config {
         }
         // RFC 6458 §8.1.1: RTO.Min and RTO.Max apply to all RTOs. RTO.Initial may be below RTO.Min, which bounds only
         // computed values (RFC 9260 §6.3.1 C6). No timeout is ever longer than RTO.Max.
-        let [min, initial, max] = [self.rto_min, self.rto_initial, self.rto_max].map(format_span);
+        let [min, initial, max] = [self.rto_min, self.rto_initial, self.rto_max].map(format_duration);
         if self.rto_min > self.rto_max {
             return Err(KnobError(format!("sctp:rto_min={min} is more than rto_max={max}")));
         }

@@ -1,6 +1,6 @@
 //! Admission: the application may accept or refuse each association before it begins.
 //!
-//! A listening port may require admission ([`Endpoint::ask_before`]). A COOKIE ECHO that would begin an association is then
+//! A listening port may require admission ([`Endpoint::require_admission`]). A COOKIE ECHO that would begin an association is then
 //! kept until the application admits or refuses the association. By then the peer has proven that it receives packets at its
 //! address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets how many requests may wait.
 //! Further requests are dropped, and those peers try again.
@@ -108,7 +108,7 @@ impl Endpoint {
     /// assert!(events.contains(&aborted));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn ask_before(&mut self, port: u16, most: usize) {
+    pub fn require_admission(&mut self, port: u16, most: usize) {
         self.admission.ports.insert(port, most);
     }
 
@@ -179,7 +179,7 @@ impl Endpoint {
     }
 
     /// Returns whether the association that this cookie would begin still needs the application's admission.
-    pub(super) fn is_to_be_asked(&self, cookie: &Cookie) -> bool {
+    pub(super) fn needs_admission(&self, cookie: &Cookie) -> bool {
         let (port, tag) = (cookie.local_port, cookie.local_tag);
         self.admission.ports.contains_key(&port)
             && self.listeners.contains(&port)
@@ -232,7 +232,7 @@ mod tests {
     fn asking() -> (Pair, crate::AssociationId) {
         let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
         pair.b.listen(80).expect("a free port");
-        pair.b.ask_before(80, 10);
+        pair.b.require_admission(80, 10);
         let ask = Associate::to(address(Side::B, 0), 80);
         let id = pair.a.associate(pair.now, ask).expect("associates");
         pair.settle();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_is_not_told_of() {
+    fn the_request_of_a_peer_that_aborted_is_not_reported() {
         let (mut pair, id) = asking();
         assert!(pair.b.has_requests());
         pair.a.abort(pair.now, id);
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_cannot_be_admitted() {
+    fn a_peer_that_aborted_cannot_be_admitted() {
         let (mut pair, id) = asking();
         let request = pair.b.poll_request().expect("somebody asks");
         pair.a.abort(pair.now, id);

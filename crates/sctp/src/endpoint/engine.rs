@@ -237,7 +237,7 @@ impl Engine for Endpoint {
         let Some((buffer, start)) = batch.only_mut().filter(|_| !self.unsummed) else {
             return self.handle_each(now, batch);
         };
-        if !crc32c::is_valid_alone(buffer, start) {
+        if !crc32c::is_valid_with_headroom(buffer, start) {
             return self.discard(true);
         }
         let tag = batch.first_tag;

@@ -57,7 +57,7 @@ impl Endpoint {
             self.on_wrong_tag(now, slot, packet, view);
             return;
         }
-        if self.is_anothers(pair) {
+        if self.is_known_to_other_shard(pair) {
             self.totals.discarded += 1;
             return;
         }
@@ -211,7 +211,7 @@ impl Endpoint {
             // RFC 9260 §5.2.4: another endpoint has the association with these addresses and ports. A cookie made for that
             // association would have a tag of that endpoint, so this cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
-            None if self.is_to_be_asked(&cookie) => self.ask(packet, header, &cookie),
+            None if self.needs_admission(&cookie) => self.ask(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
                 // There is no longer a listener on this port.
@@ -243,7 +243,7 @@ impl Endpoint {
 
     /// Returns whether another endpoint that shares the port has the association for which a cookie was made.
     fn is_known_elsewhere(&self, cookie: &Cookie, packet: &Packet<'_>) -> bool {
-        pairs_of(&self.demux, cookie, packet).any(|pair| self.is_anothers(pair))
+        pairs_of(&self.demux, cookie, packet).any(|pair| self.is_known_to_other_shard(pair))
     }
 
     /// RFC 9260 §5.1.5 step 4: sends an ERROR with Stale Cookie. The staleness is in microseconds, rounded up (§3.3.10.3).

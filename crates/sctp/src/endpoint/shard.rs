@@ -158,7 +158,7 @@ impl Endpoint {
     }
 
     /// Returns whether another endpoint that shares the port has the association with these addresses and ports.
-    pub(super) fn is_anothers(&self, pair: Pair) -> bool {
+    pub(super) fn is_known_to_other_shard(&self, pair: Pair) -> bool {
         let Pair { peer, peer_port, local_port, .. } = pair;
         let others = self.neighbours.as_ref();
         others.is_some_and(|others| others.have(self.shard, peer, peer_port, local_port))
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_begun_and_given_up_is_told() {
+    fn claims_report_begun_and_ended_associations() {
         let shard = Shard::new(1, 3).expect("there is one");
         let mut endpoint = endpoint(shard);
         let ask = Associate::to("192.0.2.9:9899".parse().expect("an address"), 80);
@@ -238,7 +238,7 @@ mod tests {
     }
     /// RFC 9260 §8.5 and §8.4: a packet of an association is not answered, even if another endpoint has the association.
     #[test]
-    fn what_is_a_neighbours_is_not_out_of_the_blue() {
+    fn packets_of_another_shards_association_are_not_answered() {
         let mut endpoint = endpoint(Shard::new(1, 3).expect("there is one"));
         for (last, answered) in [(7, false), (8, true)] {
             let mut bytes = Vec::new();

@@ -187,7 +187,7 @@ mod tests {
 
     /// A change of the MTU before the first data does not change the window.
     #[test]
-    fn it_begins_where_what_it_would_begin_with_is_no_longer_true() {
+    fn an_mtu_change_before_the_first_data_keeps_the_window() {
         let mut path = fresh(|config| config.iw = InitialWindow::Packets(10));
         let before = path.window();
         path.on_too_big(1200);
@@ -197,7 +197,7 @@ mod tests {
         let mut path = fresh(|_| ());
         path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
         let config = Arc::new(Config::default());
-        path.leave_from(&config, SocketAddr::from(([192, 0, 2, 3], 0)), 1500);
+        path.set_source(&config, SocketAddr::from(([192, 0, 2, 3], 0)), 1500);
         assert!(has_begun(&path) && path.flight() == 1000);
     }
 

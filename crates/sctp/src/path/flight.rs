@@ -270,14 +270,14 @@ impl Path {
     /// RFC 9260 §6.2.1 D iii: the peer has dropped data that a gap ack block had acknowledged. This data is in flight
     /// again.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
-        self.fly_again(bytes);
+        self.add_to_flight(bytes);
         if let Some(control) = self.loss_control_mut() {
             control.on_reneged();
         }
     }
 
     /// Adds bytes that are in flight again to the bytes in flight.
-    pub(crate) fn fly_again(&mut self, bytes: u64) {
+    pub(crate) fn add_to_flight(&mut self, bytes: u64) {
         self.flight += bytes;
     }
 
@@ -332,7 +332,7 @@ impl Path {
     }
 
     /// RFC 4960 Appendix A: reduces the congestion window, because a packet was ECN-marked on this path.
-    pub(crate) fn on_marked(&mut self, now: Instant) {
+    pub(crate) fn on_ecn_mark(&mut self, now: Instant) {
         let flight = self.flight;
         let (controller, loss_control) = self.congestion();
         controller.on_loss(now, flight, true);

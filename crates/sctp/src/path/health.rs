@@ -152,7 +152,7 @@ impl Path {
     }
 
     /// RFC 7829 §3 (PFMR): whether paths can become potentially failed.
-    pub(crate) fn foresees_failure(&self) -> bool {
+    pub(crate) fn has_potentially_failed_state(&self) -> bool {
         self.pf_max.is_some()
     }
 

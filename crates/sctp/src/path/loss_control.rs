@@ -328,7 +328,7 @@ impl Path {
     }
 
     /// RFC 3708 §2: undoes the reduction of the congestion window, because every retransmission was spurious.
-    pub(crate) fn on_needless_reduction(&mut self, now: Instant) {
+    pub(crate) fn on_spurious_reduction(&mut self, now: Instant) {
         let (controller, loss_control) = self.congestion();
         controller.on_spurious(now);
         if let Some(control) = loss_control {

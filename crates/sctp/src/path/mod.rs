@@ -140,7 +140,7 @@ impl Path {
     }
 
     /// Sets the seed of the controllers' random numbers. Must be called before data is sent.
-    pub(crate) fn draw_from(&mut self, seed: u64) {
+    pub(crate) fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
     }
 
@@ -177,10 +177,10 @@ impl Path {
     }
 
     /// Changes the local address. This makes the path a new one, so measurements and congestion control start again.
-    pub(crate) fn leave_from(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
+    pub(crate) fn set_source(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
-        fresh.draw_from(self.seed);
+        fresh.set_seed(self.seed);
         fresh.flight = self.flight;
         fresh.earliest = self.earliest;
         fresh.heartbeat = std::mem::take(&mut self.heartbeat);
@@ -229,7 +229,7 @@ impl Path {
     }
 
     /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. This holds until
-    /// [`leave_from`](Self::leave_from).
+    /// [`set_source`](Self::leave_from).
     pub(crate) fn lose_source(&mut self) {
         self.sourceless = true;
     }

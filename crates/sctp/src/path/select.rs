@@ -113,7 +113,7 @@ impl Paths {
 
     /// Returns a free index for one more address: the index that the address had before, that of another removed
     /// address, or a new one. `None` if there are already `most` paths.
-    pub(crate) fn free_place(&self, address: IpAddr, most: usize) -> Option<usize> {
+    pub(crate) fn free_index(&self, address: IpAddr, most: usize) -> Option<usize> {
         let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
         let gone = || self.list.iter().position(|path| path.removed);
         had.or_else(gone).or_else(|| (self.list.len() < most).then_some(self.list.len()))
@@ -202,7 +202,7 @@ impl Paths {
     }
 
     /// RFC 9260 §8.1: whether the peer is unreachable.
-    pub(crate) fn are_silent(&self, config: &Config, now: Instant) -> bool {
+    pub(crate) fn is_peer_unreachable(&self, config: &Config, now: Instant) -> bool {
         self.errors.is_exceeded(config, now)
     }
 
@@ -292,7 +292,7 @@ impl Paths {
     /// RFC 9260 §6.9: returns the first path, from `path` on, whose packets can carry a chunk of `size` bytes. A
     /// chunk that was fragmented before the path MTU shrank cannot be fragmented again. If no path can carry the
     /// chunk, `path` is returned, and IP fragments the packet.
-    pub(crate) fn wide_enough(&self, path: usize, size: usize) -> usize {
+    pub(crate) fn with_sufficient_mtu(&self, path: usize, size: usize) -> usize {
         let n = self.list.len();
         let takes = |&path: &usize| {
             let path = &self.list[path];

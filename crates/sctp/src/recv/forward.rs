@@ -152,7 +152,7 @@ mod tests {
     /// RFC 3758 §3.6: abandoned messages may be missing. All others are delivered whole, once and in order. Dropped
     /// data is not charged to the buffer.
     #[test]
-    fn what_is_not_given_up_comes_whole_and_in_order() {
+    fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {
             let mut rng = Rng::new(seed);
             let initial = 1000;

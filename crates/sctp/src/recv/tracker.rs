@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_gap_block_can_say_is_too_far() {
+    fn tsns_beyond_the_gap_block_range_are_too_far() {
         let tracker = Tracker::new(5);
         assert_eq!(tracker.classify(5 + 65_534), Arrival::New(65_534));
         assert_eq!(tracker.classify(5 + 65_535), Arrival::TooFar);

@@ -254,7 +254,7 @@ impl SendHalf {
         };
         // A SACK may acknowledge very many messages at once. The limits of the rest are dropped with the next
         // packets.
-        for message in std::iter::from_fn(|| self.queue.take_gone()).take(FORGOTTEN) {
+        for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             limits.forget(message);
         }
         // RFC 3758 §4.1 TR3 – TR5: abandons messages whose lifetime has expired.
@@ -299,7 +299,7 @@ impl SendHalf {
         }
         self.outstanding.give_noted(marked);
         self.give_up_overdue();
-        for message in std::iter::from_fn(|| self.queue.take_gone()).take(FORGOTTEN) {
+        for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             if let Some(limits) = &mut self.limits {
                 limits.forget(message);
             }

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_not_asked_for() {
+    fn freed_bytes_are_not_prefetched() {
         let mut bytes = StreamBytes::default();
         bytes.push(&vec![7; 2 * SHORT as usize], u64::MAX);
         bytes.free(0, 1_000);

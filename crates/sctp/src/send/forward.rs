@@ -76,7 +76,7 @@ impl AckPoint {
     }
 
     /// Records that a FORWARD TSN for all chunks below offset `point` was sent to a path.
-    fn record_said(&mut self, now: Instant, base: u64, point: u64, path: usize) {
+    fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.cut_off = point < self.advanced;
         (self.said, self.said_at, self.said_to) = (point, now, path);
         self.forget_told(base);
@@ -201,7 +201,7 @@ impl SendHalf {
             }
             point += 1;
         }
-        limits.point.record_said(now, base, point, path);
+        limits.point.record_sent(now, base, point, path);
         let cumulative = Tsn(self.outstanding.tsn(point).wrapping_sub(1));
         let skipped = streams.into_iter();
         if interleaving {

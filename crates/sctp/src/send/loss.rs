@@ -133,7 +133,7 @@ impl SendHalf {
 
     /// Starts counting retransmissions after the window of `path` was reduced. The retransmissions may turn out to be
     /// unnecessary, and with them the reduction.
-    pub(crate) fn doubt_reduction(&mut self, path: usize) {
+    pub(crate) fn begin_spurious_detection(&mut self, path: usize) {
         self.recovery.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
 
@@ -203,7 +203,7 @@ pub(super) fn count_misses(
             }
         }
         if eligible && state == ChunkState::Abandoned {
-            missed_anyway(outstanding, offset, threshold, paths);
+            count_miss_on_abandoned(outstanding, offset, threshold, paths);
         }
         let settled = outstanding.get(offset).is_some_and(|entry| entry.fast);
         floor_holds &= settled;
@@ -218,7 +218,7 @@ pub(super) fn count_misses(
 /// Counts a miss of an abandoned chunk. RFC 3758 §3.5 F5: a chunk abandoned in flight is not retransmitted, but its
 /// loss indicates congestion like any other loss.
 #[cold]
-fn missed_anyway(outstanding: &mut Outstanding, offset: u64, threshold: u8, paths: &mut [PathAck]) {
+fn count_miss_on_abandoned(outstanding: &mut Outstanding, offset: u64, threshold: u8, paths: &mut [PathAck]) {
     let Some(entry) = outstanding.at(offset) else {
         return;
     };

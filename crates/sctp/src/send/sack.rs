@@ -94,7 +94,8 @@ impl SendHalf {
         if count > MAX_CHUNKS {
             return None;
         }
-        let smooth = self.outstanding.is_smooth() && self.recovery.is_over() && self.limits.is_none();
+        let smooth =
+            self.outstanding.has_no_gaps_or_losses() && self.recovery.is_over() && self.limits.is_none();
         if !smooth {
             return None;
         }

@@ -67,7 +67,7 @@ fn a_shutdown_shows_as_the_end_of_file_and_a_pipe() {
 /// RFC 9260 §6.9, RFC 6458 §8.1.11: with fragmentation turned off, a message that does not fit into one packet is
 /// rejected.
 #[test]
-fn what_would_have_to_be_cut_is_refused() {
+fn oversized_messages_are_refused_without_fragmentation() {
     let mut ends = pair();
     let (client, _) = connected(&mut ends);
     assert_eq!(ends[0].set_option(NOW, client, Scope::Future, SocketOption::DisableFragments(true)), Ok(()));
@@ -403,7 +403,7 @@ fn messages_are_read_in_the_order_of_their_arrival() {
 /// RFC 6458 §6.1.11: when an association ends, `SendFailed` is reported for every undelivered message. The end of the
 /// association is reported after that.
 #[test]
-fn messages_that_die_with_their_association_have_failed() {
+fn undelivered_messages_are_reported_when_the_association_ends() {
     for by_peer in [false, true] {
         let mut ends = pair();
         let (client, server) = connected(&mut ends);

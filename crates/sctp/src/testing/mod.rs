@@ -231,7 +231,7 @@ impl Pair {
             let marked = packet.ecn != Ecn::NotEct && self.rng.chance(self.network.mark);
             self.order += 1;
             self.flying.push(Reverse(Flying {
-                at: self.now + self.network.delay + self.rng.span_up_to(self.network.jitter),
+                at: self.now + self.network.delay + self.rng.duration_up_to(self.network.jitter),
                 order: self.order,
                 to: side.other(),
                 source: packet.source,

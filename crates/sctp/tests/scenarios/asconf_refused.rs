@@ -162,7 +162,7 @@ fn addresses_that_stay() {
 
 /// RFC 5061 §5.4: an address outside the association cannot become the primary, and the answer reports this.
 #[test]
-fn a_primary_that_there_is_not() {
+fn set_primary_of_an_unknown_address_is_refused() {
     let mut known = Known::with(1);
     known.ask(1, &[Param::SetPrimary { id: 1, address: at(7) }]);
     known.script.check(expect![[r#"

@@ -102,7 +102,7 @@ fn only_one_side_speaks_it() {
 /// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An HMAC that the receiver did not
 /// list is reported.
 #[test]
-fn what_does_not_count() {
+fn invalid_auth_chunks_are_discarded() {
     let mut script = Script::established(&[ON, ("auth_chunks", "data+abort"), ("auth_hmac", "sha1")]);
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let first = script.net.ladder.numbers().first(A).expect("a TSN");

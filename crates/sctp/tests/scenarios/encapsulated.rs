@@ -120,7 +120,7 @@ fn encapsulation_ends_and_begins() {
 /// RFC 6951 §5.4: the port is updated only after the Verification Tag was checked. An INIT is answered to its own
 /// source port, and the port of the association does not change.
 #[test]
-fn what_proves_nothing_moves_nothing() {
+fn unverified_packets_do_not_change_the_udp_port() {
     let mut natted = Natted::new();
     natted.heard();
     let tag = natted.script.net.ladder.numbers().latest_tag(B).expect("a tag");

@@ -31,7 +31,7 @@ fn path(script: &mut Script, side: Side, n: usize) -> PathState {
 /// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the random number that was sent there comes back. Another
 /// number, the number for another address, or a shorter or longer number does not confirm it.
 #[test]
-fn heartbeat_answers_made_up() {
+fn forged_heartbeat_acks_are_ignored() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
     script.lose_times(A, "HEARTBEAT ACK", 1).associate().run(80);
     let heartbeat = script.under_way(B, 4);
@@ -84,7 +84,7 @@ fn an_old_heartbeat_answer() {
 /// RFC 9260 §5.1.5, §12.2.4: a cookie is valid only if it is unchanged, and only for the ports and the tag for which it
 /// was made. Any other cookie is silently discarded and leaves no state.
 #[test]
-fn cookies_made_up() {
+fn forged_cookies_are_rejected() {
     let mut script = Script::new(&[]);
     let init = Init { tag: 5, window: 9_000, outbound: 1, inbound: 1, tsn: Tsn(1), ..Init::default() };
     script.inject_between(A, 999, PORT, 0, |b| init.emit(b)).run(30);
@@ -142,7 +142,7 @@ fn cookies_made_up() {
 /// RFC 9260 §8.5.1: a chunk that ends or restarts an association needs a tag that only the two hosts know. This holds
 /// with the T bit and without it.
 #[test]
-fn blind_ends() {
+fn closing_chunks_need_a_valid_tag() {
     let mut script = Script::warm(&[]);
     let (a, b) = (script.tag(A), script.tag(B));
     let next = script.net.ladder.numbers().first(A).expect("a TSN").wrapping_add(1);

@@ -101,7 +101,7 @@ fn a_loss_of_no_report_reduces_the_window() {
 /// A chunk that arrives although it was abandoned does not count as lost. The window does not shrink, and the chunk
 /// does not make it grow (RFC 3758 §3.5 A2).
 #[test]
-fn what_arrives_all_the_same_changes_no_window() {
+fn an_abandoned_chunk_that_arrives_does_not_reduce_cwnd() {
     let mut script = Script::warm(ON);
     script.send(A, 7, 1_452);
     for _ in 0..3 {

@@ -172,7 +172,7 @@ fn the_rest_of_a_message_stays() {
 /// A peer revokes an acknowledgement, by an NR-SACK or a SACK. Nothing is retransmitted, because the data has been
 /// freed.
 #[test]
-fn what_was_freed_is_not_taken_back() {
+fn nr_acknowledged_data_cannot_be_reneged() {
     let mut script = Script::warm(&with(&[("partial_reliability", "yes")]));
     let limited = Message { reliability: Reliability::Retransmissions(9), stream: 1, ..Message::default() };
     script.lose_times(A, "DATA tsn=2 ", 3).lose_times(B, "NR-SACK", 99);

@@ -169,7 +169,7 @@ fn data_and_heartbeat_count_once() {
 
 /// RFC 7829 §3 (9): data was sent to both addresses. Its acknowledgement does not make the second path active.
 #[test]
-fn what_was_sent_to_both_proves_nothing() {
+fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     let mut script = suspicious(&[("hb_interval", "0")]);
     // The second path is potentially failed when data that the first path lost is sent on it.
     script.kill(1).kill(2).send(A, 0, 100).run(2_500).heal(2).run(4_000);

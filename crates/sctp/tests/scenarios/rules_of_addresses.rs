@@ -156,7 +156,7 @@ fn all_that_follows_fails() {
 /// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, it is not requested from that peer again. F3a: the same
 /// holds for adding and deleting addresses.
 #[test]
-fn what_the_peer_does_not_know_is_not_asked_again() {
+fn unsupported_set_primary_is_not_requested_again() {
     let mut known = Known::with(2);
     let (id, now) = (known.script.id(A), known.script.net.now);
     known.script.net.end(A).engine.set_peer_primary(now, id, at(2)).expect("dynamic");

@@ -285,7 +285,7 @@ fn a_collision_that_is_told_of_late() {
 
 /// RFC 9260 §5.2.6: outside COOKIE-ECHOED, an ERROR about a stale cookie has no effect, and no event is reported.
 #[test]
-fn a_stale_cookie_when_none_is_out() {
+fn a_stale_cookie_error_outside_cookie_echoed_is_ignored() {
     let mut script = Script::established(&[]);
     let (to_a, told) = (script.tag(A), script.net.ends[0].events.len());
     script.inject(B, to_a, |b| {
@@ -324,7 +324,7 @@ fn a_second_longer_at_most() {
 
 /// RFC 9260 §5.2.4 step 3: a cookie whose tags are both the association's is valid, no matter how old it is.
 #[test]
-fn a_cookie_of_what_is_there_is_never_stale() {
+fn a_cookie_of_the_existing_association_is_never_stale() {
     let mut script = Script::new(&[]);
     script.associate().run(60);
     let echo = under_way(&script, B).pop().expect("the COOKIE ECHO");
@@ -458,7 +458,7 @@ fn nothing_is_set_up_with_a_group_that_signs() {
 
 /// RFC 9260 §6: DATA that arrives before the COOKIE ACK is not accepted. §8.3: a HEARTBEAT is answered at once.
 #[test]
-fn before_the_cookie_ack_comes() {
+fn data_before_the_cookie_ack_is_discarded() {
     let mut script = Script::new(&[]);
     script.lose_times(B, "COOKIE ACK", 1).associate().run(200);
     let to_a = script.tag(A);

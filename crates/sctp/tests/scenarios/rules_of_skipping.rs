@@ -28,7 +28,7 @@ fn error(script: &mut Script, cause: &Cause<'_>) {
 /// RFC 3758 §3.3.3: a peer reports the parameter or the chunk as unknown, so it does not support FORWARD TSN after all.
 /// It gets no FORWARD TSN, and data that was sent is retransmitted until it arrives.
 #[test]
-fn a_peer_that_takes_its_word_back() {
+fn a_peer_that_reports_forward_tsn_as_unknown_receives_none() {
     for cause in
         [Cause::UnrecognizedParams(&[0xc0, 0, 0, 4]), Cause::UnrecognizedChunk(&[0xc0, 0, 0, 8, 0, 0, 0, 1])]
     {

@@ -79,7 +79,7 @@ fn the_reason_of_an_abort_is_told() {
 
 /// RFC 9260 §9.2: a retransmitted SHUTDOWN acknowledges the data that has arrived since the first one.
 #[test]
-fn a_repeated_shutdown_says_what_has_come() {
+fn a_retransmitted_shutdown_acknowledges_new_data() {
     let mut script = Script::established(&[]);
     script.lose_times(A, "SHUTDOWN", 2).shutdown(A).run(100);
     script.send(B, 0, 100).run(3_000);
@@ -101,7 +101,7 @@ fn a_repeated_shutdown_says_what_has_come() {
 /// RFC 9260 §9.2: in SHUTDOWN-RECEIVED, a shutdown request of the application has no effect. A SHUTDOWN of the peer is
 /// answered.
 #[test]
-fn a_wish_to_shut_down_comes_too_late() {
+fn a_shutdown_request_in_shutdown_received_is_ignored() {
     let mut script = Script::established(&[]);
     script.lose(B, "DATA").send(B, 0, 100).run(10).shutdown(A).run(100);
     assert_eq!(state(&script, B), Some(AssociationState::ShutdownReceived));
@@ -221,7 +221,7 @@ fn report(script: &mut Script, kind: IcmpKind, ports: (u16, u16), tag: u32, rest
 /// RFC 9260 §10 ICMP5, ICMP6, ICMP8: an ICMP message counts only if it quotes a packet that this side sent. The ports
 /// must match, and the tag must be the peer's or, in an INIT, this side's own tag.
 #[test]
-fn reports_that_are_not_believed() {
+fn icmp_messages_without_a_matching_quote_are_ignored() {
     let protocol = IcmpKind::Unreachable(2);
     let mut script = Script::warm(&[]);
     let (to_a, to_b, ports) = (script.tag(A), script.tag(B), script.ports(A));

@@ -119,7 +119,7 @@ fn gaps_while_shutting_down_need_a_sack() {
 /// RFC 9260 §6.2.1 D iii: a gap block has acknowledged a TSN, and the next SACK does not. The TSN is outstanding again,
 /// has one miss indication, and has a timer (§6.3.2 R4).
 #[test]
-fn what_is_taken_back_is_missing_again() {
+fn a_reneged_tsn_is_missing_again() {
     let mut script = Script::established(&[("max_burst", "0")]);
     script.lose_times(A, "DATA", 3).send(A, 0, 4_000).run(10);
     sack(&mut script, 0, &[block(3, 3)]);
@@ -145,7 +145,7 @@ fn what_is_taken_back_is_missing_again() {
 /// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2 needs two more, and so does
 /// TSN 1, which has one.
 #[test]
-fn what_is_taken_back_has_one_miss() {
+fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
     script.lose_times(A, "DATA", 99);
     for _ in 0..6 {
@@ -165,7 +165,7 @@ fn what_is_taken_back_has_one_miss() {
 /// RFC 9260 §6.3.2 R4: the acknowledgement of a TSN is revoked. T3-rtx of the TSN's destination address is started
 /// again, although all data sent there had been acknowledged. No other timer expires before it.
 #[test]
-fn what_is_taken_back_has_a_timer() {
+fn reneging_starts_t3_rtx() {
     let mut script = Script::established_on(&[25, 25], &[]);
     script.lose_times(A, "DATA", 2).send(A, 0, 1_000).run(10);
     let (id, now) = (script.id(A), script.net.now);
@@ -402,7 +402,7 @@ fn the_earliest_restarts_the_timer() {
 /// RFC 9260 §6.2.1 C: chunks that T3-rtx marks for retransmission do not count as data in the peer's buffer. Their size
 /// is added to rwnd.
 #[test]
-fn what_is_marked_gives_its_room_back() {
+fn chunks_marked_for_retransmission_free_rwnd() {
     let mut script = Script::established(&[]);
     let room =
         |script: &Script| script.net.ends[0].engine.info(script.id(A)).expect("an association").peer_rwnd;
@@ -419,7 +419,7 @@ fn what_is_marked_gives_its_room_back() {
 /// RFC 9260 §6.1 A: the peer accepts each window probe, but keeps its window closed. The first probe is sent after one
 /// RTO, and later ones at growing intervals, up to RTO.Max.
 #[test]
-fn probes_that_are_taken_grow_rarer() {
+fn accepted_window_probes_back_off() {
     let mut script = Script::established(&[("rto_max", "8s"), ("mss", "100B")]);
     let sack = |script: &mut Script, n: u32| {
         let (vtag, cumulative) = (script.tag(A), tsn(script, A, n));
@@ -449,7 +449,7 @@ fn probes_that_are_taken_grow_rarer() {
 /// RFC 9260 §6.2.1 D i: a SACK that is older than one already received is ignored. Neither its window nor its gap
 /// blocks count.
 #[test]
-fn an_old_sack_tells_nothing() {
+fn an_old_sack_is_ignored() {
     let mut script = Script::established(&[]);
     script.lose_times(A, "DATA", 3).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(10);
     sack(&mut script, 1, &[]);
@@ -529,7 +529,7 @@ fn chunks_are_cut_for_the_narrowest_path() {
 /// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. This SACK would be a protocol violation if it were
 /// processed.
 #[test]
-fn a_sack_in_shutdown_sent_says_nothing() {
+fn a_sack_in_shutdown_sent_is_discarded() {
     let mut script = Script::warm(&[]);
     script.lose(A, "SHUTDOWN").shutdown(A).run(10);
     sack(&mut script, 9, &[]);

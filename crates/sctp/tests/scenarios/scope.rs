@@ -6,7 +6,7 @@ use crate::script::Script;
 use expect_test::expect;
 
 #[test]
-fn a_peer_elsewhere_is_not_told_of_loopback() {
+fn loopback_addresses_are_not_listed_to_remote_peers() {
     let mut script = Script::new(&[]);
     for side in [A, B] {
         let now = script.net.now;

@@ -54,7 +54,7 @@ fn doubted_while_the_peer_answers() {
 /// A host that no longer supports SCTP sends Protocol Unreachable again, for the retransmission after the second
 /// timeout.
 #[test]
-fn borne_out_by_silence() {
+fn protocol_unreachable_is_confirmed_by_timeouts() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);
     script.lose_times(A, "DATA", 10).send(A, 0, 100).run(10);
     protocol_unreachable(&mut script);

@@ -479,7 +479,7 @@ impl Watch for Checker {
                 let only = before.at_or_after(from)
                     && sack.cumulative.after(before)
                     && point.at_or_after(sack.cumulative);
-                if only && sack.says_no_more() && gaps.is_empty() {
+                if only && sack.has_no_gaps_or_duplicates() && gaps.is_empty() {
                     mine.windows = end.ids.last().and_then(|&id| windows(net, to, id));
                 }
             }

@@ -41,13 +41,13 @@ impl Faults {
         if rng.chance(self.loss) {
             return Vec::new();
         }
-        let mut copies = vec![(rng.span_up_to(self.jitter), flight.clone())];
+        let mut copies = vec![(rng.duration_up_to(self.jitter), flight.clone())];
         if rng.chance(self.duplicate) {
-            copies.push((rng.span_up_to(Duration::from_millis(300)), flight.clone()));
+            copies.push((rng.duration_up_to(Duration::from_millis(300)), flight.clone()));
         }
         for (delay, copy) in &mut copies {
             if rng.chance(self.reorder) {
-                *delay += rng.span_up_to(self.reorder_by);
+                *delay += rng.duration_up_to(self.reorder_by);
             }
             if rng.chance(self.corrupt) {
                 let at = rng.below(copy.bytes.len() as u64) as usize;

@@ -7,7 +7,7 @@ use anabranch_base::Bytes;
 use anabranch_base::knobs::Form;
 pub(super) use anabranch_base::knobs::forms::{Names, Number, SWITCH, SpanOrZero, Text};
 use anabranch_base::time::Duration;
-use anabranch_base::units::{UnitError, format_span};
+use anabranch_base::units::{UnitError, format_duration};
 use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, SlowStartExit};
 
@@ -36,7 +36,7 @@ pub(super) struct Span;
 
 impl Form<Duration> for Span {
     fn show(&self, value: &Duration) -> String {
-        format_span(*value)
+        format_duration(*value)
     }
 
     fn read(&self, text: &str) -> Result<Duration, String> {
@@ -98,7 +98,7 @@ pub(super) const COUNTING: Text<Counting> = Text(
 /// A duration, or `off`.
 pub(super) const LIMIT: Text<Option<Duration>> = Text(
     |text| if text == "off" { Ok(None) } else { Span.read(text).map(Some) },
-    |value| value.map_or_else(|| "off".to_owned(), format_span),
+    |value| value.map_or_else(|| "off".to_owned(), format_duration),
 );
 
 /// The size of a segment in bytes, or `auto`.

@@ -14,7 +14,7 @@ pub use profiles::PROFILES;
 
 use anabranch_base::knobs::{BY_USER, Table};
 use anabranch_base::time::nanos;
-use anabranch_base::units::format_span;
+use anabranch_base::units::format_duration;
 use anabranch_congestion::{InitialWindow, Kind, RttConfig, cubic, linux, reno};
 
 /// The congestion controller of a connection.
@@ -149,7 +149,7 @@ impl Config {
         // RFC 6298 §2.4, §2.5: the bounds apply to computed RTOs. The initial RTO may be below the minimum.
         for (key, rto) in [("rto_min", self.rto_min), ("rto_initial", self.rto_initial)] {
             if rto > self.rto_max {
-                let [rto, max] = [rto, self.rto_max].map(format_span);
+                let [rto, max] = [rto, self.rto_max].map(format_duration);
                 return Err(KnobError(format!("tcp:{key}={rto} is more than rto_max={max}")));
             }
         }

@@ -7,7 +7,7 @@ use super::output::host;
 use super::timers::{Timer, Timers};
 use super::{Connection, Outbox, Reply, State};
 use crate::config::Config;
-use crate::options::Agreed;
+use crate::options::NegotiatedOptions;
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use crate::stats::Stats;
@@ -82,7 +82,7 @@ impl Connection {
             state,
             iss,
             irs: Seq(0),
-            agreed: Agreed::offer(&config, clock_offset),
+            agreed: NegotiatedOptions::offer(&config, clock_offset),
             template: None,
             hosts: (host(local), host(remote)),
             send: SendHalf::new(&config, u64::from(default_mss)),

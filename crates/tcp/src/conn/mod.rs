@@ -15,7 +15,7 @@ pub(crate) use handshake::Birth;
 pub(crate) use output::Reply;
 
 use crate::config::Config;
-use crate::options::Agreed;
+use crate::options::NegotiatedOptions;
 use crate::recv::RecvHalf;
 use crate::send::SendHalf;
 use crate::stats::{Info, Stats};
@@ -80,7 +80,7 @@ pub(crate) struct Connection {
     pub(crate) state: State,
     iss: Seq,
     irs: Seq,
-    pub(crate) agreed: Agreed,
+    pub(crate) agreed: NegotiatedOptions,
     /// The header fields that all segments have in common; set once the connection is open.
     pub(crate) template: Option<Template>,
     pub(crate) send: SendHalf,

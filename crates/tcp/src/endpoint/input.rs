@@ -29,7 +29,7 @@ impl Endpoint {
         if half_open
             && segment.header.flags.has(Flags::ACK)
             && !segment.header.flags.has(Flags::RST)
-            && !self.listeners.takes_open(port)
+            && !self.listeners.can_accept_open(port)
         {
             self.dropped.backlog += 1;
             if !self.listeners.is_open(port) {
@@ -76,12 +76,12 @@ impl Endpoint {
             Some(slot) if !self.reopens(now, slot, &segment) => {
                 self.on_segment_for(now, slot, &segment, &packet);
             }
-            _ => self.on_stranger(now, ends, &segment, &packet),
+            _ => self.on_unmatched_segment(now, ends, &segment, &packet),
         }
     }
 
     /// Handles a segment that belongs to no connection. Either a listener accepts it, or it is stray.
-    fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
+    fn on_unmatched_segment(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
         let flags = segment.header.flags;
         // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.
         if flags.has(Flags::RST) {
@@ -101,7 +101,7 @@ impl Endpoint {
             self.dropped.stray += 1;
             return;
         }
-        let full = !self.listeners.takes_syn(ends.local.port());
+        let full = !self.listeners.can_accept_syn(ends.local.port());
         if self.config.syncookies != SynCookies::No && self.answer_by_cookie(now, ends, &segment.header, full)
         {
             return;

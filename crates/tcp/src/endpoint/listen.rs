@@ -45,12 +45,12 @@ impl Listeners {
     }
 
     /// Returns whether the listener has room for another half-open connection.
-    pub(super) fn takes_syn(&self, port: u16) -> bool {
+    pub(super) fn can_accept_syn(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_place())
     }
 
     /// Returns whether the listener has room for another open connection. A closed port has none.
-    pub(super) fn takes_open(&self, port: u16) -> bool {
+    pub(super) fn can_accept_open(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(Listener::has_place)
     }
 

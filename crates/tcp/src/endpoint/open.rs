@@ -41,7 +41,7 @@ impl Endpoint {
                 .find(|ip| ip.is_ipv4() == remote.is_ipv4())
                 .ok_or(ConnectError::NoAddress(remote.ip()))?,
         };
-        let ends = self.free_ends(local, remote)?;
+        let ends = self.free_four_tuple(local, remote)?;
         let birth = self.birth(now, ends);
         let slot = birth.id.slot;
         let id = birth.id;
@@ -82,7 +82,7 @@ impl Endpoint {
     }
 
     /// RFC 6056 §3.3.2: returns a four-tuple with the next free local port. The first search starts at a random port.
-    fn free_ends(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
+    fn free_four_tuple(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
         for _ in FIRST_EPHEMERAL..=u16::MAX {
             let port = self.next_port;
             self.next_port = if port == u16::MAX { FIRST_EPHEMERAL } else { port + 1 };

@@ -111,7 +111,7 @@ impl Endpoint {
         };
         // If open connections already fill the backlog, no cookie is sent, because another connection could not be
         // accepted.
-        if !wanted || !self.listeners.takes_open(ends.local.port()) {
+        if !wanted || !self.listeners.can_accept_open(ends.local.port()) {
             return false;
         }
         let told = syn.options.mss.unwrap_or(if ends.remote.is_ipv4() { 536 } else { 1220 });
@@ -124,7 +124,7 @@ impl Endpoint {
             answer.flags = Flags::SYN;
         }
         // A temporary connection builds the SYN-ACK, so that it equals the SYN-ACK of a connection with state.
-        let birth = self.cookie_birth(ends, iss, NOBODY);
+        let birth = self.cookie_tcb_init(ends, iss, NOBODY);
         let (mut header, _) = Connection::accept(now, birth, &answer).syn_header(now);
         if let Some(stamps) = &mut header.options.timestamps {
             let scale = syn.options.window_scale.map_or(NO_SCALE, |scale| u32::from(scale.min(14)));
@@ -156,7 +156,7 @@ impl Endpoint {
         }
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
-        if !self.listeners.takes_open(port) {
+        if !self.listeners.can_accept_open(port) {
             // The ACK is dropped. The peer believes that the connection is open and will send more segments; the
             // backlog may have room for the connection by then.
             self.dropped.backlog += 1;
@@ -176,7 +176,7 @@ impl Endpoint {
         }
         let syn = Header { seq: irs, flags, options, window: header.window, ..Header::default() };
         let id = self.birth(now, ends).id;
-        let birth = self.cookie_birth(ends, iss, id);
+        let birth = self.cookie_tcb_init(ends, iss, id);
         self.listeners.on_half_open(port);
         self.place(id.slot, ends, Connection::accept_cookie(now, birth, &syn, header));
         self.on_segment_for(now, id.slot, segment, packet);
@@ -185,7 +185,7 @@ impl Endpoint {
 
     /// Returns the parameters of a connection with the initial sequence number `iss`. Its timestamp clock has the same
     /// offset as the timestamps sent with cookies.
-    fn cookie_birth(&self, ends: Ends, iss: Seq, id: ConnectionId) -> Birth {
+    fn cookie_tcb_init(&self, ends: Ends, iss: Seq, id: ConnectionId) -> Birth {
         let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
         Birth {
             id,

@@ -11,7 +11,7 @@ use anabranch_base::time::{Duration, Instant};
 use std::ops::Range;
 
 #[derive(Debug)]
-pub(crate) struct AckDuty {
+pub(crate) struct AckScheduler {
     delay: Duration,
     every: u32,
     /// The number of further segments that are acknowledged at once. Ignored while `in_turn` is set.
@@ -43,7 +43,7 @@ const FIRST_FULL: u64 = 536;
 /// The limit of `owed`. A longer burst of acknowledgements would tell the peer nothing new.
 const MAX_OWED: u32 = 64;
 
-impl AckDuty {
+impl AckScheduler {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             delay: config.delack,
@@ -210,7 +210,7 @@ mod tests {
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
         (config.quickack, config.ack_push) = (0, true);
-        let mut duty = AckDuty::new(&config);
+        let mut duty = AckScheduler::new(&config);
         let mut read = |bytes, pushed| {
             let delay = duty.on_segment(bytes, pushed, bytes);
             duty.on_read();
@@ -238,7 +238,7 @@ mod tests {
         assert!(duty.is_due());
         // Without `ack_push`, two segments or the delay cause the acknowledgement, and PSH has no effect.
         config.ack_push = false;
-        let mut duty = AckDuty::new(&config);
+        let mut duty = AckScheduler::new(&config);
         duty.on_segment(1000, true, 1000);
         duty.on_read();
         assert!(!duty.is_due());
@@ -247,13 +247,13 @@ mod tests {
     /// As in Linux, a connection that begins with quick acknowledgements changes to delayed acknowledgements when it
     /// first answers data with data. It changes back when an acknowledgement has to be sent without data.
     #[test]
-    fn whoever_answers_at_once_delays_its_acknowledgements() {
+    fn immediate_replies_switch_to_delayed_acks() {
         let delay = Duration::from_millis(40);
         let mut config = Config::default();
         (config.quickack, config.delack, config.ack_every) = (16, delay, 2);
         config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
-        let mut duty = AckDuty::new(&config);
+        let mut duty = AckScheduler::new(&config);
         // A request that is sent before any data has arrived is not an answer.
         duty.on_data_sent(at(0));
         duty.on_arrival(at(1));

@@ -10,7 +10,7 @@ mod ack;
 mod assembler;
 mod tuning;
 
-pub(crate) use ack::AckDuty;
+pub(crate) use ack::AckScheduler;
 
 use crate::config::Config;
 use crate::ring::Ring;
@@ -36,7 +36,7 @@ pub(crate) struct RecvHalf {
     /// If this has unread bytes, they are all the data that the application can read.
     last: LastSegment,
     assembler: Assembler,
-    pub(crate) duty: AckDuty,
+    pub(crate) duty: AckScheduler,
     /// The capacity of the receive buffer in bytes.
     capacity: u64,
     tuning: Tuning,
@@ -75,7 +75,7 @@ impl RecvHalf {
             ring: Ring::default(),
             last: LastSegment::default(),
             assembler: Assembler::new(most_runs),
-            duty: AckDuty::new(config),
+            duty: AckScheduler::new(config),
             capacity: config.rcvbuf,
             tuning: Tuning::new(config),
             dsack: config.dsack,

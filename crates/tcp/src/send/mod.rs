@@ -28,7 +28,7 @@ use anabranch_congestion::{
     Algorithm, Controller, InitialWindow, Pacer, Params, RttEstimator, SlowStartEnd, SlowStartExit,
 };
 use burst::Bursts;
-use rack::ByTime;
+use rack::RackTlp;
 use std::ops::Range;
 use usage::Usage;
 
@@ -78,7 +78,7 @@ pub(crate) struct SendHalf {
     /// The number of bytes that the send buffer may hold beyond the congestion window, if that is limited.
     unsent: Option<u64>,
     /// The state of loss detection by time, if enabled.
-    by_time: Option<Box<ByTime>>,
+    by_time: Option<Box<RackTlp>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartEnd>,
     /// The observed use of the window, if the window counts segments.
@@ -160,7 +160,7 @@ impl SendHalf {
             kind => kind,
         };
         self.recovery = Recovery::new(kind, config);
-        self.by_time = self.recovery.by_time().then(|| Box::new(ByTime::new(config.tlp)));
+        self.by_time = self.recovery.by_time().then(|| Box::new(RackTlp::new(config.tlp)));
         // The Linux variant of HyStart is part of Linux's CUBIC, so it is used only with CUBIC.
         let exit = config.hystart.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Cc::Cubic);
         self.hystart = exit.map(SlowStartEnd::new);

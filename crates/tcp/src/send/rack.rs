@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 /// The state of RACK-TLP.
 #[derive(Debug)]
-pub(crate) struct ByTime {
+pub(crate) struct RackTlp {
     rack: Rack,
     /// Whether tail loss probes are enabled.
     probes: bool,
@@ -31,7 +31,7 @@ pub(crate) struct ByTime {
 /// Linux.
 const LONGEST_ACK_DELAY: u64 = nanos(Duration::from_millis(200));
 
-impl ByTime {
+impl RackTlp {
     pub(super) fn new(probes: bool) -> Self {
         Self {
             rack: Rack::default(),

@@ -237,7 +237,7 @@ impl Recovery {
         // RFC 6675 §5 step 4.3: the oldest segment is retransmitted at once, even if the rules for lost segments do not
         // apply to it.
         if !self.by_time && !repaired {
-            board.lose_head();
+            board.mark_head_lost();
         }
         self.urgent = board.has_missing();
     }
@@ -291,7 +291,7 @@ impl Recovery {
             }
             // RFC 6582 §3.2 step 5: a partial acknowledgement shows that the next segment is lost, too.
             (Phase::Fast, RecoveryKind::NewReno) => {
-                board.lose_head();
+                board.mark_head_lost();
                 self.urgent = true;
                 self.inflation -= acked as i64;
                 if acked >= mss {

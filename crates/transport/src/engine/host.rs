@@ -180,7 +180,7 @@ impl<E: SessionEngine> EngineHost<E> {
     }
 
     /// Releases a fresh stream after the last handle of it has been dropped.
-    pub(super) fn let_go_of_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
+    pub(super) fn release_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
         self.engine.let_go(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.give_back(stream);
@@ -508,7 +508,7 @@ mod tests {
 
     /// One byte on the last of 65,535 streams allocates memory only for that stream.
     #[test]
-    fn a_stream_far_out_costs_what_one_costs() {
+    fn a_high_stream_number_allocates_one_stream() {
         let mut session = SessionState::new(1, u64::from(u16::MAX));
         for stream in [65_534, 3, 300] {
             session.readable(stream);

@@ -269,7 +269,7 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
         let now = self.held.host.world.now();
         let mut shared = self.held.host.shared.borrow_mut();
         if E::FRESH_STREAMS {
-            shared.let_go_of_stream(now, id, number);
+            shared.release_stream(now, id, number);
             return;
         }
         let unread = shared.engine.has_unread(id, number);

@@ -109,7 +109,7 @@ impl SctpEngine {
         self.endpoint.info(id).is_some_and(|info| info.paths.iter().filter(|path| !path.removed).count() > 1)
     }
 
-    fn tell_change(&self, at: Instant, id: AssociationId, address: IpAddr, state: PathState) {
+    fn emit_path_change(&self, at: Instant, id: AssociationId, address: IpAddr, state: PathState) {
         self.tell_of(
             id,
             PathEvent::Changed(PathChange { connection: self.trace_key(id), address, at, state }),
@@ -248,7 +248,7 @@ impl SessionEngine for SctpEngine {
     #[inline]
     fn recv(&mut self, now: Instant, id: AssociationId, stream: StreamId, into: &mut [u8]) -> (usize, bool) {
         let (own, heard) = (self.ppid, Cell::new(None));
-        let wanted = |ppid| match answered_with(ppid, own) {
+        let wanted = |ppid| match reply_ppid_for(ppid, own) {
             None => false,
             answer => {
                 heard.set(answer);
@@ -268,7 +268,7 @@ impl SessionEngine for SctpEngine {
         into: &mut [u8],
     ) -> (Option<(usize, bool)>, bool) {
         while let Some(received) = self.recv_message(now, id, stream, into) {
-            if let Some(answer) = answered_with(received.ppid, self.ppid) {
+            if let Some(answer) = reply_ppid_for(received.ppid, self.ppid) {
                 self.heard = Some(answer);
                 return (Some((received.bytes, received.end_of_message)), false);
             }
@@ -569,12 +569,14 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         }
         // A session does not depend on which of its paths is usable.
         Event::PathUp { .. } => {}
-        Event::PathRestored { id, address } => host.engine.tell_change(now, id, address, PathState::Active),
+        Event::PathRestored { id, address } => {
+            host.engine.emit_path_change(now, id, address, PathState::Active)
+        }
         Event::PathPotentiallyFailed { id, address, .. } => {
-            host.engine.tell_change(now, id, address, PathState::PotentiallyFailed);
+            host.engine.emit_path_change(now, id, address, PathState::PotentiallyFailed);
         }
         Event::PathDown { id, address, .. } => {
-            host.engine.tell_change(now, id, address, PathState::Failed);
+            host.engine.emit_path_change(now, id, address, PathState::Failed);
         }
         Event::Interrupted { id, received, outage, from, to } => {
             let connection = host.engine.trace_key(id);
@@ -648,7 +650,7 @@ pub struct Ppids {
 /// Returns the identifier with which a byte stream answers messages with the identifier `ppid`; `own` is the one that
 /// the application has configured. `None` means that messages with `ppid` belong to other applications and are not part
 /// of the byte stream. The empty messages of WebRTC (56, 57) contain one meaningless byte (RFC 8831 §6.6).
-fn answered_with(ppid: u32, own: u32) -> Option<u32> {
+fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
         _ if ppid == own => Some(own),

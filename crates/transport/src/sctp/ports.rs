@@ -103,7 +103,7 @@ mod tests {
     /// RFC 9260 §8.4: a packet of an association that another endpoint behind the port has is not answered as out of
     /// the blue.
     #[test]
-    fn the_other_endpoints_of_a_port_are_asked() {
+    fn other_endpoints_of_the_port_are_consulted() {
         let peer = IpAddr::from([192, 0, 2, 7]);
         let [here, there] = [0, 1].map(|index| Shard::new(index, 2).expect("one of two"));
         let directory = Directory::new(2).expect("two");

@@ -154,7 +154,7 @@ mod tests {
     /// RFC 9260 §5.2.2, §8.5.1, §10: packets without a tag of these hosts are assigned by the peer's address and the
     /// ports.
     #[test]
-    fn what_has_no_tag_of_ours_is_found_by_address_and_ports() {
+    fn packets_without_our_tag_are_steered_by_address_and_ports() {
         let directory = directory();
         let data = written(10, |out| CookieAck.emit(out));
         assert_eq!(directory.owner(ip(7), &data), Some(1));
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_up_may_be_anothers_by_then() {
+    fn a_late_release_does_not_remove_another_shards_claim() {
         let directory = directory();
         let [one, two] = [1, 2].map(|index| Shard::new(index, 3).expect("one"));
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };

@@ -257,7 +257,7 @@ async fn engine(
     };
     let mut opening = Opening { logs: place.logs.clone(), ..Opening::from(start) };
     if let Some((seat, member)) = shared {
-        opening.socket = Some(here.take_seat(seat)?);
+        opening.socket = Some(here.take_shared_socket(seat)?);
         opening.member = member;
     }
     let host = open(&here, place, opening).await?;

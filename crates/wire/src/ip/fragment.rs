@@ -30,7 +30,7 @@ pub fn read_v6(header: &[u8; V6_LEN]) -> (u8, Option<Fragment>) {
 
 /// The fragments of an IP packet, in order.
 #[derive(Clone, Copy, Debug)]
-pub struct Pieces<'a> {
+pub struct Fragmenter<'a> {
     header: &'a [u8],
     /// The part of the payload that has not been put into a fragment yet.
     rest: &'a [u8],
@@ -43,7 +43,7 @@ pub struct Pieces<'a> {
     identification: u32,
 }
 
-impl<'a> Pieces<'a> {
+impl<'a> Fragmenter<'a> {
     /// Prepares to fragment `packet` for a link with this `mtu`. A fragment of an IPv4 packet may be fragmented again.
     /// `identification` is used only for IPv6, where only the sender fragments. Returns `None` if fragmentation is
     /// forbidden: the packet has Don't Fragment set, or is an IPv6 packet that is already a fragment. Also returns
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn cut(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
-        let mut pieces = Pieces::of(packet, mtu, 0x1234_5678).expect("it may be cut");
+        let mut pieces = Fragmenter::of(packet, mtu, 0x1234_5678).expect("it may be cut");
         let mut out = Vec::new();
         loop {
             let mut piece = Vec::new();
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_cut_is_not() {
-        assert!(Pieces::of(&old(1480, true), 600, 0).is_none(), "Don't Fragment");
-        assert!(Pieces::of(&old(1480, false), 27, 0).is_none(), "no room for eight bytes");
-        assert!(Pieces::of(&cut(&new(1460), 1280)[0], 600, 0).is_none(), "only the sender cuts IPv6");
-        assert!(Pieces::of(&[], 600, 0).is_none() && Pieces::of(&[0x55; 80], 600, 0).is_none());
+    fn packets_with_dont_fragment_are_not_fragmented() {
+        assert!(Fragmenter::of(&old(1480, true), 600, 0).is_none(), "Don't Fragment");
+        assert!(Fragmenter::of(&old(1480, false), 27, 0).is_none(), "no room for eight bytes");
+        assert!(Fragmenter::of(&cut(&new(1460), 1280)[0], 600, 0).is_none(), "only the sender cuts IPv6");
+        assert!(Fragmenter::of(&[], 600, 0).is_none() && Fragmenter::of(&[0x55; 80], 600, 0).is_none());
         let packet = old(100, false);
         for end in 0..packet.len() {
-            assert!(Pieces::of(&packet[..end], 60, 0).is_none(), "cut off at {end}");
+            assert!(Fragmenter::of(&packet[..end], 60, 0).is_none(), "cut off at {end}");
         }
     }
 

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_refused() {
+    fn invalid_packets_are_refused() {
         assert_eq!(Packet::parse(&[]), Err(IpError::Truncated));
         assert_eq!(Packet::parse(&[0x55; 60]), Err(IpError::Version(5)));
         let packet = v4_packet();

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_is_read_to_there() {
+    fn a_truncated_capture_is_read_up_to_the_cut() {
         for bytes in [pcap(false, MICROSECONDS), pcap(true, NANOSECONDS), pcapng()] {
             let (whole, _) = all(&bytes).expect("a capture");
             for cut in 0..bytes.len() {
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_huge_lengths_allocate_nothing() {
+    fn damage_is_reported_and_huge_lengths_allocate_nothing() {
         let told = |bytes: &[u8]| all(bytes).expect_err("not a capture");
         assert_eq!(told(b""), "the capture ends after 0 bytes, before its header does");
         assert_eq!(told(b"GET / HTTP/1.1\r\n"), "not a pcap or pcapng capture");

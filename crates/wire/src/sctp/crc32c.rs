@@ -75,7 +75,7 @@ pub fn put(packet: &mut [u8]) {
 /// Like [`put`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
 /// packet.
 #[inline]
-pub fn put_alone(buffer: &mut [u8], start: usize) {
+pub fn put_with_headroom(buffer: &mut [u8], start: usize) {
     let Some(begin) = front::begin(buffer, start) else {
         return put(&mut buffer[start..]);
     };
@@ -90,7 +90,7 @@ pub fn put_alone(buffer: &mut [u8], start: usize) {
 /// Like [`is_valid`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
 /// packet.
 #[inline]
-pub fn is_valid_alone(buffer: &mut [u8], start: usize) -> bool {
+pub fn is_valid_with_headroom(buffer: &mut [u8], start: usize) -> bool {
     let Some(begin) = front::begin(buffer, start) else {
         return match buffer[start..].try_into() {
             Ok(short) => is_valid_short(short),

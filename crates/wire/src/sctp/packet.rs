@@ -91,7 +91,7 @@ impl<'a> PacketView<'a> {
         if source_port == 0 || target_port == 0 { Err(PacketError::PortZero) } else { Ok(self) }
     }
 
-    /// Reads a packet whose checksum the caller has already verified with [`crc32c::is_valid_alone`].
+    /// Reads a packet whose checksum the caller has already verified with [`crc32c::is_valid_with_headroom`].
     ///
     /// # Errors
     /// The packet is too short, or a port is 0.
@@ -209,7 +209,7 @@ pub fn finish(buffer: &mut [u8], start: usize) {
 /// Like [`finish`], for a buffer that has only free space in front of the packet.
 #[inline]
 pub fn finish_alone(buffer: &mut [u8], start: usize) {
-    crc32c::put_alone(buffer, start);
+    crc32c::put_with_headroom(buffer, start);
 }
 
 /// Returns whether the checksum field of a packet is zero.

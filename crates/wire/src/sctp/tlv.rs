@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_length_can_say_is_left_out() {
+    fn tlvs_too_long_for_the_length_field_are_left_out() {
         let mut buffer = Vec::new();
         let mut chunk = ChunkWriter::open(&mut buffer, 9, 0);
         assert!(!chunk.tlv(1, &[&[0; 65_528]]));

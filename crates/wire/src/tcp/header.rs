@@ -301,7 +301,7 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
 /// captures the field is zero, or the sum over the pseudo-header alone. The sum includes the segment's length, unless
 /// the card splits the segment.
 #[must_use]
-pub fn is_left_to_card(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
+pub fn has_offloaded_checksum(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };
     let field = u16::from_be_bytes(*field);
     let partial = |length| Checksum::pseudo_header(source, target, PROTOCOL, length).map(|sum| !sum.finish());
@@ -370,10 +370,10 @@ mod tests {
             [(0xec61_u16, true), (0xec3c, true), (0, true), (0x139e, false), (0xec62, false)]
         {
             bytes[16..18].copy_from_slice(&field.to_be_bytes());
-            assert_eq!(is_left_to_card(&bytes, a, b), is_left, "{field:04x}");
+            assert_eq!(has_offloaded_checksum(&bytes, a, b), is_left, "{field:04x}");
         }
         seal(&mut bytes, a, b);
-        assert!(!is_left_to_card(&bytes, a, b) && !is_left_to_card(&bytes[..17], a, b));
+        assert!(!has_offloaded_checksum(&bytes, a, b) && !has_offloaded_checksum(&bytes[..17], a, b));
     }
 
     /// A SYN captured by tcpdump, sent from 192.168.1.2 to 192.168.1.1.

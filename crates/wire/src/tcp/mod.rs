@@ -8,7 +8,9 @@ pub mod header;
 pub mod options;
 pub mod plain;
 
-pub use header::{Flags, Header, ParseError, Segment, is_intact, is_left_to_card, peek_ports_and_seq, seal};
+pub use header::{
+    Flags, Header, ParseError, Segment, has_offloaded_checksum, is_intact, peek_ports_and_seq, seal,
+};
 pub use options::{Options, SackBlocks, Timestamps};
 pub use plain::{Plain, Template};
 

@@ -185,7 +185,7 @@ mod tests {
 
     /// `Plain` reads a segment as the general parser does, and rejects segments with anything else in their header.
     #[test]
-    fn plain_is_what_has_nothing_else() {
+    fn only_segments_without_further_fields_are_plain() {
         let mut rng = anabranch_base::Rng::new(4);
         let (mut plain, mut other) = (0, 0);
         for _ in 0..20_000 {

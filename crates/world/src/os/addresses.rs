@@ -17,7 +17,7 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Addresses {
     /// The only addresses that may be used; empty means all addresses of the host.
     fixed: Vec<IpAddr>,
-    present: RefCell<Vec<Present>>,
+    present: RefCell<Vec<HostAddress>>,
     /// The number of changes of [`present`](Self::present), or of routes, so far.
     changes: Cell<u64>,
     /// The value of `changes` that was last reported to the program.
@@ -28,7 +28,7 @@ pub(super) struct Addresses {
 
 /// An address of the host, and the MTU of its interface in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Present {
+struct HostAddress {
     ip: IpAddr,
     mtu: u32,
 }
@@ -151,8 +151,8 @@ fn is_of_routes(bytes: &[u8]) -> bool {
 
 /// Reads the host's addresses. If `fixed` is empty, returns all except link-local ones; otherwise those of `fixed` that
 /// exist.
-fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
-    let mut found: Vec<Present> = Vec::new();
+fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
+    let mut found: Vec<HostAddress> = Vec::new();
     for interface in getifaddrs()? {
         let Some(address) = interface.address else { continue };
         let ip = if let Some(v4) = address.as_sockaddr_in() {
@@ -170,7 +170,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
             // that interface's MTU to be that of Ethernet.
             let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
             let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
-            found.push(Present { ip, mtu });
+            found.push(HostAddress { ip, mtu });
         }
     }
     if fixed.is_empty() {
@@ -180,7 +180,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     // Every address of 127.0.0.0/8 exists without being listed.
     let given = fixed.iter().filter_map(|&ip| {
         let known = found.iter().find(|present| present.ip == ip).copied();
-        known.or_else(|| ip.is_loopback().then(|| Present { ip, mtu: mtu_of("lo") }))
+        known.or_else(|| ip.is_loopback().then(|| HostAddress { ip, mtu: mtu_of("lo") }))
     });
     Ok(given.collect())
 }

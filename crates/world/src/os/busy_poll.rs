@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_row_of_short_pauses_is_looked_through() {
+    fn polling_starts_after_consecutive_short_pauses() {
         let (short, long) = (Duration::from_micros(60), Duration::from_millis(3));
         let mut pauses = vec![short; 12];
         pauses.extend([long, short, short]);
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn who_moves_much_sleeps() {
+    fn a_busy_sender_sleeps() {
         let pauses = [Duration::from_micros(20); 40];
         assert!(looked(&pauses, LITTLE + 1).iter().all(Duration::is_zero));
         assert!(looked(&pauses, LITTLE).iter().any(|span| !span.is_zero()));
     }
 
     #[test]
-    fn who_is_kept_from_the_processor_looks_ever_less() {
+    fn polling_backs_off_while_others_need_the_processor() {
         let (mut state, mut now) = (PauseState::default(), super::now());
         let mut looks = 0;
         for _ in 0..10_000 {

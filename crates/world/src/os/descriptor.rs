@@ -51,7 +51,7 @@ pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
 
 /// Disables Nagle's algorithm on a kernel SCTP socket, so that small messages do not wait for outstanding
 /// acknowledgements (RFC 6458 §8.1.5).
-pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
+pub(super) fn disable_nagle(socket: impl AsFd) -> io::Result<()> {
     let on: c_int = 1;
     let (level, option) = (nix::libc::IPPROTO_SCTP, nix::libc::SCTP_NODELAY);
     let descriptor = socket.as_fd().as_raw_fd();
@@ -83,7 +83,7 @@ fn option(socket: impl AsFd, level: c_int, name: c_int, value: &mut [u8]) -> io:
 ///
 /// # Errors
 /// The kernel does not support the query: Linux before 5.16.
-pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
+pub(super) fn has_fallen_back_to_tcp(socket: impl AsFd) -> io::Result<bool> {
     // The part of `struct mptcp_info` that is used here: six one-byte numbers, two bytes of padding, then the flags.
     let mut info = [0_u8; 12];
     option(socket, SOL_MPTCP, MPTCP_INFO, &mut info)?;
@@ -112,7 +112,7 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
 
 /// Returns freed memory to the host. Without this call, the allocator keeps all free memory below any block that is
 /// still in use. A server would keep the memory of its busiest moment for ever.
-pub(super) fn give_back_memory() {
+pub(super) fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: malloc_trim touches only free memory, under the allocator's own locks.

@@ -31,7 +31,7 @@ impl MemoryTrimmer {
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
             let begun = world.now();
-            descriptor::give_back_memory();
+            descriptor::trim_heap();
             let done = world.now();
             self.timer.set(Some(done + PERIOD.max(done.since(begun) * SHARE)));
         }

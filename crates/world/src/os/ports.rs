@@ -82,7 +82,7 @@ impl Kept {
         Ok(name)
     }
 
-    fn has_somebody(&self, address: Option<IpAddr>, port: u16) -> bool {
+    fn is_bound_elsewhere(&self, address: Option<IpAddr>, port: u16) -> bool {
         let asked = self.name(address, port).and_then(|name| self.asks.connect_addr(&name));
         asked.map_or_else(|why| why.kind() != io::ErrorKind::ConnectionRefused, |()| true)
     }
@@ -107,7 +107,7 @@ impl Ports for Kept {
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);
         }
-        if !self.all && self.has_somebody(None, port) {
+        if !self.all && self.is_bound_elsewhere(None, port) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         let every = self.all.then_some(None);
@@ -138,7 +138,7 @@ impl Ports for Kept {
             Some(_) => some.push(address),
             None => some.extend(self.addresses.iter().copied().map(Some)),
         }
-        some.into_iter().any(|address| self.has_somebody(address, port))
+        some.into_iter().any(|address| self.is_bound_elsewhere(address, port))
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_is_one_programs_at_an_address() {
+    fn a_port_has_one_owner_per_address() {
         let (one, same, other) = (kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 1]]), kept(&[[192, 0, 2, 2]]));
         let at = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
         let claim = one.listen(4001).expect("free");
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_all_addresses_and_who_connects_has_the_port_everywhere() {
+    fn wildcard_and_outgoing_claims_cover_every_address() {
         let (all, one) = (kept(&[]), kept(&[[192, 0, 2, 1]]));
         let claim = all.listen(4003).expect("free");
         assert_eq!(one.listen(4003).map_err(|why| why.kind()).err(), Some(io::ErrorKind::AddrInUse));

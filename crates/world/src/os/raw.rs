@@ -290,7 +290,7 @@ pub(super) fn share(
             let socket = open(v4, protocol)?;
             // An open raw socket receives all packets of its protocol, including those for the other threads. Block all
             // packets until the filter for the share is set.
-            steer::by_nothing(&socket)?;
+            steer::reject_all(&socket)?;
             sockets.push((v4, socket));
         }
         each.push(sockets);
@@ -351,7 +351,7 @@ impl Version {
     }
 
     /// Returns whether the error queue may contain a report. If it does not, the next report wakes the task.
-    fn has_trouble(&self, cx: &mut Context<'_>) -> bool {
+    fn may_have_reports(&self, cx: &mut Context<'_>) -> bool {
         let mut waiting = self.trouble.borrow_mut();
         if waiting.as_mut().poll(cx).is_pending() {
             return false;
@@ -361,7 +361,7 @@ impl Version {
     }
 
     fn receive(&self, cx: &mut Context<'_>, arrived: &mut Arrived) -> io::Result<Got> {
-        if self.has_trouble(cx) {
+        if self.may_have_reports(cx) {
             return Ok(Got::Trouble);
         }
         loop {
@@ -450,7 +450,7 @@ mod tests {
 
     /// A raw socket receives packets as soon as it is open, before its filter can be set. These packets are discarded.
     #[test]
-    fn what_came_before_a_share_was_taken_is_forgotten() {
+    fn packets_that_arrived_before_the_filter_are_discarded() {
         let (socket, sender) = match (open(true, 247), open(true, 247)) {
             (Ok(socket), Ok(sender)) => (socket, sender),
             (one, _) => {
@@ -463,7 +463,7 @@ mod tests {
             sender.send_to(&[0, 0, 0, 0, 0, 0, 0, tag, 0, 0, 0, 0], &here.into()).expect("sent");
         };
         [1, 2, 3].into_iter().for_each(send);
-        steer::by_nothing(&socket).expect("told");
+        steer::reject_all(&socket).expect("told");
         [4, 5, 6].into_iter().for_each(send);
         take_share(&socket, true, 1, 3).expect("told");
         [7, 8, 9].into_iter().for_each(send);

@@ -205,7 +205,7 @@ impl OsWorld {
     ///
     /// # Errors
     /// The host provides no UDP offloads or no event queue.
-    pub fn take_seat(&self, seat: Seat) -> io::Result<OsSocket> {
+    pub fn take_shared_socket(&self, seat: Seat) -> io::Result<OsSocket> {
         let Seat { index, sockets, group } = seat;
         let own = match sockets {
             Sockets::Udp { port, bound } => OsSocket::Udp(Box::new(Udp::over(self, port, bound)?)),

@@ -86,7 +86,7 @@ pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io:
 }
 
 /// Makes a raw socket reject all packets.
-pub(super) fn by_nothing(socket: &Socket) -> io::Result<()> {
+pub(super) fn reject_all(socket: &Socket) -> io::Result<()> {
     attach(socket, &[step(libc::BPF_RET | libc::BPF_K, 0)])
 }
 

@@ -65,7 +65,7 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     }
     // The SCTP option that corresponds to TCP_NODELAY. Accepted connections inherit it from the listening socket.
     if options.protocol == KernelProtocol::Sctp {
-        super::descriptor::send_at_once(&socket)?;
+        super::descriptor::disable_nagle(&socket)?;
     }
     if let Some(name) = &options.congestion {
         rustix::net::sockopt::set_tcp_congestion(&socket, name)?;
@@ -229,14 +229,14 @@ impl Connection for OsConnection {
         if self.protocol != KernelProtocol::Mptcp {
             return None;
         }
-        if let Ok(fell_back) = super::descriptor::fell_back(&self.stream) {
-            return Some(!fell_back);
+        if let Ok(has_fallen_back_to_tcp) = super::descriptor::has_fallen_back_to_tcp(&self.stream) {
+            return Some(!has_fallen_back_to_tcp);
         }
         // A connection that fell back to TCP does not support the query, and neither does an old kernel. Query a new
         // MPTCP socket to tell these cases apart.
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
-        super::descriptor::fell_back(&new).ok().map(|_| false)
+        super::descriptor::has_fallen_back_to_tcp(&new).ok().map(|_| false)
     }
 
     fn counters(&self) -> Option<Counters> {

@@ -309,7 +309,7 @@ impl Udp {
             let mut news = false;
             for turn in 0..self.sockets.len() {
                 let number = (self.turn.get() + turn) % self.sockets.len();
-                news |= self.look_for_trouble(cx, number) || self.receive(cx, number)?;
+                news |= self.read_error_queue(cx, number) || self.receive(cx, number)?;
                 if news {
                     self.turn.set(number + 1);
                     break;
@@ -368,9 +368,9 @@ impl Udp {
     }
 
     /// Reads the error queue of a socket if it may contain a report. Returns whether it did.
-    fn look_for_trouble(&self, cx: &mut Context<'_>, number: usize) -> bool {
+    fn read_error_queue(&self, cx: &mut Context<'_>, number: usize) -> bool {
         let bound = &self.sockets[number];
-        if bound.poll_trouble(cx).is_pending() {
+        if bound.poll_error_queue(cx).is_pending() {
             return false;
         }
         self.drain(number);

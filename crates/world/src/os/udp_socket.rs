@@ -49,7 +49,7 @@ impl UdpSocket {
     }
 
     /// Ready when the error queue should be read. Each call after that waits for the next report.
-    pub(super) fn poll_trouble(&self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_error_queue(&self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.trouble.borrow_mut().as_mut().poll(cx));
         *self.trouble.borrow_mut() = trouble(self.socket.clone());
         Poll::Ready(())

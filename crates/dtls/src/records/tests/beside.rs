@@ -22,7 +22,7 @@ fn next(records: &mut Records) -> &mut u64 {
 }
 
 #[test]
-fn what_one_seals_the_other_opens() {
+fn each_end_decrypts_the_others_records() {
     for suite in SUITES {
         let mut rng = Rng::new(1);
         let Met { mut ends, .. } = met(suite, NEVER, NEVER);
@@ -156,7 +156,7 @@ fn keys_are_changed_by_either() {
 
 /// Changed datagrams never yield a packet that was not sealed.
 #[test]
-fn garbage_comes_to_nothing() {
+fn corrupted_records_yield_no_packet() {
     for suite in SUITES {
         let mut rng = Rng::new(3);
         let Met { mut ends, .. } = met(suite, NEVER, NEVER);

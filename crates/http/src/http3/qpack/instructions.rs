@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_needs_no_dynamic_table_is_taken() {
+    fn instructions_without_a_dynamic_table_are_accepted() {
         let (mut encoder, mut decoder) = (EncoderInstructions::default(), DecoderInstructions::default());
         for bytes in [&[0x20][..], &[], &[0x20, 0x20]] {
             assert_eq!(encoder.read(bytes), Ok(()));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_change_a_dynamic_table_is_an_error() {
+    fn instructions_that_change_the_dynamic_table_are_errors() {
         for bytes in [&[0x21][..], &[0x3f, 0x01], &[0x00], &[0x1f, 0x00], &[0xc0], &[0x80], &[0x41]] {
             let read = EncoderInstructions::default().read(bytes);
             assert!(matches!(read, Err(Error::Connection(Code::QPACK_ENCODER_STREAM_ERROR, _))), "{bytes:?}");

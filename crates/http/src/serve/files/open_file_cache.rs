@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn where_too_many_are_open_the_one_read_longest_ago_is_closed_until_it_is_read() {
+    fn the_least_recently_read_file_is_closed_at_the_limit() {
         let scratch = Scratch::new("many");
         let cache = scratch.cache(2);
         let [a, b, c] = ["a", "b", "c"].map(|name| take(&cache, name));
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn out_of_descriptors_is_told_from_not_there() {
+    fn a_lack_of_descriptors_is_distinguished_from_not_found() {
         for (code, out) in [(2, false), (13, false), (23, true), (24, true)] {
             assert_eq!(is_out_of_descriptors(&io::Error::from_raw_os_error(code)), out, "{code}");
         }

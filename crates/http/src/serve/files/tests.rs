@@ -121,7 +121,7 @@ fn nothing_outside_is_ever_served() {
 
 /// RFC 9110 §14: a request for one range gets that range. Any other Range value gets the whole file.
 #[test]
-fn parts_are_what_was_asked_for() {
+fn range_requests_return_the_requested_range() {
     let (_scratch, site) = Scratch::new("parts");
     let get = |range: &str| {
         let answer = ask_with(&site, &Method::GET, "/ten", &[(RANGE, range)]);
@@ -152,7 +152,7 @@ fn parts_are_what_was_asked_for() {
 
 /// RFC 9110 §13.2.2: evaluates the preconditions, step by step.
 #[test]
-fn conditions_are_obeyed_in_their_order() {
+fn preconditions_are_evaluated_in_the_order_of_the_rfc() {
     let (_scratch, site) = Scratch::new("conditions");
     let first = ask_with(&site, &Method::GET, "/ten", &[]);
     let tag = first.fields[ETAG].to_str().expect("text").to_owned();
@@ -189,7 +189,7 @@ fn conditions_are_obeyed_in_their_order() {
 }
 
 #[test]
-fn a_file_that_was_asked_for_before_is_looked_at_again() {
+fn a_remembered_file_is_checked_again() {
     let (scratch, site) = Scratch::new("kept");
     let root = scratch.0.join("root");
     let ten = || ask(&site, "/ten");
@@ -220,7 +220,7 @@ fn a_file_that_was_asked_for_before_is_looked_at_again() {
 }
 
 #[test]
-fn only_so_many_files_stay_open() {
+fn the_number_of_open_files_is_bounded() {
     let (scratch, site) = Scratch::new("many");
     for number in 0..MAX_KEPT + 10 {
         fs::write(scratch.0.join(format!("root/{number}")), "x").expect("a file");
@@ -297,7 +297,7 @@ fn links_that_stay_inside_are_followed_absolute_ones_too() {
 }
 
 #[test]
-fn what_was_served_before_is_not_once_it_lies_outside() {
+fn a_remembered_file_that_moves_outside_is_not_served() {
     let (scratch, site) = Scratch::new("moved");
     let root = scratch.0.join("root");
     assert_eq!((ask(&site, "/sub/index.html").0, ask(&site, "/sub/index.html").0), (200, 200));
@@ -372,7 +372,7 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
 }
 
 #[test]
-fn a_name_whose_file_is_gone_is_not_kept() {
+fn the_path_of_a_deleted_file_is_forgotten() {
     let (scratch, site) = Scratch::new("gone");
     assert_eq!(ask(&site, "/ten").0, 200);
     assert!(site.kept.borrow().contains_key("/ten"));
@@ -382,7 +382,7 @@ fn a_name_whose_file_is_gone_is_not_kept() {
 }
 
 #[test]
-fn a_bounded_number_of_names_is_kept() {
+fn the_number_of_remembered_paths_is_bounded() {
     let (_scratch, site) = Scratch::new("many");
     let mut name = "ten".to_owned();
     for kept in 1..=MAX_KEPT {

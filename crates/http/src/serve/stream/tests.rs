@@ -7,7 +7,7 @@ use http::header::CONTENT_LENGTH;
 use std::collections::BTreeMap;
 
 #[test]
-fn a_stream_counts_what_it_has_written_and_lets_go_of_all_when_it_is_gone() {
+fn a_stream_counts_written_bytes_and_releases_them_when_dropped() {
     let (_network, world) = world();
     let budget = Budget::new(4 << 20, 10);
     let before = budget.room();

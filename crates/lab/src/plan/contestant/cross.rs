@@ -23,7 +23,7 @@ impl Cross {
     /// # Errors
     /// [`PlanError`] with an example of the accepted form.
     pub fn parse(text: &str, place: &str, transports: &Transports) -> Result<Self, PlanError> {
-        let possible = |other: &&Arc<Transport>| other.capabilities().background && !other.is_kernels();
+        let possible = |other: &&Arc<Transport>| other.capabilities().background && !other.is_kernel_only();
         let example = transports.iter().find(possible).map_or("", |other| other.name());
         let wrong = |why: String| PlanError::at(place, format!("'{text}': {why}; write {example}:flows=2"));
         let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));

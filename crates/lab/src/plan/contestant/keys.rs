@@ -149,7 +149,7 @@ impl ContestantKey {
 pub fn listing(transports: &Transports) -> String {
     let mut out = String::new();
     for transport in transports.iter() {
-        let whose = if transport.is_kernels() { " (the kernel's: --world emulated)" } else { "" };
+        let whose = if transport.is_kernel_only() { " (the kernel's: --world emulated)" } else { "" };
         out += &format!("{}{whose}\n", transport.name());
         for key in CONTESTANT_KEYS.iter().filter(|key| key.is_of(&***transport)) {
             out += &format!("  {:<24} {}\n", key.name, key.help);
@@ -168,7 +168,7 @@ pub fn listing(transports: &Transports) -> String {
 #[must_use]
 pub fn profile_listing(transports: &Transports) -> String {
     let mut out = String::new();
-    for transport in transports.iter().filter(|transport| !transport.is_kernels()) {
+    for transport in transports.iter().filter(|transport| !transport.is_kernel_only()) {
         for name in transport.profiles() {
             let default = if *name == transport.default_profile() { " (default)" } else { "" };
             out += &format!("{}:profile={name}{default}\n", transport.name());

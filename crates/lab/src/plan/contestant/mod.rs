@@ -33,14 +33,14 @@ pub struct KernelCc {
 
 /// The TLS or DTLS configurations of a contestant's client and server.
 #[derive(Clone, Debug, Default)]
-pub struct Pairs {
+pub struct SecurityConfigs {
     /// The configurations of TLS on the contestant's connections, if it uses TLS.
     pub tls: Option<Pair>,
     /// The configurations of DTLS below the contestant's transport, if it uses DTLS.
     pub dtls: Option<anabranch_dtls::Pair>,
 }
 
-impl Pairs {
+impl SecurityConfigs {
     /// Returns the secrets of all sessions so far, with which other programs can decrypt a capture.
     #[must_use]
     pub fn secrets(&self) -> String {
@@ -246,7 +246,7 @@ impl Contestant {
     /// Returns whether the transport is a multipath protocol of the kernel, which runs only in the emulated network.
     #[must_use]
     pub fn is_kernels_multipath(&self) -> bool {
-        self.transport.is_kernels_emulated() && self.transport.capabilities().paths
+        self.transport.is_kernel_in_emulation() && self.transport.capabilities().paths
     }
 
     /// Returns the maximum number of connections that the contestant may use. The default is one.
@@ -270,9 +270,9 @@ impl Contestant {
     ///
     /// # Errors
     /// One line that says why the configurations cannot be created.
-    pub fn pairs(&self, before: &Surroundings) -> Result<Pairs, String> {
+    pub fn pairs(&self, before: &Surroundings) -> Result<SecurityConfigs, String> {
         let ours = (&*self.transport, &*self.engine);
-        Ok(Pairs {
+        Ok(SecurityConfigs {
             tls: self.security.map(|security| security.pair(ours, self.protocol(), before)).transpose()?,
             dtls: self.dtls.map(|dtls| dtls.pair()).transpose()?,
         })

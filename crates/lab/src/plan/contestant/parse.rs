@@ -11,7 +11,7 @@ use crate::plan::http3;
 use crate::plan::security::{Dtls, Security};
 use anabranch_base::spelling::nearest;
 use anabranch_base::time::Duration;
-use anabranch_base::units::{format_span, parse_span};
+use anabranch_base::units::{format_duration, parse_duration};
 use anabranch_http::mapping::{Choices, WhenFull};
 use anabranch_results::label;
 use anabranch_sim::Cost;
@@ -188,7 +188,7 @@ impl Contestant {
             let mut what = unknown("key", key, &keys);
             let has = |other: &&Arc<Transport>| {
                 let knobs = other.profile(other.default_profile()).map(|engine| engine.knobs());
-                !other.is_kernels() && knobs.is_some_and(|all| all.iter().any(|knob| knob.key == key))
+                !other.is_kernel_only() && knobs.is_some_and(|all| all.iter().any(|knob| knob.key == key))
             };
             if let Some(other) = transports.iter().find(has)
                 && nearest(key, &keys).is_none()
@@ -202,7 +202,7 @@ impl Contestant {
         let prefix = format!("{}:", self.transport.name());
         let set = self.engine.set(key, value);
         let set = set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
-        let stands_in = !self.transport.is_kernels() && self.transport.is_kernels_emulated();
+        let stands_in = !self.transport.is_kernel_only() && self.transport.is_kernel_in_emulation();
         if key == "cc" && stands_in && KernelSettings::may_have(value) {
             self.kernel_cc = set.err().map(|refusal| KernelCc { name: value.to_owned(), refusal });
             return Ok(());
@@ -266,7 +266,7 @@ const UNSUMMED: &str = "zero_checksum";
 
 /// Parses when messages are given up.
 fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
-    match (key, parse_span(value), value.parse()) {
+    match (key, parse_duration(value), value.parse()) {
         ("lifetime", Ok(span), _) if !span.is_zero() => Ok(Reliability::Lifetime(span)),
         ("lifetime", ..) => Err(format!("lifetime={value}: write a time such as 200ms")),
         (_, _, Ok(n)) if n <= 1000 => Ok(Reliability::Retransmissions(n)),
@@ -276,9 +276,9 @@ fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
 
 /// Parses the CPU time that a host needs for a piece of work.
 fn span(key: &str, value: &str) -> Result<Duration, String> {
-    match parse_span(value) {
+    match parse_duration(value) {
         Ok(span) if span <= MAX_COST => Ok(span),
-        Ok(_) => Err(format!("{key}={value}: more than {}", format_span(MAX_COST))),
+        Ok(_) => Err(format!("{key}={value}: more than {}", format_duration(MAX_COST))),
         Err(error) => Err(format!("{key}={error}")),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Contestant;
 use crate::plan::security::{Dtls, Security};
-use anabranch_base::units::format_span;
+use anabranch_base::units::format_duration;
 use anabranch_http::mapping::Policy;
 use anabranch_transport::Reliability;
 use anabranch_transport::capabilities::Streams;
@@ -34,7 +34,7 @@ impl Contestant {
         if let Some(outstanding) = policy.outstanding {
             set("outstanding", outstanding.to_string());
         }
-        set("priority", yes_no(policy.says_priority()));
+        set("priority", yes_no(policy.sends_priority()));
         let cost = &self.cost;
         for (key, span) in [
             ("packet-cost", cost.per_packet),
@@ -42,7 +42,7 @@ impl Contestant {
             ("connection-cost", cost.per_connection),
             ("request-cost", cost.per_request),
         ] {
-            set(key, format_span(span));
+            set(key, format_duration(span));
         }
         let can = self.transport.capabilities();
         if can.streams == Streams::Reusable {
@@ -79,7 +79,7 @@ impl Contestant {
             set("unordered", yes_no(self.delivery.unordered));
         }
         match self.delivery.reliability {
-            Reliability::Lifetime(span) => drop(set("lifetime", format_span(span))),
+            Reliability::Lifetime(span) => drop(set("lifetime", format_duration(span))),
             Reliability::Retransmissions(n) => drop(set("retransmissions", n.to_string())),
             _ => {}
         }

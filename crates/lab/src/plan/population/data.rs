@@ -4,7 +4,7 @@
 //! drawn, so that every person has a valid network.
 
 use super::quantiles::{LEVELS, Quantiles};
-use anabranch_base::units::parse_span;
+use anabranch_base::units::parse_duration;
 use anabranch_report::people::page::Parameter;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -177,7 +177,7 @@ impl Data {
                 "page: html-kb, and requests and kb of one to twenty kinds, are positive".to_owned()
             ));
         }
-        let far = parse_span(&file.far.rtt).map_err(|error| at(format!("far.rtt: {error}")))?;
+        let far = parse_duration(&file.far.rtt).map_err(|error| at(format!("far.rtt: {error}")))?;
         let countries = countries(&file.countries, table)?;
         if let Some(one) = countries.iter().find(|one| !file.mobile_share.contains_key(&one.region)) {
             return Err(at(format!("mobile-share has no '{}', the region of {}", one.region, one.name)));

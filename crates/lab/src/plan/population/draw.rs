@@ -9,7 +9,7 @@ use anabranch_base::Rng;
 
 /// A parameter of a population that a plan can multiply, to see its influence on the results.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scaled {
+pub enum ScaledParameter {
     /// The packet loss.
     Loss,
     /// The capacity of the bottleneck's queue.
@@ -22,7 +22,7 @@ pub enum Scaled {
     Bytes,
 }
 
-impl Scaled {
+impl ScaledParameter {
     /// The names of the parameters in plans, in the order of help texts.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("loss", Self::Loss),
@@ -53,12 +53,13 @@ const MOST_OBJECT: f64 = 100_000_000.0;
 
 /// Draws the person with this number. Multiplies the parameters in `scaled` by their factors.
 #[must_use]
-pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> Person {
+pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(ScaledParameter, f64)]) -> Person {
     let own = Rng::new(seed).fork(&format!("person {number}"));
     // A floating-point number from 0 to 1 has a precision of 53 bits.
     let share = |part: &str| (own.fork(part).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-    let times =
-        |what: Scaled| scaled.iter().filter(|(one, _)| *one == what).map(|(_, by)| by).product::<f64>();
+    let times = |what: ScaledParameter| {
+        scaled.iter().filter(|(one, _)| *one == what).map(|(_, by)| by).product::<f64>()
+    };
     let all: u64 = data.countries.iter().map(|country| country.thousands).sum();
     let mut left = own.fork("country").below(all.max(1));
     let at = data.countries.iter().position(|country| {
@@ -71,17 +72,19 @@ pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> 
     let kind = usize::from(share("access") < mobile);
     let access = &data.file.access[ACCESS[kind]];
     let far = if share("far") < data.file.far.share { data.far_ms } else { 0.0 };
-    let down = (country.medians[kind] * country.rate.at(share("rate")) * 1000.0 * times(Scaled::Rate))
-        .clamp(64.0, MOST_KBIT);
+    let down =
+        (country.medians[kind] * country.rate.at(share("rate")) * 1000.0 * times(ScaledParameter::Rate))
+            .clamp(64.0, MOST_KBIT);
     let up = (down * country.up).clamp(64.0, MOST_KBIT);
-    let rtt_ms =
-        ((country.rtt.at(share("rtt")) * access.rtt + far) * times(Scaled::Rtt)).clamp(1.0, 10_000.0);
-    let loss = (country.loss.at(share("loss")) * data.file.loss_share * times(Scaled::Loss)).min(50.0);
+    let rtt_ms = ((country.rtt.at(share("rtt")) * access.rtt + far) * times(ScaledParameter::Rtt))
+        .clamp(1.0, 10_000.0);
+    let loss =
+        (country.loss.at(share("loss")) * data.file.loss_share * times(ScaledParameter::Loss)).min(50.0);
     // A rate in kbit/s times a time in ms gives bits, which are converted to bytes.
-    let queue =
-        (data.queues[kind].at(share("queue")) * down / 8.0 * times(Scaled::Queue)).clamp(15_000.0, 1e9);
+    let queue = (data.queues[kind].at(share("queue")) * down / 8.0 * times(ScaledParameter::Queue))
+        .clamp(15_000.0, 1e9);
     let size = share("page");
-    let (bytes, requests) = (data.bytes.at(size) * times(Scaled::Bytes), data.requests.at(size));
+    let (bytes, requests) = (data.bytes.at(size) * times(ScaledParameter::Bytes), data.requests.at(size));
     let median: f64 = data.file.page.kind.iter().map(|kind| kind.kb).sum::<f64>() + data.file.page.html_kb;
     let count: f64 = data.file.page.kind.iter().map(|kind| kind.requests).sum::<f64>() + 1.0;
     let of = |bytes: f64| (bytes.round().clamp(200.0, MOST_OBJECT)) as u64;
@@ -132,7 +135,7 @@ mod tests {
             .map(|number| (number, person(&world, 1, number, &[])))
             .find(|(_, one)| value(one, "loss") != "0%");
         let (number, as_is) = lossy.expect("one of a hundred loses packets");
-        for (name, what) in Scaled::NAMES {
+        for (name, what) in ScaledParameter::NAMES {
             let changed = person(&world, 1, number, &[(what, 0.5)]);
             assert_ne!(changed, as_is, "{name}");
             let differing: Vec<&str> = (0..7)
@@ -140,16 +143,16 @@ mod tests {
                 .map(|at| as_is.settings[at].0)
                 .collect();
             let expected: &[&str] = match what {
-                Scaled::Loss => &["loss"],
-                Scaled::Queue => &["queue"],
-                Scaled::Rtt => &["rtt"],
+                ScaledParameter::Loss => &["loss"],
+                ScaledParameter::Queue => &["queue"],
+                ScaledParameter::Rtt => &["rtt"],
                 // The capacity of the queue is given as a time, so its size in bytes depends on the rate.
-                Scaled::Rate => &["down-rate", "up-rate", "queue"],
-                Scaled::Bytes => &["objects"],
+                ScaledParameter::Rate => &["down-rate", "up-rate", "queue"],
+                ScaledParameter::Bytes => &["objects"],
             };
             assert_eq!(differing, expected, "{name}");
         }
-        assert_eq!(value(&person(&world, 1, number, &[(Scaled::Loss, 0.0)]), "loss"), "0%");
+        assert_eq!(value(&person(&world, 1, number, &[(ScaledParameter::Loss, 0.0)]), "loss"), "0%");
     }
 
     #[test]

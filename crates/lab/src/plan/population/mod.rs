@@ -13,7 +13,7 @@ use crate::plan::{Draft, PlanError, file};
 use anabranch_report::people::page::Parameter;
 use anabranch_report::people::tally::{EXPLAINED, PERSON};
 use data::Data;
-use draw::Scaled;
+use draw::ScaledParameter;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub const CHECKED: usize = 100;
 struct Level {
     text: String,
     data: Arc<Data>,
-    scaled: Vec<(Scaled, f64)>,
+    scaled: Vec<(ScaledParameter, f64)>,
 }
 
 /// The people for whom a plan runs.
@@ -195,11 +195,11 @@ impl Level {
         let mut scaled = Vec::new();
         for part in parts {
             let found = part.split_once("=x").and_then(|(key, factor)| {
-                let (_, what) = Scaled::NAMES.iter().find(|(name, _)| *name == key)?;
+                let (_, what) = ScaledParameter::NAMES.iter().find(|(name, _)| *name == key)?;
                 let factor = factor.parse().ok().filter(|factor| (0.0..=1000.0).contains(factor))?;
-                (factor > 0.0 || *what == Scaled::Loss).then_some((*what, factor))
+                (factor > 0.0 || *what == ScaledParameter::Loss).then_some((*what, factor))
             });
-            let names = Scaled::NAMES.map(|(name, _)| name).join(", ");
+            let names = ScaledParameter::NAMES.map(|(name, _)| name).join(", ");
             scaled.push(found.ok_or_else(|| {
                 format!("'{part}': write what is multiplied, one of {names}, and by how much, up to 1000: loss=x0.5")
             })?);

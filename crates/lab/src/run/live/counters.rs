@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_stands_behind_its_name() {
+    fn a_counter_is_read_by_its_name() {
         let text = "SctpT3Retransmits               \t12\nSctpFastRetransmits             \t3\n";
         let found =
             ["SctpT3Retransmits", "SctpFastRetransmits", "SctpT3RtxExpireds"].map(|name| line(text, name));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_stray_packets_only_is_over() {
+    fn sockets_in_time_wait_are_not_alive() {
         let table = |states: &[&str]| {
             let line =
                 |state: &&str| format!("   0: 0100007F:1F40 00000000:0000 {state} 00000000:00000000 00\n");

@@ -9,7 +9,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::nanos;
 use anabranch_emu::record::BUCKET_NS as EMULATED_BUCKET_NS;
 use anabranch_emu::relay::{LaneOutcome, Outcome as Driven, Passed};
-use anabranch_emu::rules::Ruled;
+use anabranch_emu::rules::RuleCounts;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::End as FetchEnd;
 use anabranch_http::observe::ObjectRecord;
@@ -30,7 +30,7 @@ pub fn run(
     place: Place,
     (ended, served): (&Ended, &Served),
     driven: &[Driven],
-    ruled: Option<&[[Ruled; 2]]>,
+    ruled: Option<&[[RuleCounts; 2]]>,
 ) -> Result<Run, String> {
     let lanes: Vec<&LaneOutcome> = driven.iter().map(|path| &path.lanes[usize::from(place.block)]).collect();
     let Ended { fetched, record, seen } = ended;
@@ -71,7 +71,7 @@ pub fn run(
     let connections = fetched.connections as u64;
     let late = driven.iter().flat_map(|path| [&path.report.up, &path.report.down]);
     let late = late.filter_map(|way| (way.late.count() > 0).then(|| nanos(way.late.max())));
-    let knows_needless = contestant.transport.is_kernels_emulated() || contestant.engine.knows_needless();
+    let knows_needless = contestant.transport.is_kernel_in_emulation() || contestant.engine.knows_needless();
     Ok(Run {
         seed,
         outcome: harvest::outcome(fetched.end),
@@ -126,7 +126,7 @@ fn objects(point: &PointPlan, named: Vec<Named>, client: &Ended, server: &Served
 
 /// Returns what the client and the server counted: their kernels, or their engines.
 fn counters(point: &PointPlan, contestant: &Contestant, [client, server]: [&Seen; 2]) -> [Counters; 2] {
-    if !contestant.transport.is_kernels_emulated() {
+    if !contestant.transport.is_kernel_in_emulation() {
         return [client, server].map(|host| Counters {
             retransmitted: harvest::retransmitted(&host.trace, |_| true),
             timeouts: host.totals.timeouts,

@@ -2,7 +2,7 @@
 //! the operating system's clock and sockets.
 
 use super::counters::{self, Counters};
-use crate::plan::contestant::Pairs;
+use crate::plan::contestant::SecurityConfigs;
 use crate::plan::workload::MAX_CONNECTIONS;
 use crate::plan::{Contestant, PointPlan};
 use crate::run::contest::{self, Job, PORT};
@@ -12,7 +12,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
 use anabranch_emu::device::Clock;
 use anabranch_emu::netns::Namespace;
-use anabranch_emu::relay::be_prompt;
+use anabranch_emu::relay::raise_thread_priority;
 use anabranch_emu::wiring::{End, Place};
 use anabranch_http::fetch::Outcome as Fetched;
 use anabranch_http::observe::{Record, Recorder};
@@ -37,7 +37,7 @@ pub struct Task {
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
     /// The configurations of the contestant's TLS or DTLS, for client and server.
-    pairs: Pairs,
+    pairs: SecurityConfigs,
     /// The firewall mark of the contestant's packets, if they must be distinguished from the kernel's packets of the
     /// same protocol.
     mark: Option<u32>,
@@ -77,14 +77,14 @@ pub struct Ended {
 }
 
 /// A host that is running in a thread of its own.
-pub struct Working<T> {
+pub struct HostThread<T> {
     name: &'static str,
     cue: Arc<OnceLock<Clock>>,
     thread: JoinHandle<Result<T, String>>,
 }
 
 /// The signal for which a host waits. It makes the client begin and the server end.
-struct Cue {
+struct StartSignal {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
 }
@@ -142,7 +142,7 @@ impl Task {
         namespace.enter(true).map_err(wrong)?;
         // Engines in user space compete for CPU time with other programs, so this thread gets priority. The kernel's
         // TCP does not need that.
-        be_prompt();
+        raise_thread_priority();
         let seed = Some(self.seed.wrapping_add(side));
         let options = os::Options { addresses: addresses.to_vec(), seed, sleep_at_once: true };
         let ended = os::run(options, async |world| {
@@ -165,7 +165,7 @@ impl Task {
 
     /// Waits until the host has no open connections, but not longer than `span`.
     async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
-        if !self.contestant.transport.is_kernels_emulated() {
+        if !self.contestant.transport.is_kernel_in_emulation() {
             let _ = world.timeout(span, host.idle()).await;
             return;
         }
@@ -213,7 +213,7 @@ fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
     if at >= here { there + (at - here) } else { there - (here - at) }
 }
 
-impl Cue {
+impl StartSignal {
     /// Reports that the host is ready, and waits for the signal. The signal carries the network's clock, which is
     /// returned.
     async fn wait(&self, world: &OsWorld) -> Result<Clock, String> {
@@ -231,15 +231,15 @@ impl Cue {
     }
 }
 
-impl<T: Send + 'static> Working<T> {
+impl<T: Send + 'static> HostThread<T> {
     /// Starts a host in a thread, and waits until the host is ready.
     fn start(
         name: &'static str,
-        work: impl FnOnce(&Cue) -> Result<T, String> + Send + 'static,
+        work: impl FnOnce(&StartSignal) -> Result<T, String> + Send + 'static,
     ) -> Result<Self, String> {
         let given = Arc::new(OnceLock::new());
         let (ready, is_ready) = mpsc::channel();
-        let cue = Cue { ready, given: given.clone() };
+        let cue = StartSignal { ready, given: given.clone() };
         let run = move || {
             let ended = work(&cue);
             if let Err(why) = &ended {
@@ -278,9 +278,9 @@ impl<T: Send + 'static> Working<T> {
 ///
 /// # Errors
 /// One line that says why the server is not listening.
-pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, String> {
+pub fn serve(namespace: &Namespace, task: &Task) -> Result<HostThread<Served>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
-    Working::start("server", move |cue| {
+    HostThread::start("server", move |cue| {
         task.world(&namespace, &task.server, 1, async |world| {
             let (job, recorder) = (task.job()?, Recorder::new());
             let host = task.host(&world, true).await?;
@@ -300,9 +300,9 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, Stri
 ///
 /// # Errors
 /// One line that says why the client cannot be started.
-pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, String> {
+pub fn fetch(namespace: &Namespace, task: &Task) -> Result<HostThread<Ended>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
-    Working::start("client", move |cue| {
+    HostThread::start("client", move |cue| {
         task.world(&namespace, &task.client, 0, async |world| {
             let (job, recorder) = (task.job()?, Recorder::new());
             let host = task.host(&world, false).await?;
@@ -313,7 +313,7 @@ pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, Strin
             let record = recorder.take();
             let seen = Seen::of(&world, network, &host);
             let span =
-                if task.contestant.transport.is_kernels_emulated() { task.farewell() } else { CLOSING };
+                if task.contestant.transport.is_kernel_in_emulation() { task.farewell() } else { CLOSING };
             task.closed(&world, &host, span).await;
             Ok(Ended { fetched, record, seen })
         })
@@ -333,15 +333,16 @@ mod tests {
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };
-        let wait =
-            move |cue: &Cue| os::run(options(), async |world| cue.wait(&world).await).expect("a world");
-        let Working { cue, thread, .. } = Working::start("client", wait).expect("ready");
+        let wait = move |cue: &StartSignal| {
+            os::run(options(), async |world| cue.wait(&world).await).expect("a world")
+        };
+        let HostThread { cue, thread, .. } = HostThread::start("client", wait).expect("ready");
         drop(cue);
         assert_eq!(thread.join().expect("an end").err().as_deref(), Some("the run was given up"));
-        let working = Working::start("client", wait).expect("ready");
+        let working = HostThread::start("client", wait).expect("ready");
         working.cue(Clock::begin());
         assert!(working.join().is_ok());
-        let refused = Working::<()>::start("server", |_| Err("no socket".to_owned())).err();
+        let refused = HostThread::<()>::start("server", |_| Err("no socket".to_owned())).err();
         assert_eq!(refused.as_deref(), Some("the server: no socket"));
     }
 

@@ -4,7 +4,7 @@
 //! from the kernel if it shows them. The others are compile-time constants of Linux.
 
 use anabranch_base::time::Duration;
-use anabranch_base::units::format_span;
+use anabranch_base::units::format_duration;
 use anabranch_world::kernel::KernelProtocol;
 use std::fs;
 
@@ -36,13 +36,13 @@ fn read(name: &str) -> Option<u64> {
 fn tcp(rto_min: Option<u64>, delack_max: Option<u64>) -> Vec<(&'static str, String)> {
     let rto_min = rto_min.map_or(RTO_MIN, Duration::from_micros);
     let delack_max = delack_max.map_or(DELACK_MAX, Duration::from_micros);
-    let delack = format!("{}-{}", format_span(DELACK_MIN), format_span(delack_max.max(DELACK_MIN)));
-    vec![("iw", INIT_CWND.to_string()), ("rto_min", format_span(rto_min)), ("delack", delack)]
+    let delack = format!("{}-{}", format_duration(DELACK_MIN), format_duration(delack_max.max(DELACK_MIN)));
+    vec![("iw", INIT_CWND.to_string()), ("rto_min", format_duration(rto_min)), ("delack", delack)]
 }
 
 /// Returns the settings of Linux SCTP. The arguments are the values of sysctls in milliseconds.
 fn sctp(rto_min: Option<u64>, sack_timeout: Option<u64>) -> Vec<(&'static str, String)> {
-    let span = |key, ms: Option<u64>| ms.map(|ms| (key, format_span(Duration::from_millis(ms))));
+    let span = |key, ms: Option<u64>| ms.map(|ms| (key, format_duration(Duration::from_millis(ms))));
     // Linux, net/sctp/transport.c: the initial window is min(4 pmtu, max(2 pmtu, 4380)), as in RFC 4960 §7.2.1.
     let mut settings = vec![("iw", "rfc4960".to_owned())];
     settings.extend(span("rto_min", rto_min));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_tell_is_what_it_was_built_with() {
+    fn unknown_kernel_settings_are_its_compiled_defaults() {
         assert_eq!(texts(&tcp(None, None)), ["iw=10", "rto_min=200ms", "delack=40ms-200ms"]);
         assert_eq!(texts(&tcp(Some(5_000), Some(100_000))), ["iw=10", "rto_min=5ms", "delack=40ms-100ms"]);
         assert_eq!(texts(&sctp(Some(1000), Some(200))), ["iw=rfc4960", "rto_min=1s", "delack=200ms"]);

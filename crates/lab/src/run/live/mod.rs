@@ -122,8 +122,8 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if contestant.transport.in_emulation().is_none() {
             return refuse(&contestant.place, "a transport that runs there only");
         }
-        if !contestant.transport.is_kernels() && contestant.transport.is_kernels_emulated() {
-            kernel_has(contestant)?;
+        if !contestant.transport.is_kernel_only() && contestant.transport.is_kernel_in_emulation() {
+            check_kernel_keys(contestant)?;
         }
         let most =
             contestant.paths.unwrap_or(plan.points.iter().map(|p| p.network.paths.len()).max().unwrap_or(1));
@@ -153,7 +153,7 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
 }
 
 /// Rejects keys that the kernel cannot apply, if the kernel's protocol runs instead of our engine.
-fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
+fn check_kernel_keys(contestant: &Contestant) -> Result<(), PlanError> {
     let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
     let name = contestant.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {

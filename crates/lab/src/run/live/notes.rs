@@ -36,7 +36,7 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
             lines.push(BEHIND.to_owned());
         }
     }
-    let kernels = plan.contestants.iter().any(|contestant| contestant.transport.is_kernels_emulated());
+    let kernels = plan.contestants.iter().any(|contestant| contestant.transport.is_kernel_in_emulation());
     if kernels && plan.points.iter().any(|point| point.one_host) {
         lines.push(BOTH_ENDS.to_owned());
     }

@@ -124,7 +124,7 @@ impl<'a> Lane<'a> {
         }
         // The kernel's SCTP and our engine would both answer packets of protocol 132 on this host, so the kernel's
         // answers are suppressed.
-        let beside = !contestant.transport.is_kernels_emulated()
+        let beside = !contestant.transport.is_kernel_in_emulation()
             && hosts::speaks(contestant, IP_PROTOCOL)
             && kernel_has_sctp();
         if beside {

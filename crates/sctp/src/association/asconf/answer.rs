@@ -126,7 +126,7 @@ impl Association {
             return;
         };
         let new = asconf.answers.takes(chunk.serial);
-        let done = new.then(|| self.do_requests(ctx, chunk, arrived));
+        let done = new.then(|| self.execute_requests(ctx, chunk, arrived));
         // RFC 5061 §5.2 E6: answer the address that the ASCONF came from, even if that address is not part of the
         // association.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
@@ -158,7 +158,7 @@ impl Association {
     }
 
     /// RFC 5061 §5.2 V1 to V4: carries out the requests in order and writes the answer.
-    fn do_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &Arrived) -> Vec<u8> {
+    fn execute_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &Arrived) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut answer = AsconfAck { serial: chunk.serial, params: Params::default() }.open(&mut bytes);
         // RFC 5061 §5.3 F11: once an addition or deletion fails, all later additions and deletions in the ASCONF fail.
@@ -230,7 +230,7 @@ impl Association {
             return Ok(());
         }
         let place =
-            self.paths.free_place(target.ip(), MAX_PATHS).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
+            self.paths.free_index(target.ip(), MAX_PATHS).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
         let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         // RFC 5061 §5.3 F14: until the new address is verified, only HEARTBEATs are sent to it.
         self.paths.put(place, path);
@@ -282,7 +282,7 @@ impl Association {
         self.measure();
         let asconf = self.extensions.asconf.as_ref();
         if asconf.and_then(|asconf| asconf.under_way()).is_some_and(|(path, _)| path == index) {
-            self.aim_asconf(ctx, heir);
+            self.set_asconf_addresses(ctx, heir);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
             // HEARTBEATs stopped when the SHUTDOWN was sent, but one is needed to verify this address.

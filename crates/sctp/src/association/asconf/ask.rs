@@ -131,7 +131,7 @@ impl Asconf {
 
     /// Sets the local address that the peer should use as its primary destination. Returns false if the peer did not
     /// recognize such a request before. RFC 5061 §5.3 F3b: that peer is not asked again.
-    pub(super) fn wish_primary(&mut self, address: IpAddr) -> bool {
+    pub(super) fn request_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
             self.wish = Some(address);
         }

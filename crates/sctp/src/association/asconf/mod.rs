@@ -58,7 +58,7 @@ impl Association {
 
     /// Asks the peer to use `address` as its primary destination. Returns false if the peer does not support such requests.
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Ctx<'_>, address: IpAddr) -> bool {
-        let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.wish_primary(address));
+        let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.request_primary(address));
         if taken {
             self.plan_asconf(ctx, self.paths.current());
         }
@@ -77,7 +77,7 @@ impl Association {
     }
 
     /// Sets the source and destination address of the outstanding ASCONF.
-    fn aim_asconf(&mut self, ctx: &Ctx<'_>, path: usize) {
+    fn set_asconf_addresses(&mut self, ctx: &Ctx<'_>, path: usize) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.aim(ctx, &self.paths, &mut self.timers, path);
         }
@@ -104,7 +104,7 @@ impl Association {
                 continue;
             };
             let config = self.config.clone();
-            self.paths.at(index).leave_from(&config, source, ctx.mtu_of(source));
+            self.paths.at(index).set_source(&config, source, ctx.mtu_of(source));
             if self.paths.get(index).is_confirmed() {
                 self.schedule_heartbeat(ctx, index);
                 self.begin_mtu_search(ctx, index);
@@ -204,7 +204,7 @@ impl Association {
         let index = path.filter(|&path| !self.paths.get(path).is_removed()).unwrap_or(self.paths.current());
         self.paths.count_error(ctx.now);
         self.paths.at(index).back_off();
-        if self.paths.are_silent(&self.config, ctx.now) {
+        if self.paths.is_peer_unreachable(&self.config, ctx.now) {
             self.close(ctx, CloseReason::Unreachable);
             return;
         }
@@ -219,7 +219,7 @@ impl Association {
             self.on_health(ctx, index, health);
         }
         let next = self.paths.alternate(index).unwrap_or(self.paths.current());
-        self.aim_asconf(ctx, next);
+        self.set_asconf_addresses(ctx, next);
     }
 
     /// RFC 5061 §5.1 A5 to A8: handles an ASCONF-ACK.

@@ -45,12 +45,12 @@ pub(crate) struct Auth {
     /// The shared key for the packet that is being written. It is set by the first message in the packet.
     packet: Option<u16>,
     /// Deactivated keys that unacknowledged or queued messages still use.
-    leaving: Vec<Leaving>,
+    leaving: Vec<DeactivatedKey>,
 }
 
 /// A key that was deactivated.
 #[derive(Clone, Debug)]
-struct Leaving {
+struct DeactivatedKey {
     key: u16,
     /// Messages sent below this offset, which were signed with the key, may still be in flight.
     until: u64,
@@ -153,13 +153,13 @@ impl Auth {
 
     /// Adds keys to those that the next call of `free_keys` reports as free.
     pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
-        self.leaving.extend(keys.map(|key| Leaving { key, until: 0, messages: Vec::new() }));
+        self.leaving.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
     }
 
     /// Stops signing new messages with a key. Messages that are queued or in flight may still need it.
     fn deactivate(&mut self, key: u16, send: &SendHalf) {
         self.leaving.retain(|leaving| leaving.key != key);
-        self.leaving.push(Leaving { key, until: send.end(), messages: send.messages_of(key) });
+        self.leaving.push(DeactivatedKey { key, until: send.end(), messages: send.messages_of(key) });
     }
 
     /// Emits an event for each deactivated key that no queued or unacknowledged message uses any more.
@@ -167,7 +167,7 @@ impl Auth {
     fn free_keys(&mut self, id: AssociationId, send: &SendHalf, events: &mut VecDeque<Event>) {
         let (active, keys) = (self.keys.active(), &self.keys);
         self.leaving.retain_mut(|leaving| {
-            let Leaving { key, until, messages } = leaving;
+            let DeactivatedKey { key, until, messages } = leaving;
             if *key == active || keys.find(*key).is_none() {
                 // The key was activated again or deleted, so no event follows.
                 return false;

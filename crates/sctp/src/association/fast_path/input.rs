@@ -128,7 +128,7 @@ impl Association {
     fn on_advancing_sack(&mut self, ctx: &mut Ctx<'_>, chunk: SoleChunk, packet: &[u8], from: usize) -> bool {
         let bytes = packet.len();
         let Some(Ok(sack)) = chunk.raw(packet).map(SackView::parse) else { return false };
-        if !sack.says_no_more() || self.send.is_probing() {
+        if !sack.has_no_gaps_or_duplicates() || self.send.is_probing() {
             return false;
         }
         let Some(taken) = self.send.take_next(sack.cumulative, sack.window) else { return false };

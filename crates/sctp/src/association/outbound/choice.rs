@@ -101,7 +101,7 @@ impl Association {
             return path;
         }
         let size = self.send.chunk_header() + (length as usize).next_multiple_of(4);
-        self.paths.wide_enough(path, size)
+        self.paths.with_sufficient_mtu(path, size)
     }
 
     /// Returns the path on which DATA can be sent now, and the kinds of DATA that are allowed on it.
@@ -131,7 +131,7 @@ impl Association {
             return None;
         }
         if self.send.has_lost() {
-            return self.data_path_again(now);
+            return self.data_path_with_lost(now);
         }
         if self.send.unsent_bytes() == 0 {
             return None;
@@ -143,8 +143,8 @@ impl Association {
 
     /// Like [`data_path`](Self::data_path), for the case that chunks are marked for retransmission.
     #[cold]
-    fn data_path_again(&mut self, now: Instant) -> Option<(usize, Allowed)> {
-        if let Some((.., path)) = self.next_again() {
+    fn data_path_with_lost(&mut self, now: Instant) -> Option<(usize, Allowed)> {
+        if let Some((.., path)) = self.next_retransmission() {
             let allowed = self.allowed(now, path);
             if allowed.again {
                 return Some((path, allowed));
@@ -166,7 +166,7 @@ impl Association {
 
     /// Returns the lowest chunk to be retransmitted, and its path.
     #[inline]
-    pub(super) fn next_again(&mut self) -> Option<(u64, Entry, usize)> {
+    pub(super) fn next_retransmission(&mut self) -> Option<(u64, Entry, usize)> {
         let (offset, entry) = self.send.next_lost()?;
         let ChunkState::Lost(cause) = entry.state else {
             return None;
@@ -177,7 +177,7 @@ impl Association {
 
     /// Returns the kinds of DATA that may begin a packet on path `index`.
     fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
-        let marked = self.next_again().is_some_and(|(.., path)| path == index);
+        let marked = self.next_retransmission().is_some_and(|(.., path)| path == index);
         let open = self.is_open(index);
         // RFC 9260 §7.2.4: fast retransmit may send one packet regardless of the congestion window.
         let again = marked && (open || self.send.has_free_packet());
@@ -221,7 +221,7 @@ impl Association {
 
     /// Tells the congestion controller, if it models the path, that the rate is limited by the application and not by the
     /// path.
-    pub(super) fn record_rest(&mut self) {
+    pub(super) fn record_application_limited(&mut self) {
         let index = self.data_target();
         if self.paths.get(index).wants_reports() && self.send.unsent_bytes() == 0 && !self.send.has_lost() {
             self.paths.at(index).on_application_limited();

@@ -87,7 +87,7 @@ impl Association {
     #[inline(never)]
     fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx) else {
-            self.record_rest();
+            self.record_application_limited();
             self.record_limit(ctx);
             return false;
         };
@@ -330,7 +330,7 @@ impl Association {
         let begin = buffer.len();
         let mut written = 0_u64;
         if allowed.again {
-            while let Some((offset, entry, path)) = self.next_again() {
+            while let Some((offset, entry, path)) = self.next_retransmission() {
                 let fits = buffer.len() + entry.size() as usize <= end;
                 // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a packet.
                 let alone = buffer.len() == begin

@@ -187,7 +187,7 @@ impl Association {
     pub(crate) fn reset_association(&mut self, ctx: &mut Ctx<'_>) -> Result<(), ResetError> {
         self.may_ask()?;
         let (reconfig, siblings) = self.reconfig(ctx);
-        reconfig.ask_renumbering(siblings.now, siblings.send)
+        reconfig.request_tsn_reset(siblings.now, siblings.send)
     }
 
     /// RFC 6525 §6.3.4: adds streams.
@@ -262,7 +262,7 @@ impl Association {
             let health = path.on_error(ctx.now, self.config.path_max_retrans);
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
-            if self.paths.are_silent(&self.config, ctx.now) {
+            if self.paths.is_peer_unreachable(&self.config, ctx.now) {
                 self.close(ctx, CloseReason::Unreachable);
                 return;
             }
@@ -368,7 +368,7 @@ impl Association {
     }
 
     /// Returns whether the TSNs were reset so recently that packets with the old TSNs may still arrive.
-    pub(super) fn renumbered_lately(&self, now: Instant) -> bool {
+    pub(super) fn was_renumbered_recently(&self, now: Instant) -> bool {
         let at = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.renumbered);
         at.is_some_and(|at| now < at + LIFETIME.saturating_mul(2))
     }

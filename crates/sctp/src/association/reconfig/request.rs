@@ -160,7 +160,7 @@ impl Reconfig {
     }
 
     /// RFC 6525 §6.3.3: requests a reset of all SSNs and TSNs.
-    pub(super) fn ask_renumbering(&mut self, now: Instant, send: &mut SendHalf) -> Result<(), ResetError> {
+    pub(super) fn request_tsn_reset(&mut self, now: Instant, send: &mut SendHalf) -> Result<(), ResetError> {
         // RFC 6525 §5.1.4: the TSNs may be reset at most once in 30 s.
         let lately = self.renumbered.is_some_and(|at| now < at + LIFETIME);
         let busy = self.wanted.len() >= MAX_WAITING || self.resets_association();

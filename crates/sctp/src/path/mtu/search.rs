@@ -452,7 +452,7 @@ mod tests {
 
     /// An interface MTU that is assumed to pass is not probed until packets are lost.
     #[test]
-    fn a_path_is_taken_at_its_word() {
+    fn the_interface_mtu_is_trusted_until_packets_are_lost() {
         let mut search = Search::settled(1200, 1500, 512);
         search.begin();
         assert_eq!((search.size(), search.wanted, search.may_rise()), (1500, false, false));
@@ -466,7 +466,7 @@ mod tests {
 
     /// RFC 8899 §4.6.2: the search reacts as specified to each range of PL_PTB_SIZE.
     #[test]
-    fn what_icmp_says() {
+    fn icmp_sizes_are_handled_by_range() {
         let mut search = begun(false, 1500);
         search.probe_sent(1, 0);
         search.on_ack(1);
@@ -501,7 +501,7 @@ mod tests {
 
     /// A path on which all packets are lost shows nothing about the sizes that pass.
     #[test]
-    fn silence_is_no_refusal() {
+    fn lost_probes_on_a_dead_path_do_not_refuse_a_size() {
         let mut search = begun(false, 1500);
         for nonce in 0..20 {
             assert!(search.wanted);

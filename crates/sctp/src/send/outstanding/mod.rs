@@ -295,7 +295,7 @@ impl Outstanding {
 
     /// Whether there are no gaps and nothing is lost. All outstanding chunks are then in flight or abandoned.
     #[inline]
-    pub(crate) fn is_smooth(&self) -> bool {
+    pub(crate) fn has_no_gaps_or_losses(&self) -> bool {
         self.runs.is_empty() && self.lost == 0
     }
 

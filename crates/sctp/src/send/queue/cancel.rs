@@ -1,6 +1,6 @@
 //! Cancels the messages of one stream in the send buffer.
 
-use super::limited::Promise;
+use super::limited::ReliabilityPolicy;
 use super::{Queue, Stream};
 
 impl Queue {
@@ -23,7 +23,7 @@ impl Queue {
         }
         let all = self.messages.iter().zip(free).enumerate();
         all.filter(|(_, (stored, free))| !free && wanted(stored))
-            .filter(|(_, (stored, _))| !matches!(stored.promise, Promise::Abandoned(_)))
+            .filter(|(_, (stored, _))| !matches!(stored.promise, ReliabilityPolicy::Abandoned(_)))
             .map(|(message, _)| message as u32)
             .collect()
     }
@@ -64,10 +64,10 @@ impl Queue {
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];
-        if stored.promise != Promise::Full {
+        if stored.promise != ReliabilityPolicy::Full {
             return;
         }
-        stored.promise = Promise::Limited;
+        stored.promise = ReliabilityPolicy::Limited;
         let (slot, place) = (stored.slot as usize, stored.place);
         let (released, cut, length) = (stored.released, stored.cut, stored.length);
         let scattered = stored.scattered;

@@ -14,7 +14,7 @@ pub(crate) type Ticket = u32;
 
 /// The streams and messages that are held back.
 #[derive(Debug, Default)]
-pub(super) struct Hold {
+pub(super) struct HeldStreams {
     streams: BTreeMap<u16, Ticket>,
     /// The reset request that all streams not listed in `streams` wait for.
     all: Option<Ticket>,
@@ -24,7 +24,7 @@ pub(super) struct Hold {
     waiting: VecDeque<u32>,
 }
 
-impl Hold {
+impl HeldStreams {
     /// Returns the ticket of the reset request that `stream` waits for.
     pub(super) fn ticket(&self, stream: u16) -> Option<Ticket> {
         self.streams.get(&stream).copied().or(self.all)

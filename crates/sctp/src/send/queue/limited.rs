@@ -10,7 +10,7 @@ use crate::reliability::Reliability;
 
 /// Whether a message may be abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Promise {
+pub(super) enum ReliabilityPolicy {
     /// The message is delivered in full.
     Full,
     /// The message may be abandoned.
@@ -19,7 +19,7 @@ pub(super) enum Promise {
     Abandoned(u32),
 }
 
-impl Promise {
+impl ReliabilityPolicy {
     pub(super) const fn of(message: &Message) -> Self {
         match message.reliability {
             Reliability::Full => Self::Full,
@@ -65,7 +65,7 @@ impl Queue {
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
-        let done = if let Promise::Abandoned(left) = &mut stored.promise {
+        let done = if let ReliabilityPolicy::Abandoned(left) = &mut stored.promise {
             *left -= 1;
             *left == 0
         } else {
@@ -81,7 +81,7 @@ impl Queue {
 
     fn forget(&mut self, message: u32) {
         let stored = &mut self.messages[message as usize];
-        stored.promise = Promise::Full;
+        stored.promise = ReliabilityPolicy::Full;
         // A completed message no longer needs its key.
         stored.key = None;
         self.gone.push(&mut self.messages, message);
@@ -90,19 +90,22 @@ impl Queue {
     /// Abandons a message, `left` chunks of which stay outstanding.
     pub(crate) fn abandon(&mut self, message: u32, left: u32) {
         let stored = &mut self.messages[message as usize];
-        assert!(stored.promise == Promise::Limited, "a message is given up that must not be, or twice");
+        assert!(
+            stored.promise == ReliabilityPolicy::Limited,
+            "a message is given up that must not be, or twice"
+        );
         let rest = stored.length - stored.cut;
         let held = u64::from(stored.length - stored.released);
         let slot = stored.slot;
         self.buffered -= held;
         self.unsent -= u64::from(rest);
         self.stored -= stored.own.take().map_or(0, |own| own.len() as u64);
-        stored.promise = Promise::Abandoned(left);
+        stored.promise = ReliabilityPolicy::Abandoned(left);
         // No part of the message waits to be sent any more.
         stored.cut = stored.length;
         let stream = stored.stream;
         self.count_off(slot, held);
-        let kept = |hold: &mut Box<super::hold::Hold>| hold.drop_kept(message);
+        let kept = |hold: &mut Box<super::hold::HeldStreams>| hold.drop_kept(message);
         if rest > 0 && !self.is_taken_off(message) && !self.hold.as_mut().is_some_and(kept) {
             self.scheduler.remove(stream, message);
             if let Some(hold) = &mut self.hold {
@@ -117,12 +120,12 @@ impl Queue {
     /// Whether `cut` is the first chunk of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
-        cut.offset == 0 && self.messages[cut.message as usize].promise != Promise::Full
+        cut.offset == 0 && self.messages[cut.message as usize].promise != ReliabilityPolicy::Full
     }
 
     /// Returns a message whose last chunk was acknowledged or skipped since the last call. The index of the message
     /// may be reused from now on.
-    pub(crate) fn take_gone(&mut self) -> Option<u32> {
+    pub(crate) fn take_completed_limited(&mut self) -> Option<u32> {
         let message = self.gone.pop(&self.messages)?;
         self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);
         self.free.push(&mut self.messages, message);
@@ -131,7 +134,7 @@ impl Queue {
 
     /// Whether the message can still be abandoned: it is not fully acknowledged and was not abandoned before.
     pub(crate) fn is_limited(&self, message: u32) -> bool {
-        self.messages[message as usize].promise == Promise::Limited
+        self.messages[message as usize].promise == ReliabilityPolicy::Limited
     }
 }
 
@@ -155,7 +158,7 @@ mod tests {
 
     /// Traces count all bytes that the application has written, including those of abandoned messages.
     #[test]
-    fn what_is_given_up_unsent_keeps_its_place_in_the_stream() {
+    fn unsent_abandoned_messages_keep_their_stream_position() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
         give(&mut queue, Reliability::Full, 100);
         let first = give(&mut queue, Reliability::Retransmissions(0), 20);
@@ -180,9 +183,9 @@ mod tests {
         send(&mut queue);
         queue.release(delivered, 100);
         queue.abandon(abandoned, 1);
-        assert_eq!([queue.take_gone(), queue.take_gone()], [Some(delivered), None]);
+        assert_eq!([queue.take_completed_limited(), queue.take_completed_limited()], [Some(delivered), None]);
         queue.release(abandoned, 50);
-        assert_eq!([queue.take_gone(), queue.take_gone()], [Some(abandoned), None]);
+        assert_eq!([queue.take_completed_limited(), queue.take_completed_limited()], [Some(abandoned), None]);
         assert_eq!((queue.stored, queue.buffered), (0, 0));
         for _ in 0..2 {
             give(&mut queue, Reliability::Retransmissions(0), 10);

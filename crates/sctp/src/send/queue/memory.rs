@@ -10,7 +10,7 @@ use anabranch_base::{Account, Budget};
 
 /// This association's share of the memory of all associations.
 #[derive(Debug)]
-pub(super) struct Purse {
+pub(super) struct MemoryAccount {
     account: Account,
     /// The largest number of bytes that could be in flight so far, limited by the peer's present window.
     reach: u64,
@@ -21,7 +21,7 @@ impl Queue {
     pub(crate) fn share(&mut self, budget: &Budget) {
         let account = Account::new(budget, PART);
         self.limit = account.floor().min(self.most);
-        self.purse = Some(Box::new(Purse { account, reach: 0 }));
+        self.purse = Some(Box::new(MemoryAccount { account, reach: 0 }));
     }
 
     #[inline]

@@ -24,10 +24,10 @@ use crate::streams::Streams;
 use amount::Amount;
 use anabranch_base::cache;
 use anabranch_wire::sctp::{Data, IData};
-use hold::Hold;
+use hold::HeldStreams;
 pub(crate) use hold::Ticket;
-use limited::Promise;
-use memory::Purse;
+use limited::ReliabilityPolicy;
+use memory::MemoryAccount;
 use std::ops::Range;
 pub(crate) use undelivered::Undelivered;
 
@@ -63,7 +63,7 @@ pub(crate) struct Stored {
     /// Bytes were released out of order (by an NR-SACK), so the released bytes are not the first ones of the message.
     scattered: bool,
     /// Whether the message may be abandoned (RFC 3758).
-    promise: Promise,
+    promise: ReliabilityPolicy,
     /// The bytes of a message that may be abandoned. They have their own buffer so that they can be freed at any
     /// time.
     own: Option<Box<[u8]>>,
@@ -153,7 +153,7 @@ pub(crate) struct Queue {
     /// Messages that are being cancelled and are already removed from the scheduler, in ascending order.
     taken_off: Box<[u32]>,
     /// Streams that wait for a reset (RFC 6525), and the messages held back on them.
-    hold: Option<Box<Hold>>,
+    hold: Option<Box<HeldStreams>>,
     /// The size in bytes of the DATA or I-DATA header.
     header: usize,
     /// The configured size of the buffer in bytes. `limit` is the current size, and `buffered` counts the bytes in
@@ -167,7 +167,7 @@ pub(crate) struct Queue {
     /// Memory in bytes of all streams, and of messages with their own buffer.
     stored: u64,
     /// The memory account, if associations share memory.
-    purse: Option<Box<Purse>>,
+    purse: Option<Box<MemoryAccount>>,
     /// Bytes of one stream that the current SACK has acknowledged: the slot of the stream, and the range to free.
     freeing: (u32, Range<u64>),
     /// The size of the smallest message that was rejected for lack of room.
@@ -228,8 +228,8 @@ impl Queue {
         let stream = self.streams.at(slot);
         let place = stream.bytes.end();
         let begins = stream.count_given(payload.len());
-        let promise = Promise::of(&message);
-        let index = if promise == Promise::Full {
+        let promise = ReliabilityPolicy::of(&message);
+        let index = if promise == ReliabilityPolicy::Full {
             self.store(slot, payload);
             self.enlist(&message, slot, (place, begins), payload.len())
         } else {
@@ -267,7 +267,7 @@ impl Queue {
             place += length;
         }
         if taken < payload.len() {
-            self.turn_away(piece.min(payload.len() - taken));
+            self.record_rejected(piece.min(payload.len() - taken));
         }
         Ok(taken)
     }
@@ -287,14 +287,14 @@ impl Queue {
             room = room.max(piece as u64);
         }
         if piece as u64 > room {
-            self.turn_away(piece);
+            self.record_rejected(piece);
             return Err(SendError::Full);
         }
         Ok(room as usize)
     }
 
     /// Records that the application waits for room for `length` bytes.
-    fn turn_away(&mut self, length: usize) {
+    fn record_rejected(&mut self, length: usize) {
         let length = length as u64;
         self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
     }
@@ -344,7 +344,7 @@ impl Queue {
         stored.chunks = 0;
         stored.released = 0;
         stored.scattered = false;
-        stored.promise = Promise::Full;
+        stored.promise = ReliabilityPolicy::Full;
         match &mut self.hold {
             Some(hold) if hold.ticket(message.stream).is_some() => hold.keep(index),
             _ => self.scheduler.push(message.stream, index),
@@ -503,7 +503,7 @@ impl Queue {
     /// Whether the message is to be authenticated with this key and is neither abandoned nor fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         let stored = &self.messages[message as usize];
-        let abandoned = matches!(stored.promise, Promise::Abandoned(_));
+        let abandoned = matches!(stored.promise, ReliabilityPolicy::Abandoned(_));
         stored.key == Some(key) && stored.released < stored.length && !abandoned
     }
 
@@ -534,7 +534,7 @@ impl Stored {
             chunks: 0,
             released: 0,
             scattered: false,
-            promise: Promise::Full,
+            promise: ReliabilityPolicy::Full,
             own: None,
         }
     }

@@ -5,7 +5,7 @@
 //! Home of no rule: RFC 9260 §6.2.1 says when bytes may be freed.
 
 use super::Queue;
-use super::limited::Promise;
+use super::limited::ReliabilityPolicy;
 use std::ops::Range;
 
 impl Queue {
@@ -20,11 +20,11 @@ impl Queue {
     /// many messages.
     #[inline]
     pub(crate) fn release_later(&mut self, message: u32, offset: u32, length: u32) {
-        if !matches!(self.messages[message as usize].promise, Promise::Abandoned(_)) {
+        if !matches!(self.messages[message as usize].promise, ReliabilityPolicy::Abandoned(_)) {
             self.buffered -= u64::from(length);
         }
         let stored = &mut self.messages[message as usize];
-        if stored.promise != Promise::Full {
+        if stored.promise != ReliabilityPolicy::Full {
             return self.release_limited(message, length);
         }
         let from = stored.place + u64::from(offset);

@@ -40,7 +40,7 @@ impl Scoreboard {
     }
 
     /// Marks the oldest segment as lost, even if it has been retransmitted before.
-    pub(crate) fn lose_head(&mut self) {
+    pub(crate) fn mark_head_lost(&mut self) {
         let Some(head) = self.segments.front().copied() else { return };
         if head.has(SACKED) {
             return;

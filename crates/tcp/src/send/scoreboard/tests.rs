@@ -135,7 +135,7 @@ fn only_clean_segments_are_measured() {
     board.sack(10, 20);
     assert_eq!(board.acknowledge(10).sample, Some(Instant::from_millis(1)));
     assert_eq!(board.acknowledge(20).sample, None, "it was SACKed: the round trip ended then");
-    board.lose_head();
+    board.mark_head_lost();
     let range = board.next_lost(10).expect("the head");
     board.repair(&range, Instant::from_millis(50));
     let freed = board.acknowledge(30);

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_sizes_and_strangers_are_malformed() {
+    fn wrong_sizes_and_unknown_parameters_are_malformed() {
         for value in [
             &[][..],
             &[0, 13, 0, 4],

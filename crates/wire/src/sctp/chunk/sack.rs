@@ -163,7 +163,7 @@ impl<'a> SackView<'a> {
     /// Returns whether the SACK has neither gap blocks nor duplicates.
     #[must_use]
     #[inline]
-    pub const fn says_no_more(&self) -> bool {
+    pub const fn has_no_gaps_or_duplicates(&self) -> bool {
         self.gaps.is_empty() && self.duplicates.is_empty()
     }
 

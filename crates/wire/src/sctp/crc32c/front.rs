@@ -71,11 +71,11 @@ const fn neutral() -> [u8; BLOCK] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FIELD, crc32c, is_valid, is_valid_alone, put, put_alone};
+    use super::super::{FIELD, crc32c, is_valid, is_valid_with_headroom, put, put_with_headroom};
     use super::*;
 
     #[test]
-    fn in_front_of_anything_it_changes_nothing() {
+    fn the_neutral_prefix_keeps_the_crc() {
         let bytes: Vec<u8> = (0..300_u32).map(|i| ((i * i) >> 3) as u8).collect();
         for room in (0..BLOCK).step_by(4) {
             let whole: Vec<u8> = NEUTRAL[..room].iter().chain(&bytes).copied().collect();
@@ -85,7 +85,7 @@ mod tests {
 
     /// For packets of any length and at any position, the checksum is the same, and the packet is not changed.
     #[test]
-    fn alone_as_among_others() {
+    fn the_checksum_is_the_same_with_and_without_headroom() {
         let mut lengthened = 0;
         for size in (12..2000).step_by(4) {
             let mut packet: Vec<u8> = (0..size).map(|i| (i * 7 + size) as u8).collect();
@@ -98,11 +98,11 @@ mod tests {
                 buffer.resize(start, 0xee);
                 buffer.extend_from_slice(&packet);
                 lengthened += u32::from(super::begin(&buffer, start).is_some());
-                assert!(is_valid_alone(&mut buffer, start), "{size} at {start}");
+                assert!(is_valid_with_headroom(&mut buffer, start), "{size} at {start}");
                 assert_eq!(buffer[start..], packet, "{size} at {start}");
                 buffer[start..][FIELD].fill(9);
-                assert!(!is_valid_alone(&mut buffer, start), "{size} at {start}");
-                put_alone(&mut buffer, start);
+                assert!(!is_valid_with_headroom(&mut buffer, start), "{size} at {start}");
+                put_with_headroom(&mut buffer, start);
                 assert_eq!(buffer[start..], packet, "{size} at {start}");
                 assert!(is_valid(&buffer[start..]));
             }

@@ -1,4 +1,6 @@
 //! A set of integers that is stored as ranges, for example the TSNs captured so far, in any order.
+//!
+//! The set of `quic` is another: its peer bounds it, so that it never joins ranges, and it returns what is new.
 
 use std::collections::BTreeMap;
 

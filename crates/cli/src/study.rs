@@ -196,9 +196,8 @@ fn run_studies(
     let mut all = Vec::new();
     let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
     if matches.get_flag("resume") {
-        for (study, count) in studies.iter().zip(&mut counts) {
-            *count = runs_of(study, size, &seeds, matches, store).map_err(failure)?;
-        }
+        let left = studies.iter().map(|study| runs_of(study, size, &seeds, matches, store));
+        counts = left.collect::<Result<_, _>>().map_err(failure)?;
     }
     let progress = Progress::new(counts.iter().sum(), quiet);
     let mut before = 0;

@@ -348,7 +348,7 @@ fn only_the_list_names_transports() {
     assert!(NAMED.len() <= 8 && used.len() == NAMED.len(), "no longer needed in the list: {used:?}");
 }
 
-/// Whoever needs a type names the crate that owns it.
+/// Code that needs a type names the crate that owns it.
 #[test]
 fn the_laboratory_has_at_most_six_public_modules_and_hands_nothing_on() {
     let text = fs::read_to_string(root().join("crates/lab/src/lib.rs")).expect("lib.rs");

@@ -3,9 +3,12 @@
 //! - `verb`: reads the flags
 //! - `protocol`: the protocol and its settings
 //! - `client`, `server`: the two ends
+//! - `ending`: signals, and the time to close
 
 #[cfg(target_os = "linux")]
 mod client;
+#[cfg(target_os = "linux")]
+mod ending;
 #[cfg(target_os = "linux")]
 mod protocol;
 #[cfg(target_os = "linux")]

@@ -1,15 +1,14 @@
 //! Connects a client to its server: warns of what this host does, logs path events, and applies timeouts.
 
 use crate::paths::PathLog;
-use crate::serve::reason;
 use crate::{Failure, complain};
 use anabranch_http::upstream::{ReachError, connect_in_turn};
-use anabranch_transport::Connector;
-use anabranch_transport::Session;
+use anabranch_transport::{Connector, ListenError, Session};
 use anabranch_transports::UrlScheme;
 use anabranch_transports::os::{self, DialFailure, Dialed, Target};
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Once;
 use std::time::Duration;
@@ -90,5 +89,21 @@ pub fn warn_of_host(scheme: &UrlScheme) {
     static ONCE: Once = Once::new();
     if let Some(warning) = os::host_warning(scheme) {
         ONCE.call_once(|| complain(warning));
+    }
+}
+
+/// Explains why this host does not permit listening (at `port`, if it is given) or sending, and says what would help.
+pub fn reason(scheme: &UrlScheme, port: Option<u16>, why: &io::Error) -> String {
+    match (scheme.needs_raw_sockets(), why.kind()) {
+        (_, io::ErrorKind::AddrInUse) if port.is_some() => {
+            ListenError::PortInUse(port.unwrap_or_default()).to_string()
+        }
+        (true, io::ErrorKind::PermissionDenied) => {
+            format!("{why}: raw sockets need root or CAP_NET_RAW; SCTP in UDP needs neither")
+        }
+        (_, io::ErrorKind::PermissionDenied) if port.is_some_and(|port| port < 1024) => {
+            format!("{why}: ports below 1024 need root or CAP_NET_BIND_SERVICE; write a higher one")
+        }
+        _ => why.to_string(),
     }
 }

@@ -9,6 +9,7 @@
 //! - `meter`: progress on the terminal
 //! - `objects`: all objects, grouped by server
 //! - `page`: a document and its embedded objects
+//! - `wanted`: an object to fetch, the settings, and the outcome
 //! - `waterfall`: a page load drawn as bars over time
 
 mod account;
@@ -17,6 +18,7 @@ mod keep;
 mod meter;
 mod objects;
 mod page;
+mod wanted;
 mod waterfall;
 
 use crate::files::{self, Reserved};
@@ -34,7 +36,8 @@ use anabranch_world::World;
 use anabranch_world::os;
 use clap::ArgMatches;
 use meter::Meter;
-use objects::{Settings, Wanted, get_all};
+use objects::get_all;
+use wanted::{Settings, Wanted};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::rc::Rc;

@@ -10,6 +10,7 @@
 mod args;
 mod bulk;
 mod busy_poll;
+mod clock;
 mod decode;
 #[cfg(target_os = "linux")]
 mod dial;

@@ -1,12 +1,11 @@
 //! Opens the listeners of `serve` and `gateway`, and shuts these servers down.
 
-use crate::dial::warn_of_host;
+use crate::dial::{reason, warn_of_host};
 use crate::knobs::Tuned;
 use crate::paths;
 use crate::place::Listen;
 use crate::privileges::drop_capabilities;
 use crate::qlog::LogDestination;
-use crate::serve::reason;
 use crate::threads::WorkerHandle;
 use crate::{Done, Failure, complain, watchdog};
 use anabranch_http::limits::ConcurrencyLimit;

@@ -4,7 +4,8 @@
 //!
 //! The path states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
-use crate::{complain, serve};
+use crate::clock::now as wall_clock;
+use crate::complain;
 use anabranch_base::time::{Instant, nanos};
 use anabranch_load::throughput::paths::{self, PathReport, ServerReports};
 use anabranch_load::throughput::{PathProbe, Settings, report};
@@ -154,7 +155,7 @@ fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
         let (begun, lines) = if now.since(begun) > PERIOD { (now, 0) } else { (begun, lines) };
         period.set((begun, lines + 1));
         match lines.cmp(&MAX_LINES) {
-            Ordering::Less => complain(&text(event, |at| time_of_day(serve::now() - now.since(at)))),
+            Ordering::Less => complain(&text(event, |at| time_of_day(wall_clock() - now.since(at)))),
             Ordering::Equal => complain("more path events; some are not shown"),
             Ordering::Greater => {}
         }

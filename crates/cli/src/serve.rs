@@ -1,5 +1,6 @@
 //! `anabranch serve`: serves a directory over TCP, SCTP and HTTP/3.
 
+use crate::clock::now;
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::Listen;
@@ -173,22 +174,6 @@ impl Settings {
     }
 }
 
-/// Explains why this host does not permit listening (at `port`, if it is given) or sending, and says what would help.
-pub fn reason(scheme: &UrlScheme, port: Option<u16>, why: &io::Error) -> String {
-    match (scheme.needs_raw_sockets(), why.kind()) {
-        (_, io::ErrorKind::AddrInUse) if port.is_some() => {
-            ListenError::PortInUse(port.unwrap_or_default()).to_string()
-        }
-        (true, io::ErrorKind::PermissionDenied) => {
-            format!("{why}: raw sockets need root or CAP_NET_RAW; SCTP in UDP needs neither")
-        }
-        (_, io::ErrorKind::PermissionDenied) if port.is_some_and(|port| port < 1024) => {
-            format!("{why}: ports below 1024 need root or CAP_NET_BIND_SERVICE; write a higher one")
-        }
-        _ => why.to_string(),
-    }
-}
-
 async fn serve(
     world: OsWorld,
     site: FileSite,
@@ -267,10 +252,4 @@ pub fn log(access: &Access) {
 /// The current time in seconds since the Unix epoch.
 pub fn unix_seconds() -> u64 {
     now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
-/// The current wall-clock time.
-#[expect(clippy::disallowed_methods, reason = "dates on the wire and in the log are the wall clock's")]
-pub fn now() -> SystemTime {
-    SystemTime::now()
 }

@@ -6,12 +6,11 @@
 //! identifies the thread. Under DTLS the kernel finds the socket by the client's address and port. For TCP all threads
 //! share one socket, and an idle thread accepts the next connection.
 
-use crate::dial::warn_of_host;
+use crate::dial::{reason, warn_of_host};
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, at, shown};
 use crate::place::Listen;
 use crate::privileges::drop_capabilities;
-use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_http::limits::ConcurrencyLimit;
 use anabranch_transport::capabilities::Words;

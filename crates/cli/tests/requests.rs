@@ -1,5 +1,5 @@
-//! HTTP/1.1 requests are answered as a table says (`table`): by `serve` over TCP, TLS and SCTP, and by a gateway in
-//! front of it, over TCP, TLS and SCTP from the client and over TCP and SCTP to the server.
+//! HTTP/1.1 requests are answered as a table says (`table`), by `serve` over TCP, TLS and SCTP. A gateway in front of
+//! it gives the same answers. Its clients use TCP, TLS and SCTP, and its server uses TCP and SCTP.
 
 #![cfg(target_os = "linux")]
 

@@ -90,7 +90,7 @@ pub fn of_rows<R: AsRef<[S]>, S: AsRef<str>>(rows: &[R]) -> String {
     rows.iter().map(|row| line(row.as_ref())).collect()
 }
 
-/// Returns one line.
+/// Returns the cells of a row, separated by commas, as one line. Cells are quoted where RFC 4180 asks for it.
 #[must_use]
 pub fn line<S: AsRef<str>>(cells: &[S]) -> String {
     cells.iter().map(|cell| field(cell.as_ref())).collect::<Vec<_>>().join(",") + "\n"

@@ -63,7 +63,6 @@ fn the_modern_profile_offers_its_options() {
     );
 }
 
-/// An option is used only if both sides offer it.
 #[test]
 fn an_option_is_used_only_if_both_sides_offer_it() {
     let mut pair = anabranch_tcp::testing::Pair::with(with(&[]), plain(), 1);

@@ -94,7 +94,7 @@ impl UrlScheme {
         matches!(self.scheme.url, Some("http" | "https"))
     }
 
-    /// Returns the transport.
+    /// Returns the transport that this scheme selects.
     #[must_use]
     pub fn transport(&self) -> &Arc<Transport> {
         &self.transport

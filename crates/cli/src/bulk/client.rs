@@ -1,6 +1,6 @@
 //! The client of `anabranch bulk`: runs a test against one server and prints the intervals and the result of the test.
 
-use super::verb::{CLOSING, signals};
+use super::ending::{CLOSING, signals};
 use crate::dial::{self, dial};
 use crate::outputs::Outputs;
 use crate::paths::{PathLog, several};

@@ -1,14 +1,13 @@
 //! The server of `anabranch bulk`: listens on any mix of protocols and runs every test that a client requests.
 
-use super::verb::{CLOSING, signals};
-use crate::dial::warn_of_host;
+use super::ending::{CLOSING, signals};
+use crate::dial::{reason, warn_of_host};
 use crate::knobs;
 use crate::listen::at;
 use crate::paths::ServerLog;
 use crate::place::Listen;
 use crate::privileges::drop_capabilities;
 use crate::secure::ServerTls;
-use crate::serve::reason;
 use crate::{Done, Failure, complain};
 use anabranch_load::throughput::{self, Event};
 use anabranch_transport::network::{Needs, StreamNeed};

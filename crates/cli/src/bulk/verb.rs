@@ -8,14 +8,14 @@ use crate::outputs::{Outputs, command_line};
 use crate::paths::PathLog;
 use crate::place::Url;
 use crate::secure::Spoken;
-use crate::{Done, Failure, dry_run, knobs, say, secure, watchdog};
+use crate::{Done, Failure, dry_run, knobs, say, secure};
 use anabranch_base::units::{Bytes, format_duration, parse_duration};
 use anabranch_load::throughput::report::Framing;
 use anabranch_load::throughput::{MAX_MESSAGE, MIN_MESSAGE, Plan};
 use anabranch_transport::network::{Needs, StreamNeed};
 use anabranch_transport::{Settings, Streams};
 use anabranch_transports::Transports;
-use anabranch_world::os::{self, OsWorld, Signals};
+use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::time::Duration;
 
@@ -202,13 +202,3 @@ fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a dyn Settings>, sends: bool) -
     }
     lines.concat()
 }
-
-/// Installs the handlers for the signals that end a client or a server.
-pub(super) fn signals() -> Result<Signals, Failure> {
-    let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
-    watchdog::start(CLOSING, 130)?;
-    Ok(signals)
-}
-
-/// The time that the peer has to close the session.
-pub(super) const CLOSING: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! One exchange of `anabranch get`: sends the request for an object, writes the response to a file or to standard output,
 //! and recognizes redirections.
 
-use super::objects::{Ended, Settings, Wanted};
+use super::wanted::{Ended, Settings, Wanted};
 use crate::Failure;
 use crate::files;
 use crate::place::Url;

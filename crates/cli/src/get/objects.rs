@@ -3,13 +3,10 @@
 
 use super::account::Ledger;
 use super::exchange::{Way, get_one};
-use super::meter::Meter;
+use super::wanted::{Ended, Settings, Wanted};
 use crate::dial::{self, dial};
-use crate::files::Reserved;
-use crate::knobs::Tuned;
-use crate::paths::PathLog;
 use crate::place::Url;
-use crate::{Done, Failure, complain, qlog, secure};
+use crate::{Done, Failure, complain};
 use anabranch_http::get::Requests;
 use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
@@ -24,70 +21,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
-
-pub(super) struct Wanted {
-    /// The object's number, from 0.
-    pub(super) number: usize,
-    pub(super) url: Url,
-    pub(super) file: Option<Reserved>,
-    /// The number of redirections followed so far.
-    pub(super) moves: u32,
-}
-
-pub(super) struct Settings {
-    pub(super) transports: Transports,
-    pub(super) connect: Duration,
-    pub(super) timeout: Duration,
-    pub(super) tuned: Tuned,
-    pub(super) logs: qlog::LogDestination,
-    pub(super) sctp_port: u16,
-    /// The client's security; `None` if no URL is encrypted.
-    pub(super) tls: Option<ClientSecurity>,
-    /// The version of HTTP; `None` if `--http` was not given.
-    pub(super) http: Option<String>,
-    pub(super) meter: Rc<Meter>,
-    pub(super) ledger: Ledger,
-    pub(super) paths: PathLog,
-}
-
-impl Settings {
-    /// Records that object `number` failed for the reason `why`.
-    pub(super) fn failed(&self, number: usize, why: String) -> Ended {
-        self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
-        Ended::Failed(why)
-    }
-
-    /// Returns the server of `url` as a target. If a redirect from an unencrypted URL led to this server, the command has
-    /// read no trust settings, so the defaults are used.
-    fn target(&self, url: &Url, addresses: Vec<SocketAddr>) -> Result<Target, Ended> {
-        let security = match self.tls.clone() {
-            None if url.scheme.is_secure() => {
-                Some(secure::client_by_default(self.http.as_deref()).map_err(Ended::Failed)?)
-            }
-            given => given,
-        };
-        Ok(Target {
-            scheme: url.scheme.clone(),
-            addresses,
-            name: url.host().to_owned(),
-            inner_port: self.sctp_port,
-            settings: self.tuned.of(&url.scheme).map_err(Ended::Host)?,
-            security,
-            logs: self.logs.clone(),
-        })
-    }
-}
-
-/// The outcome of fetching one object.
-pub(super) enum Ended {
-    Delivered,
-    /// The transfer failed; the message says why. The exit code is 1.
-    Failed(String),
-    /// The server redirected the request to another URL.
-    Moved(Wanted),
-    /// This host does not permit the request. The exit code is 3.
-    Host(Failure),
-}
 
 pub(super) async fn get_all(
     world: OsWorld,

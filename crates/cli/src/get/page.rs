@@ -11,7 +11,7 @@ use crate::outputs::Outputs;
 use crate::paths::PathLog;
 use crate::place::Url;
 use crate::qlog::LogDestination;
-use crate::serve::now;
+use crate::clock::now;
 use crate::{Done, Failure, complain, say, secure};
 use anabranch_gateway::allow::Rules;
 use anabranch_gateway::{Associations, Dial, Origins, Peer};

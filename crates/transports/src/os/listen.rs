@@ -335,7 +335,7 @@ type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 /// Opens the sockets of a place for `threads` threads.
 ///
 /// # Errors
-/// The operating system refused a socket, or the transport cannot be shared by so many threads.
+/// The operating system refused a socket, or the transport cannot be shared by this number of threads.
 pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
     let none = || io::Error::from(io::ErrorKind::InvalidInput);
     let (mut parts, mut left_out) = (Vec::new(), Vec::new());

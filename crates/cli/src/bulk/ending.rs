@@ -1,0 +1,15 @@
+//! How a client and a server of a `bulk` test end.
+
+use crate::{Failure, watchdog};
+use anabranch_world::os::Signals;
+use std::time::Duration;
+
+/// Installs the handlers for the signals that end a client or a server.
+pub(super) fn signals() -> Result<Signals, Failure> {
+    let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
+    watchdog::start(CLOSING, 130)?;
+    Ok(signals)
+}
+
+/// The time that the peer has to close the session.
+pub(super) const CLOSING: Duration = Duration::from_secs(2);

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 
 /// The ancillary data that a script sends beside a message.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct Ancillary {
     pub(super) info: SendInfo,
     pub(super) init: Option<InitMsg>,
     /// Addresses of the peer, for an association that starts with this message.
@@ -137,8 +137,8 @@ impl Machine {
     }
 
     /// Reads `msg_control`; `usual` supplies the values that it does not set.
-    pub(super) fn beside(&self, control: Option<&Value>, usual: SendInfo) -> Result<Beside, Stop> {
-        let mut beside = Beside { info: usual, ..Beside::default() };
+    pub(super) fn read_ancillary(&self, control: Option<&Value>, usual: SendInfo) -> Result<Ancillary, Stop> {
+        let mut beside = Ancillary { info: usual, ..Ancillary::default() };
         let items = match control {
             None => return Ok(beside),
             Some(value) if value.is_any() => return Ok(beside),

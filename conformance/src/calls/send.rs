@@ -1,6 +1,6 @@
 //! Calls that send: RFC 6458 §3.1.4, §4.1.8 and §9.7 to §9.12.
 
-use super::ancillary::{Beside, auth_info, flagged, policy, pr_info, to_all};
+use super::ancillary::{Ancillary, auth_info, flagged, policy, pr_info, to_all};
 use super::args::{iov_length, is_null};
 use super::descriptors::Fd;
 use super::{Args, Stop, socket_address, wrong};
@@ -59,8 +59,8 @@ impl Machine {
         let length = message.get("msg_iov").map_or(Ok(0), iov_length)?;
         // RFC 6458 §5.1: `msg_flags` is ignored; the flags of a sent message are an argument of the call.
         message.number("msg_flags")?;
-        let Beside { info: usual, .. } = self.usual(args)?;
-        let beside = self.beside(message.get("msg_control"), usual)?;
+        let Ancillary { info: usual, .. } = self.usual(args)?;
+        let beside = self.read_ancillary(message.get("msg_control"), usual)?;
         let named = args.at(1)?.member("msg_name");
         self.transmit(args, length, &PeerAddresses::read(named), beside)
     }
@@ -73,7 +73,7 @@ impl Machine {
         let snd = SndInfo { ppid, stream, context, ..flagged(flags & !0xf)? };
         let pr = policy(flags & 0xf, args.or_zero(8)?)?;
         let all = flags & 0x1000 != 0;
-        let beside = Beside { info: SendInfo { snd, pr, auth: None }, all, ..Beside::default() };
+        let beside = Ancillary { info: SendInfo { snd, pr, auth: None }, all, ..Ancillary::default() };
         self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
@@ -89,12 +89,12 @@ impl Machine {
         self.transmit(args, args.int(2)?, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
-    fn with_sinfo(&self, args: Args<'_>, at: usize) -> Result<Beside, Stop> {
+    fn with_sinfo(&self, args: Args<'_>, at: usize) -> Result<Ancillary, Stop> {
         match args.at(at)? {
             value if value.is_any() || is_null(value) => self.usual(args),
             value => {
                 let all = to_all(value, "sinfo_flags")?;
-                Ok(Beside { info: self.snd_rcv_info(value)?, all, ..Beside::default() })
+                Ok(Ancillary { info: self.snd_rcv_info(value)?, all, ..Ancillary::default() })
             }
         }
     }
@@ -144,9 +144,9 @@ impl Machine {
     }
 
     /// Returns the defaults of the socket, for all that a call does not set (RFC 6458 §8.1.31, §8.1.32).
-    fn usual(&self, args: Args<'_>) -> Result<Beside, Stop> {
+    fn usual(&self, args: Args<'_>) -> Result<Ancillary, Stop> {
         let info = self.sockets.default_info(self.fd(args)?.socket)?;
-        Ok(Beside { info, ..Beside::default() })
+        Ok(Ancillary { info, ..Ancillary::default() })
     }
 
     /// Sends `length` bytes.
@@ -155,7 +155,7 @@ impl Machine {
         args: Args<'_>,
         length: i64,
         to: &PeerAddresses<'_>,
-        beside: Beside,
+        beside: Ancillary,
     ) -> Result<i64, Stop> {
         let fd = self.fd(args)?;
         if !(0..=MOST).contains(&length) {

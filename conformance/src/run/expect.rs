@@ -1,6 +1,6 @@
 //! Compares sent packets with those that a script expects.
 
-use super::{Failure, Machine, PATIENCE, Sent, TTL, What, seconds};
+use super::{Failure, Machine, PATIENCE, PendingPacket, TTL, What, seconds};
 use crate::chunk::{self, Names};
 use crate::script::{Body, Node, Packet, Value};
 use anabranch_base::Instant;
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 impl Machine {
     /// Takes the next packet that the endpoint has sent to an address that the script observes.
-    fn next_sent(&mut self, to: Option<IpAddr>, limit: Instant) -> Result<Option<Sent>, Failure> {
+    fn next_sent(&mut self, to: Option<IpAddr>, limit: Instant) -> Result<Option<PendingPacket>, Failure> {
         loop {
             while let Some(sent) = self.sent.pop_front() {
                 let target = sent.target.ip();
@@ -82,7 +82,7 @@ impl Machine {
     }
 
     /// Decodes the chunks of a packet with the script's names. An INIT or INIT ACK defines these names.
-    fn read(&mut self, packet: &Packet, sent: &Sent) -> Result<Vec<Node>, String> {
+    fn read(&mut self, packet: &Packet, sent: &PendingPacket) -> Result<Vec<Node>, String> {
         let body = sent.bytes.get(12..).ok_or("a packet without a header")?;
         let raw = chunk::decode_packet(body, Names::default())?;
         let wanted = match &packet.body {
@@ -124,7 +124,7 @@ impl Machine {
     }
 
     /// RFC 9260 §6.8, §8.5: checks the checksum, and the tag if the script names it.
-    fn check_header(&self, packet: &Packet, sent: &Sent) -> Result<(), String> {
+    fn check_header(&self, packet: &Packet, sent: &PendingPacket) -> Result<(), String> {
         let mut bytes = sent.bytes.clone();
         let told = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
         bytes[8..12].fill(0);

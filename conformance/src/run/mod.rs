@@ -65,7 +65,7 @@ pub(crate) struct Place {
 
 /// A packet that the endpoint has sent.
 #[derive(Debug)]
-struct Sent {
+struct PendingPacket {
     at: Instant,
     target: SocketAddr,
     ecn: Ecn,
@@ -87,7 +87,7 @@ pub(crate) struct Machine {
     pub(crate) sockets: Sockets,
     pub(crate) place: Place,
     pub(crate) fds: Fds,
-    sent: VecDeque<Sent>,
+    sent: VecDeque<PendingPacket>,
     names: Names,
     /// The names of the last INIT ACK: they count once the peer sends its COOKIE ECHO.
     offered: Option<Names>,
@@ -220,7 +220,7 @@ impl Machine {
                 let (at, target, ecn) = (self.now, packet.target, packet.ecn);
                 let bytes = packet.payload.to_vec();
                 if !self.stage_answers(&packet) {
-                    self.sent.push_back(Sent { at, target, ecn, bytes });
+                    self.sent.push_back(PendingPacket { at, target, ecn, bytes });
                 }
             }
         }

@@ -16,7 +16,7 @@ pub fn are_slow_tests_enabled() -> bool {
 
 /// A packet that an engine has sent.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct TransmittedPacket {
     /// The source address of the packet.
     pub source: SocketAddr,
     /// The target address of the packet.
@@ -31,7 +31,7 @@ pub struct Sent {
     pub bytes: Vec<u8>,
 }
 
-impl Sent {
+impl TransmittedPacket {
     /// Returns the packet in the form in which the peer receives it.
     #[must_use]
     pub fn packet(&self) -> Packet<'_> {
@@ -44,7 +44,7 @@ impl Sent {
 ///
 /// # Panics
 /// Panics if the result of `poll_transmit` contradicts the batch, or if the engine never stops sending.
-pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<Sent> {
+pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<TransmittedPacket> {
     let (mut batch, mut sent) = (SendBatch::new(4), Vec::new());
     loop {
         let more = engine.poll_transmit(now, &mut batch);
@@ -53,7 +53,7 @@ pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<Sent> {
             return sent;
         }
         let may_fragment = batch.may_fragment;
-        sent.extend(batch.packets().map(|packet| Sent {
+        sent.extend(batch.packets().map(|packet| TransmittedPacket {
             source: packet.source,
             target: packet.target,
             ecn: packet.ecn,

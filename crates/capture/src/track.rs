@@ -55,7 +55,7 @@ pub(super) struct SpuriousRetransmission {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentUnit {
     end: i64,
     /// The time of the last transmission.
     last: u64,
@@ -81,7 +81,7 @@ struct Report {
 pub(super) struct Track {
     seen: Ranges,
     /// The records of transmissions, by the first TSN or byte of each. No two records overlap.
-    sent: BTreeMap<i64, Sent>,
+    sent: BTreeMap<i64, SentUnit>,
     /// The first TSN or byte of each record that is not acknowledged. An acknowledgement visits only these records, so
     /// a repeated acknowledgement takes no time.
     waiting: BTreeSet<i64>,
@@ -200,7 +200,7 @@ impl Track {
         }
         if !known {
             let line = None;
-            let sent = Sent { end, last: at, since, times, stream, path, line, acked, needless: spurious };
+            let sent = SentUnit { end, last: at, since, times, stream, path, line, acked, needless: spurious };
             self.sent.insert(start, sent);
             self.history += usize::from(acked);
             if !acked {
@@ -265,7 +265,7 @@ impl Track {
     /// Records that the receiver got the data `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
-        let sent_twice = |sent: &&mut Sent| sent.times > 1 && !sent.needless;
+        let sent_twice = |sent: &&mut SentUnit| sent.times > 1 && !sent.needless;
         for sent in self.over(start, end).take(DUPLICATES).filter(sent_twice) {
             sent.needless = true;
             found.push(SpuriousRetransmission { stream: sent.stream, path: sent.path, line: sent.line });
@@ -290,7 +290,7 @@ impl Track {
     }
 
     /// Returns the records that overlap the data `start..end`.
-    fn over(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut Sent> {
+    fn over(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut SentUnit> {
         let first = self.sent.range(..=start).next_back().filter(|(_, sent)| sent.end > start);
         let from = first.map_or(start, |(from, _)| *from);
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)

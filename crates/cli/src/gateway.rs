@@ -5,7 +5,7 @@ use crate::key_log::key_log;
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Listen, Url};
-use crate::secure::{self, ServerTls, Spoken};
+use crate::secure::{self, ServerTls, NegotiatedProtocol};
 use crate::serve::{log, unix_seconds};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, memory, say};
@@ -59,7 +59,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     // The certificates are read once for all threads, so that a warning appears once and an error is reported before the
     // gateway accepts clients.
     let trust = settings.onward.trust(matches)?;
-    let tls = secure::server(matches, &places, Spoken::Http(VERSION))?;
+    let tls = secure::server(matches, &places, NegotiatedProtocol::Http(VERSION))?;
     let certificate = tls.as_ref().map(|tls| tls.shown.clone());
     let in_the_clear = in_the_clear(&places, &settings.onward);
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
@@ -241,7 +241,7 @@ impl Settings {
     fn target(&self, url: &Url) -> Result<Target, Failure> {
         let security = match url.scheme.is_secure() {
             true => {
-                let security = secure::client_that(self.trust.clone(), Spoken::Http(VERSION));
+                let security = secure::client_that(self.trust.clone(), NegotiatedProtocol::Http(VERSION));
                 Some(security.map_err(Failure::Host)?.with_unsummed(self.unsummed))
             }
             false => None,
@@ -324,7 +324,7 @@ impl Onward {
             _ => secure::trust(matches)?,
         };
         if self.scheme().is_some() {
-            secure::client_that(trust.clone(), Spoken::Http(VERSION)).map_err(Failure::Host)?;
+            secure::client_that(trust.clone(), NegotiatedProtocol::Http(VERSION)).map_err(Failure::Host)?;
         }
         Ok(trust)
     }
@@ -368,7 +368,7 @@ async fn carry(
     let trust = settings.trust.clone();
     // Opens the key log while the process may still write to any file; later it drops its privileges.
     let _ = key_log();
-    let make = move || secure::client_that(trust.clone(), Spoken::Http(VERSION));
+    let make = move || secure::client_that(trust.clone(), NegotiatedProtocol::Http(VERSION));
     let web = Web { world: world.clone(), security: OnceCell::new(), make: Box::new(make) };
     let connect = settings.connect;
     let carrying = Carrying { world: world.clone(), specs, settings: &settings, servers };

@@ -10,7 +10,7 @@ use anabranch_capture::Settings;
 use anabranch_http::har::write::{self as har, Fetch};
 use anabranch_http::page::Page;
 use anabranch_lab::plan::Plan;
-use anabranch_lab::run::one::Kept;
+use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::run::{batch, one};
 use anabranch_report::{Captured, Framing, packets, table};
 use anabranch_results::course::Course;
@@ -29,7 +29,7 @@ pub fn fill(
     plan: &Plan,
     race: &Race,
     json: &str,
-    (pcap, kept): (&str, Option<&[Kept]>),
+    (pcap, kept): (&str, Option<&[HostPackets]>),
 ) -> Result<Vec<Reserved>, Failure> {
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
@@ -76,7 +76,7 @@ pub struct PointFiles<'a> {
 pub fn of_point(
     directory: &Path,
     of: &PointFiles<'_>,
-    (pcap, kept): (&str, Option<&[Kept]>),
+    (pcap, kept): (&str, Option<&[HostPackets]>),
 ) -> Result<(Vec<Reserved>, Vec<Captured>), Failure> {
     let (mut files, mut captures, mut drawn) = (Vec::new(), Vec::new(), Vec::new());
     let mut add = |name: String, content: &[u8]| -> Result<(), Failure> {
@@ -99,7 +99,7 @@ pub fn of_point(
             match kept {
                 _ if !wanted => {}
                 Some(kept) => {
-                    let own = |kept: &&Kept| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
+                    let own = |kept: &&HostPackets| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
                     for kept in kept.iter().filter(own) {
                         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
                         let mut file = Reserved::new(&directory.join(file))?;

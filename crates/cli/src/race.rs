@@ -10,7 +10,7 @@ use anabranch_lab::plan::{self, Outline, Plan, PlanError};
 use anabranch_lab::run::batch::{self, Options, RaceError};
 #[cfg(target_os = "linux")]
 use anabranch_lab::run::live;
-use anabranch_lab::run::one::Kept;
+use anabranch_lab::run::one::HostPackets;
 use anabranch_lab::sweep::Shard;
 use anabranch_report::compare;
 use anabranch_report::table::{self, Style};
@@ -176,7 +176,7 @@ pub fn is_possible(_: &Plan) -> Result<(), Failure> {
 
 /// Runs a plan in real time over an emulated network.
 #[cfg(target_os = "linux")]
-pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<Kept>), Failure> {
+pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<HostPackets>), Failure> {
     let mut kept = Vec::new();
     let race = carry_out(plan, threads, quiet, |options| {
         let (race, captures) = live::race(plan, options, keep)?;
@@ -193,7 +193,7 @@ pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(
 
 /// Always fails, because emulation needs Linux.
 #[cfg(not(target_os = "linux"))]
-pub fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<Kept>), Failure> {
+pub fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<HostPackets>), Failure> {
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 
@@ -360,7 +360,7 @@ impl<'a> Outputs<'a> {
     }
 
     /// Writes the result. `kept` holds the captures of a race whose runs cannot be repeated with packet capture.
-    fn write(self, plan: &Plan, race: &Race, kept: Option<&[Kept]>) -> Result<(), Failure> {
+    fn write(self, plan: &Plan, race: &Race, kept: Option<&[HostPackets]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unsaid(&race.warnings);
         let text = json::render(race);

@@ -62,14 +62,14 @@ impl ServerTls {
 
 /// The application protocol that is negotiated over TLS and QUIC (ALPN, RFC 7301).
 #[derive(Clone, Copy, Debug)]
-pub enum Spoken<'a> {
+pub enum NegotiatedProtocol<'a> {
     /// HTTP, of the given version or of any version.
     Http(Option<&'a str>),
     /// The protocol of `bulk`. It has its own ALPN name, so that an HTTP server does not mistake a test for a request.
     Bulk,
 }
 
-impl Spoken<'_> {
+impl NegotiatedProtocol<'_> {
     /// Returns the ALPN names, the preferred one first (RFC 7301 §6).
     fn protocols(self, early_data: bool) -> Protocols {
         let (above, within) = match self {
@@ -92,7 +92,7 @@ const BULK: &[u8] = b"anabranch-bulk";
 pub fn server(
     matches: &ArgMatches,
     places: &[Listen],
-    spoken: Spoken<'_>,
+    spoken: NegotiatedProtocol<'_>,
 ) -> Result<Option<ServerTls>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let files = text("cert").zip(text("key"));
@@ -117,14 +117,14 @@ pub fn server(
     let wrong =
         |why: String| Failure::Usage(format!("--cert {}: {why}", text("cert").unwrap_or("of our own")));
     let schemes = places.iter().map(|place| &place.scheme);
-    let protocols = spoken.protocols(matches!(spoken, Spoken::Http(_)));
+    let protocols = spoken.protocols(matches!(spoken, NegotiatedProtocol::Http(_)));
     let security = ServerSecurity::new(identity, schemes, protocols, key_log()).map_err(wrong)?;
     Ok(Some(ServerTls { security: security.with_unsummed(is_unsummed(matches)?), shown, files }))
 }
 
 /// Returns the security that a client has without flags. It trusts the certificate authorities of this system.
 pub fn client_by_default(version: Option<&str>) -> Result<ClientSecurity, String> {
-    client_that(Trust::System, Spoken::Http(version))
+    client_that(Trust::System, NegotiatedProtocol::Http(version))
 }
 
 /// Returns the security of an HTTP client; `None` if no URL is encrypted.
@@ -134,14 +134,14 @@ pub fn client<'a>(
 ) -> Result<Option<ClientSecurity>, Failure> {
     // A command that has no `--http` flag uses HTTP/1.1.
     let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
-    client_of(matches, schemes, Spoken::Http(version))
+    client_of(matches, schemes, NegotiatedProtocol::Http(version))
 }
 
 /// Does the same as [`client`], for a client that speaks the protocol `spoken`.
 pub fn client_of<'a>(
     matches: &ArgMatches,
     schemes: impl IntoIterator<Item = &'a UrlScheme>,
-    spoken: Spoken<'_>,
+    spoken: NegotiatedProtocol<'_>,
 ) -> Result<Option<ClientSecurity>, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     let insecure = matches.get_flag("insecure");
@@ -180,7 +180,7 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
 }
 
 /// Returns the security of a client that trusts `trust` and offers the protocol `spoken`.
-pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<ClientSecurity, String> {
+pub fn client_that(trust: Trust, spoken: NegotiatedProtocol<'_>) -> Result<ClientSecurity, String> {
     ClientSecurity::new(trust, spoken.protocols(false), key_log())
 }
 

@@ -4,7 +4,7 @@ use crate::clock::now;
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::Listen;
-use crate::secure::{ServerTls, Spoken};
+use crate::secure::{ServerTls, NegotiatedProtocol};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_duration};
@@ -52,7 +52,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
         say(&dry_run(matches, directory, &places, &settings))?;
         return Ok(Done::Well);
     }
-    let tls = secure::server(matches, &places, Spoken::Http(None))?;
+    let tls = secure::server(matches, &places, NegotiatedProtocol::Http(None))?;
     let logs = qlog::given(matches, places.iter().map(|place| &place.scheme))?;
     let number = |name: &str| matches.get_one::<u16>(name).copied().map_or(1, usize::from);
     let (matches, shown) = (matches.clone(), directory.to_owned());

@@ -13,7 +13,7 @@ use crate::{Done, Failure, args, files, race, say};
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::figures::hex;
 use anabranch_papers::{
-    Bench, Change, Copied, Findings, Forgetful, Seeds, Size, Store, Study, StudyError, text,
+    Bench, Change, Copied, Findings, NullStore, Seeds, Size, Store, Study, StudyError, text,
 };
 use clap::ArgMatches;
 use std::collections::BTreeMap;
@@ -128,7 +128,7 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     })?;
     let runs = if matches.get_flag("quick") { table.definition.quick_runs } else { table.definition.runs };
     let (changes, seeds) = (changes(matches)?, Seeds { runs, first: 1, changes: &[] });
-    if let Some(line) = study.misfit(&changes) {
+    if let Some(line) = study.first_unsupported_change(&changes) {
         return Err(Failure::Usage(format!("--set: {line}")));
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
@@ -170,7 +170,7 @@ fn run_studies(
     let mut counts = Vec::new();
     for study in &studies {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
-        if let Some(line) = study.misfit(&changes).or_else(|| study.first_fixed_label(&changes)) {
+        if let Some(line) = study.first_unsupported_change(&changes).or_else(|| study.first_fixed_label(&changes)) {
             return Err(set(line));
         }
         let wrong = |error| match error {
@@ -178,7 +178,7 @@ fn run_studies(
             StudyError::Change(line) if !also.is_empty() => Failure::Usage(format!("--also: {line}")),
             error => failure(error),
         };
-        counts.push(runs_of(study, size, &seeds, matches, &Forgetful).map_err(wrong)?);
+        counts.push(runs_of(study, size, &seeds, matches, &NullStore).map_err(wrong)?);
     }
     let out = matches.get_one::<String>("out").map(Path::new);
     let directory = match out {
@@ -194,7 +194,7 @@ fn run_studies(
     let whole = studies.len() == 1;
     let mut met = true;
     let mut all = Vec::new();
-    let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
+    let store: &dyn Store = directory.as_ref().map_or(&NullStore, |directory| directory);
     if matches.get_flag("resume") {
         let left = studies.iter().map(|study| runs_of(study, size, &seeds, matches, store));
         counts = left.collect::<Result<_, _>>().map_err(failure)?;

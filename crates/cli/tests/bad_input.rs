@@ -424,7 +424,7 @@ const FILES: &[(&str, &str)] = &[
     ("unit.toml", "rate = '10mbit'\ndelay = '40'\n"),
 ];
 
-fn place(name: &str) -> PathBuf {
+fn create_files(name: &str) -> PathBuf {
     let place =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bad-input-{name}-{}", std::process::id()));
     fs::create_dir_all(place.join("hollow")).expect("a temporary directory");
@@ -469,7 +469,7 @@ fn abridged(line: &str) -> String {
 
 #[test]
 fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
-    let place = place("table");
+    let place = create_files("table");
     let before = listing(&place);
     let mut wrong = Vec::new();
     for (line, expected) in WRONG {
@@ -496,7 +496,7 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
 /// is empty.
 #[test]
 fn entries_with_sizes_below_zero_are_told_of() {
-    let place = place("negative");
+    let place = create_files("negative");
     let (code, _, told) = say(&place, "race --page negative.har --runs 1 --json out.json");
     assert_eq!(code, 2, "{told}");
     assert!(told.contains("negative.har") && told.lines().count() == 1, "{told}");
@@ -508,7 +508,7 @@ fn entries_with_sizes_below_zero_are_told_of() {
 /// plain file, and standard error names the source of the order.
 #[test]
 fn a_har_is_raced_however_it_comes() {
-    let place = place("forms");
+    let place = create_files("forms");
     let entry = |path: &str, body: u64, rest: &str| {
         format!(
             r#"{{{rest}"time": 9, "request": {{"method": "POST", "url": "http://a.example/{path}", "headersSize": -1,
@@ -574,7 +574,7 @@ fn a_har_is_raced_however_it_comes() {
 /// A trace with constant columns gives the same results as a link with that rate, RTT and loss, to the nanosecond.
 #[test]
 fn a_trace_in_columns_is_a_link() {
-    let place = place("columns");
+    let place = create_files("columns");
     fs::write(place.join("rate.txt"), "0 10000000\n7 10000000\n").expect("written");
     let trip = "# of a train\ntime_ms;rtt_s;throughput (Mbit/s);loss_%\n100;0.08;10;0\n350;0.08;10;0\n";
     fs::write(place.join("trip.csv"), trip).expect("written");
@@ -607,7 +607,7 @@ fn a_trace_in_columns_is_a_link() {
 /// error of the host.
 #[test]
 fn captures_that_are_cut_or_cannot_be_read() {
-    let place = place("captures");
+    let place = create_files("captures");
     let mut cut = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 101, 0, 0, 0];
     cut.extend([0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 40, 0, 0, 0, 0x45, 0]);
     fs::write(place.join("cut.pcap"), cut).expect("a file");

@@ -29,7 +29,7 @@ fn example(name: &str) -> String {
 
 /// Creates a directory with the plan, and with the program and a stub of `srun` in the PATH. Also returns the result of
 /// the sweep on one machine, with the plan named as by `plan`.
-fn place(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
+fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     let place = Scratch::new(name);
     place.file("plan.toml", PLAN);
     fs::create_dir(place.0.join("bin")).expect("made");
@@ -63,7 +63,7 @@ fn merges(place: &Scratch, script: &str, whole: &str) {
 
 #[test]
 fn a_slurm_array() {
-    let (place, whole) = place("slurm", |_| "plan.toml".to_owned());
+    let (place, whole) = prepare_sweep("slurm", |_| "plan.toml".to_owned());
     let script = example("slurm-array.sh");
     let tasks = script.lines().find_map(|line| line.strip_prefix("#SBATCH --array=1-")).expect("an array");
     let tasks: u32 = tasks.parse().expect("a number");
@@ -78,7 +78,7 @@ fn a_slurm_array() {
 
 #[test]
 fn an_indexed_job_of_kubernetes() {
-    let (place, whole) = place("kubernetes", |place| place.0.join("plan.toml").display().to_string());
+    let (place, whole) = prepare_sweep("kubernetes", |place| place.0.join("plan.toml").display().to_string());
     let job = example("kubernetes-job.yaml");
     let line =
         |begin: &str| job.lines().find_map(|line| line.trim().strip_prefix(begin)).expect("in the job");
@@ -94,7 +94,7 @@ fn an_indexed_job_of_kubernetes() {
 
 #[test]
 fn a_matrix_of_ci() {
-    let (place, whole) = place("matrix", |_| "plan.toml".to_owned());
+    let (place, whole) = prepare_sweep("matrix", |_| "plan.toml".to_owned());
     let jobs = example("ci-matrix.yml");
     let runs: Vec<&str> = jobs.lines().filter_map(|line| line.trim().strip_prefix("- run: ")).collect();
     let [race, merge] = runs[..] else { panic!("{runs:?}") };

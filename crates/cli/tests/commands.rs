@@ -286,7 +286,7 @@ fn all_sessions() -> Vec<Session> {
 }
 
 /// A directory with what the pages assume: a site, the examples, a capture, keys.
-fn place() -> Scratch {
+fn create_site() -> Scratch {
     let place = Scratch::new("commands");
     place.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
     place.file("site/style.css", "p { color: #123 }");
@@ -462,7 +462,7 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     let ended = network.run(|| {
         let mut met = Met::default();
         for session in &sessions {
-            let place = place();
+            let place = create_site();
             perform(&place.0, session, &mut met);
         }
         met

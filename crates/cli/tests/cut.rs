@@ -11,7 +11,7 @@ use std::thread;
 
 /// How a server ends a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
+enum ServerClose {
     Fin,
     /// With a reset, because data from the client is still unread.
     Reset,
@@ -19,7 +19,7 @@ enum End {
 
 /// Runs `get` against a server that sends `said` after a request and then ends the connection. Returns the exit code,
 /// the output, and whether there is a file.
-fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, String, bool) {
+fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Option<i32>, String, bool) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
     let said = said.to_vec();
@@ -31,7 +31,7 @@ fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, 
         // A request is complete with its empty line or (after the preface) with a HEADERS frame.
         let is_whole = |request: &[u8]| match http2 {
             // Unread bytes make the kernel reset the connection.
-            false if end == End::Reset => request.ends_with(b"\r\n\r"),
+            false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),
         };
@@ -39,7 +39,7 @@ fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, 
             request.push(byte[0]);
         }
         stream.write_all(&said).expect("written");
-        if end == End::Fin {
+        if end == ServerClose::Fin {
             stream.shutdown(Shutdown::Write).expect("shut");
             // Until the client has closed its side as well.
             let _ = stream.read_to_end(&mut Vec::new());
@@ -75,7 +75,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
     let place = Scratch::new("cut-1");
     let (code, err, kept) =
-        get(&place, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", End::Fin, &["--http", "1.1"]);
+        get(&place, b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", ServerClose::Fin, &["--http", "1.1"]);
     assert_eq!((code, err.as_str(), kept), (Some(0), "", true), "one that is whole");
     for said in [
         "",
@@ -88,7 +88,7 @@ fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n",
         "HTTP/1.1 103 Early Hints\r\n\r\n",
     ] {
-        for end in [End::Fin, End::Reset] {
+        for end in [ServerClose::Fin, ServerClose::Reset] {
             let (code, err, kept) = get(&place, said.as_bytes(), end, &["--http", "1.1"]);
             assert_eq!((code, kept), (Some(1), false), "{said:?} {end:?}: {err}");
             assert_eq!(err.lines().count(), 1, "{err}");
@@ -114,7 +114,7 @@ fn a_response_of_http_2_that_is_cut_is_a_failure() {
     let goaway = frame(7, 0, 0, &[0, 0, 0, 1, 0, 0, 0, 0]);
     let words = &["--http", "2"];
     for said in [say(&[&head(b"3", WHOLE), &data(END)]), say(&[&head(b"", WHOLE), &data(END)])] {
-        let (code, err, kept) = get(&place, &said, End::Fin, words);
+        let (code, err, kept) = get(&place, &said, ServerClose::Fin, words);
         assert_eq!((code, err.as_str(), kept), (Some(0), "", true), "one that is whole");
     }
     for (name, said) in [
@@ -129,7 +129,7 @@ fn a_response_of_http_2_that_is_cut_is_a_failure() {
         ("a cancelled stream", say(&[&head(b"", WHOLE), &data(0), &reset(8)])),
         ("an end in good order", say(&[&head(b"", WHOLE), &data(0), &goaway])),
     ] {
-        let (code, err, kept) = get(&place, &said, End::Fin, words);
+        let (code, err, kept) = get(&place, &said, ServerClose::Fin, words);
         assert_eq!((code, kept), (Some(1), false), "{name}: {err}");
         assert_eq!(err.lines().count(), 1, "{name}: {err}");
     }

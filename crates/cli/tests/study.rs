@@ -36,7 +36,7 @@ pub const FILES: [(&str, &str); 6] = [
     ("own/page.md", "# Own\n"),
 ];
 
-pub fn place(name: &str) -> Scratch {
+pub fn scratch(name: &str) -> Scratch {
     let place = Scratch::new(name);
     fs::create_dir_all(place.0.join("own")).expect("a folder");
     for (file, content) in FILES {
@@ -77,7 +77,7 @@ const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns 
 /// Whichever of the stored figures exist when a run resumes, its result equals that of an uninterrupted run.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
-    let place = place("study-resume");
+    let place = scratch("study-resume");
     place.file("own/readings.toml", READINGS);
     let whole = run(&mut study(&place, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
     assert!(whole.status.success(), "{}", errors(&whole));
@@ -123,7 +123,7 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
 
 #[test]
 fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
-    let place = place("study-refused");
+    let place = scratch("study-refused");
     assert!(
         run(&mut study(&place, &["run", "own", "--quiet", "--quick", "--out", "there"])).status.success()
     );
@@ -171,7 +171,7 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
 /// A study that resumes writes only in its own directory, even if entries have been replaced by symbolic links.
 #[test]
 fn a_study_is_gone_on_with_in_its_own_directory_alone() {
-    let place = place("study-links");
+    let place = scratch("study-links");
     let words = ["run", "own", "--quiet", "--quick", "--out", "there"];
     for name in ["figures", "own", "own/tables", "own/cells.csv", "study-run"] {
         let _ = fs::remove_dir_all(place.0.join("there"));
@@ -198,7 +198,7 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
 /// anything is written.
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
-    let place = place("study-emulated");
+    let place = scratch("study-emulated");
     let output = run(&mut study(&place, &["run", "own", "--world", "emulated", "--out", "there"]));
     assert!(output.status.success(), "{}", errors(&output));
     assert_eq!(
@@ -224,7 +224,7 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
 /// same file.
 #[test]
 fn fragile_results_are_marked() {
-    let place = place("study-vary");
+    let place = scratch("study-vary");
     let vary =
         "[[vary]]\nkey = 'one:iw'\nbetween = ['2', '10']\n[[vary]]\nkey = 'many:streams'\nor = ['1']\n";
     place.file("own/study.toml", format!("{}{vary}", FILES[0].1));
@@ -295,7 +295,7 @@ fn a_wrong_file_is_named() {
             "no printed cell",
         ),
     ] {
-        let place = place("study-wrong");
+        let place = scratch("study-wrong");
         place.file(file, wrong);
         let output = run(&mut study(&place, &["run", "own", "--quiet"]));
         let said = errors(&output);
@@ -309,7 +309,7 @@ fn a_wrong_file_is_named() {
 /// A table that is run alone has the same numbers, causes and claims as in the whole study.
 #[test]
 fn a_table_alone_is_as_in_the_whole_study() {
-    let place = place("study-table");
+    let place = scratch("study-table");
     place.file("own/study.toml", FILES[0].1.replace("['pages']", "['sizes', 'pages']"));
     place.file("own/sizes.toml", FILES[1].1.replace("5x20kB", "3x5kB"));
     let more = "x4,text,measurement,both,sizes: one < many at loss=0; pages: one < many at loss=0\n\
@@ -353,7 +353,7 @@ fn a_table_alone_is_as_in_the_whole_study() {
 /// shared network.
 #[test]
 fn a_contestant_that_is_added_is_marked() {
-    let place = place("study-also");
+    let place = scratch("study-also");
     place.file("own/study.toml", FILES[0].1.replace("['pages']", "['pages', 'shared']"));
     place.file("own/shared.toml", FILES[1].1.replace("rtt = '40ms'", "rtt = '40ms'\ntogether = true"));
     let also = ["--also", "mine=tcp:nagle=yes"];
@@ -385,7 +385,7 @@ fn a_contestant_that_is_added_is_marked() {
 /// A counterfactual does not explain a cell as a finding does: it is named next to the cell and counted separately.
 #[test]
 fn a_counterfactual_explains_nothing() {
-    let place = place("study-counterfactual");
+    let place = scratch("study-counterfactual");
     let cells = |out: &str, words: &[&str]| {
         let output = run(study(&place, &["run", "own", "--quick", "--quiet", "--out", out]).args(words));
         let read = |file: &str| fs::read_to_string(place.0.join(out).join("own").join(file)).expect("a file");
@@ -474,7 +474,7 @@ fn columns(file: &str) -> Vec<String> {
 /// Each file of a study has the columns that the page about results documents, in that order.
 #[test]
 fn every_column_is_told() {
-    let place = place("study-columns");
+    let place = scratch("study-columns");
     place.file("own/readings.toml", READINGS);
     place.file("own/study.toml", format!("{}[[vary]]\nkey = 'one:iw'\nor = ['2']\n", FILES[0].1));
     let words = ["run", "own", "--quick", "--quiet", "--readings", "--sensitivity", "--out", "out"];
@@ -550,7 +550,7 @@ fn the_smallest_study_runs_as_written() {
 /// `study plan` prints a plan with which `race` reproduces the numbers of the study's cells.
 #[test]
 fn race_runs_the_plan_to_the_same_numbers() {
-    let place = place("study-plan");
+    let place = scratch("study-plan");
     assert!(
         run(&mut study(&place, &["run", "own", "--quick", "--quiet", "--out", "out", "--set", "one:iw=2"]))
             .status

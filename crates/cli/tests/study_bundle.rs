@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, errors, run, wait_until};
-use crate::study::{FILES, all_below, place, study};
+use crate::study::{FILES, all_below, scratch, study};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn check(bundle: &Path, words: &[&str]) -> (Option<i32>, String) {
 /// that was changed.
 #[test]
 fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
-    let place = place("study-bundle");
+    let place = scratch("study-bundle");
     for out in ["a", "new/b"] {
         let output = run(&mut study(&place, &["bundle", "own", "--quiet", "--full", "--out", out]));
         assert!(output.status.success(), "{}", errors(&output));
@@ -107,7 +107,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
 /// If the target exists, cannot be created, or the disk is full: one line, and no new files.
 #[test]
 fn a_bundle_that_cannot_be_leaves_nothing() {
-    let place = place("study-bundle-refused");
+    let place = scratch("study-bundle-refused");
     place.file("own/pages.csv", "contestant,loss,seconds\none,0,0.2\n");
     fs::create_dir(place.0.join("there")).expect("a folder");
     place.file("there/mine", "mine");

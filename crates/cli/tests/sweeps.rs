@@ -32,7 +32,7 @@ fn race(place: &Scratch, words: &[&str]) -> Command {
 }
 
 /// Creates a directory with the plan and, in `whole`, the result of an uninterrupted run.
-fn place(name: &str) -> (Scratch, Files) {
+fn prepare_sweep(name: &str) -> (Scratch, Files) {
     let place = Scratch::new(name);
     place.file("plan.toml", PLAN);
     let output = run(&mut race(&place, &["plan.toml", "--out", "whole"]));
@@ -99,7 +99,7 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
 /// Killed at any moment: tests every set of files that can exist at that time, with a part of one more.
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
-    let (place, whole) = place("sweep-moments");
+    let (place, whole) = prepare_sweep("sweep-moments");
     // The files in the order in which a sweep completes them. The other files of a point precede the point's own file.
     let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
     let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
@@ -125,7 +125,7 @@ fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
 
 #[test]
 fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
-    let (place, whole) = place("sweep-signals");
+    let (place, whole) = prepare_sweep("sweep-signals");
     for (name, signal, after) in [("a", "-INT", 3), ("b", "-KILL", 2), ("c", "-KILL", 7), ("d", "-INT", 0)] {
         let directory = place.0.join(name);
         // On a busy machine the signal may arrive when all points are done: then try again.
@@ -164,7 +164,7 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
 
 #[test]
 fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
-    let (place, whole) = place("sweep-shards");
+    let (place, whole) = prepare_sweep("sweep-shards");
     for shard in 1..=8 {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
         let words = ["plan.toml", "--shard", &part, "--resume", &name];
@@ -218,7 +218,7 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
 
 #[test]
 fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
-    let (place, whole) = place("sweep-refused");
+    let (place, whole) = prepare_sweep("sweep-refused");
     let refuse = |words: &[&str], code, told: &[&str]| refused(&run(&mut race(&place, words)), code, told);
     refuse(
         &["--resume", "whole", "--rtt", "1ms,2ms", "--loss", "0"],
@@ -301,7 +301,7 @@ fn another_page_under_the_same_name_is_refused() {
 /// The result in the directory equals the one in a single file, and files next to it are identical.
 #[test]
 fn a_sweep_is_the_race_in_one_file() {
-    let (place, whole) = place("sweep-one-file");
+    let (place, whole) = prepare_sweep("sweep-one-file");
     let files_of = ["--json", "one.json", "--csv", "one.csv"];
     let table = |words: &[&str]| {
         let output = run(&mut race(&place, &[&["plan.toml"], words].concat()));
@@ -411,7 +411,7 @@ fn feed(pipe: &Path) -> JoinHandle<()> {
 /// it.
 #[test]
 fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
-    let (place, whole) = place("sweep-links");
+    let (place, whole) = prepare_sweep("sweep-links");
     // A sweep whose points are all done, but whose results are not written yet.
     let begin = || {
         let _ = fs::remove_dir_all(place.0.join("sweep"));

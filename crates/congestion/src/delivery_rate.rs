@@ -51,7 +51,7 @@ impl Lost {
 
 /// The record of data that was sent at one instant.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SendRecord {
     at: Instant,
     delivered: u64,
     lost: u64,
@@ -93,7 +93,7 @@ pub struct LossSample {
 /// The state for measuring the delivery rate of one path.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SendRecord>,
     delivered: u64,
     lost: u64,
     in_flight: u64,
@@ -141,7 +141,7 @@ impl RateSampler {
         if self.sent.len() == MOST_RECORDS {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent {
+        self.sent.push_back(SendRecord {
             at: now,
             delivered: self.delivered,
             lost: self.lost,
@@ -220,7 +220,7 @@ impl RateSampler {
     }
 
     /// Returns the record of the data sent at `at`, or of the last data sent before that time.
-    fn record(&self, at: Instant) -> Option<Sent> {
+    fn record(&self, at: Instant) -> Option<SendRecord> {
         let after = self.sent.partition_point(|sent| sent.at <= at);
         self.sent.get(after.checked_sub(1)?).copied()
     }

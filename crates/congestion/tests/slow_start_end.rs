@@ -24,7 +24,7 @@ const STEP: Duration = Duration::from_millis(100);
 const STEPS: usize = 40;
 
 /// A packet in flight.
-struct Sent {
+struct PacketInFlight {
     number: u64,
     at: Instant,
     acked_at: Instant,
@@ -40,7 +40,7 @@ struct Flow {
     acked: u64,
     /// The link is busy until this time.
     busy: Instant,
-    on_its_way: VecDeque<Sent>,
+    on_its_way: VecDeque<PacketInFlight>,
     flight: u64,
     /// Losses of lower numbers belong to one recovery.
     recovery: Option<u64>,
@@ -83,7 +83,7 @@ impl Flow {
             if waiting < ROOM {
                 self.busy = self.busy.max(self.now) + SERVICE;
                 let acked_at = self.busy + (ROUND_TRIP - SERVICE);
-                self.on_its_way.push_back(Sent { number: self.next, at: self.now, acked_at });
+                self.on_its_way.push_back(PacketInFlight { number: self.next, at: self.now, acked_at });
             } else {
                 self.lost += 1;
             }
@@ -93,7 +93,7 @@ impl Flow {
         None
     }
 
-    fn acknowledge(&mut self, packet: &Sent) {
+    fn acknowledge(&mut self, packet: &PacketInFlight) {
         let missing = packet.number - self.acked;
         let flight_before = self.flight;
         self.flight -= (missing + 1) * MSS;

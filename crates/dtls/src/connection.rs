@@ -2,7 +2,7 @@
 //! `records` handles the records. RFC 8261 adds two rules: each packet is one record, and a connection ends with its last
 //! association.
 
-use crate::ends::{Ends, EndsError};
+use crate::ends::{HostConfig, EndsError};
 use crate::hello::is_client_hello;
 use crate::proof::Unproven;
 use crate::records::{Ended, Records};
@@ -64,21 +64,21 @@ struct Usage {
 
 /// The result of handling a datagram or a timeout.
 #[derive(Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct HandshakeProgress {
     /// Whether the handshake was completed.
     pub opened: bool,
     /// The reason why the connection has ended; `None` if it has not ended.
     pub ended: Option<CloseReason>,
 }
 
-impl From<Option<Ended>> for Came {
+impl From<Option<Ended>> for HandshakeProgress {
     fn from(ended: Option<Ended>) -> Self {
         Self { opened: false, ended: ended.map(CloseReason::from) }
     }
 }
 
 impl Connection {
-    pub fn begin(ends: &Ends, client: bool, name: &str, mtu: usize, now: Instant) -> Result<Self, EndsError> {
+    pub fn begin(ends: &HostConfig, client: bool, name: &str, mtu: usize, now: Instant) -> Result<Self, EndsError> {
         let mut dtls = ends.begin(client, mtu, std_instant(&ends.surroundings, now))?;
         if client {
             // dimpl requires this call with the current time before a client begins.
@@ -109,7 +109,7 @@ impl Connection {
     /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first hello
     /// `first`. dimpl's answer must equal `asked`, which was sent before without keeping state.
     pub fn enter(
-        ends: &Ends,
+        ends: &HostConfig,
         mtu: usize,
         now: Instant,
         (cookie, first, asked): (Cookie, &[u8], &[u8]),
@@ -139,13 +139,13 @@ impl Connection {
     /// Handles a datagram of the peer, or the timeouts that are due if `datagram` is `None`.
     pub fn receive(
         &mut self,
-        ends: &Ends,
+        ends: &HostConfig,
         now: Instant,
         datagram: Option<&mut [u8]>,
         buffer: &mut Vec<u8>,
         deliver: impl FnMut(&[u8]),
         mut send: impl FnMut(&[u8]),
-    ) -> Came {
+    ) -> HandshakeProgress {
         match (&mut self.handshake, datagram) {
             (None, Some(datagram)) => self.open(now, datagram, deliver, send),
             (None, None) => self.records.as_mut().and_then(|records| records.expire(now, send)).into(),
@@ -161,8 +161,8 @@ impl Connection {
         datagram: &mut [u8],
         mut deliver: impl FnMut(&[u8]),
         send: impl FnMut(&[u8]),
-    ) -> Came {
-        let (Some(records), usage) = (&mut self.records, &mut self.usage) else { return Came::default() };
+    ) -> HandshakeProgress {
+        let (Some(records), usage) = (&mut self.records, &mut self.usage) else { return HandshakeProgress::default() };
         let deliver = |packet: &[u8]| {
             usage.note(packet, false, now);
             deliver(packet);
@@ -172,14 +172,14 @@ impl Connection {
 
     fn shake_hands(
         &mut self,
-        ends: &Ends,
+        ends: &HostConfig,
         now: Instant,
         datagram: Option<&mut [u8]>,
         buffer: &mut Vec<u8>,
         mut deliver: impl FnMut(&[u8]),
         send: &mut impl FnMut(&[u8]),
-    ) -> Came {
-        let Some(handshake) = &mut self.handshake else { return Came::default() };
+    ) -> HandshakeProgress {
+        let Some(handshake) = &mut self.handshake else { return HandshakeProgress::default() };
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
@@ -193,7 +193,7 @@ impl Connection {
             told.filter(|told| !told.is_empty()).map_or(Ok(()), |told| dtls.handle_packet(told))
         });
         if let Err(error) = taken {
-            return Came { ended: Some(fault(&error)), ..Came::default() };
+            return HandshakeProgress { ended: Some(fault(&error)), ..HandshakeProgress::default() };
         }
         if self.records.is_none() {
             self.records = Records::of(&handshake.seen, self.client, ends.update_after);
@@ -202,7 +202,7 @@ impl Connection {
         let Some((handshake, records)) = self.handshake.as_mut().zip(self.records.as_mut()) else {
             if came.opened {
                 let why = "DTLS handshake: there are no keys".to_owned();
-                came = Came { ended: Some(CloseReason::Protocol(why)), opened: false };
+                came = HandshakeProgress { ended: Some(CloseReason::Protocol(why)), opened: false };
             }
             return came;
         };
@@ -236,12 +236,12 @@ impl Connection {
     /// Handles the output of dimpl: datagrams, certificates, timers, and the end of the handshake.
     fn drain(
         &mut self,
-        ends: &Ends,
+        ends: &HostConfig,
         now: Instant,
         buffer: &mut Vec<u8>,
         send: &mut impl FnMut(&[u8]),
-    ) -> Came {
-        let mut came = Came::default();
+    ) -> HandshakeProgress {
+        let mut came = HandshakeProgress::default();
         let Some(handshake) = &mut self.handshake else { return came };
         // Collect the datagrams first, because a client that does not trust the server's certificate sends none of them.
         let mut held: Vec<Vec<u8>> = Vec::new();
@@ -363,7 +363,7 @@ impl Connection {
 impl Handshake {
     /// Runs `work` on dimpl's connection with the randomness and clock of this connection, and records the secrets that
     /// dimpl computes.
-    fn run<T>(&mut self, ends: &Ends, cookie: Option<Cookie>, work: impl FnOnce(&mut Dtls) -> T) -> T {
+    fn run<T>(&mut self, ends: &HostConfig, cookie: Option<Cookie>, work: impl FnOnce(&mut Dtls) -> T) -> T {
         let dtls = &mut self.dtls;
         let inside = || ends.surroundings.within(|| work(dtls));
         let (done, seen) = watched(|| match cookie {

@@ -1,6 +1,6 @@
 //! The settings of a host as a DTLS client and as a DTLS server: certificates, trust and versions.
 
-use crate::hello::Spoken;
+use crate::hello::ServerParameters;
 use crate::{provider, simulation};
 use anabranch_base::time::Duration;
 use anabranch_tls::{Identity, IdentityError, Judge, KeyLog, Surroundings, Trust, TrustError};
@@ -66,7 +66,7 @@ pub enum EndsError {
 }
 
 /// The settings of a host as a client and as a server, from which DTLS connections are created.
-pub struct Ends {
+pub struct HostConfig {
     pub(crate) version: Version,
     pub(crate) surroundings: Surroundings,
     identity: Option<DtlsCertificate>,
@@ -77,18 +77,18 @@ pub struct Ends {
     /// The number of records after which a DTLS 1.3 key is changed.
     pub(crate) update_after: u64,
     /// The server's parameters that its answer to a first hello contains.
-    pub(crate) spoken: Spoken,
+    pub(crate) spoken: ServerParameters,
     /// The configuration of dimpl for each datagram size. It is used only on a real network.
     configs: RefCell<BTreeMap<usize, Arc<Config>>>,
 }
 
-impl fmt::Debug for Ends {
+impl fmt::Debug for HostConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ends").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
-impl Ends {
+impl HostConfig {
     /// Prepares the settings for both roles of a host. `surroundings` is the source of randomness and time.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Ends {
             judge,
             key_log: settings.key_log,
             update_after: u64::MAX,
-            spoken: Spoken { versions, suites: Vec::new(), groups: Vec::new() },
+            spoken: ServerParameters { versions, suites: Vec::new(), groups: Vec::new() },
             configs: RefCell::default(),
         };
         let config = ends.config(1_200)?;

@@ -9,7 +9,7 @@ use dimpl::crypto::{Dtls13CipherSuite, NamedGroup};
 
 /// The parameters of a server that determine its answer to a first hello.
 #[derive(Debug)]
-pub(crate) struct Spoken {
+pub(crate) struct ServerParameters {
     /// Whether the server supports DTLS 1.2, and whether it supports DTLS 1.3.
     pub versions: [bool; 2],
     /// The cipher suites for DTLS 1.3.
@@ -109,7 +109,7 @@ impl<'a> Hello<'a> {
     }
 
     /// Decides which answer of a server with these parameters the hello needs.
-    pub fn answer(&self, spoken: &Spoken) -> Answer {
+    pub fn answer(&self, spoken: &ServerParameters) -> Answer {
         // RFC 8446 §4.2.1: a client that lists versions supports only those. A client that lists none supports the version
         // of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
@@ -145,14 +145,14 @@ impl<'a> Hello<'a> {
     }
 
     /// Returns the first of the client's cipher suites that the server supports, which is the one that dimpl selects.
-    fn suite(&self, spoken: &Spoken) -> Option<[u8; 2]> {
+    fn suite(&self, spoken: &ServerParameters) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
         let known =
             |suite: &[u8; 2]| spoken.suites.iter().any(|one| one.as_u16() == u16::from_be_bytes(*suite));
         suites.into_iter().find(known)
     }
 
-    fn has_share(&self, spoken: &Spoken) -> bool {
+    fn has_share(&self, spoken: &ServerParameters) -> bool {
         let mut at = 0;
         while let Some(group) = self.shares.get(at..at + 2) {
             let group = NamedGroup::from_u16(u16::from_be_bytes([group[0], group[1]]));
@@ -259,7 +259,7 @@ impl<'a> Hello<'a> {
     }
 
     /// Builds the datagram with the answer that asks for this cookie. Returns `None` if there is no common cipher suite.
-    pub fn ask(&self, newer: bool, spoken: &Spoken, cookie: &[u8; 32]) -> Option<Vec<u8>> {
+    pub fn ask(&self, newer: bool, spoken: &ServerParameters, cookie: &[u8; 32]) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(96);
         if newer {
             body.extend([0xfe, 0xfd]);
@@ -345,14 +345,14 @@ pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::connection::Connection;
-    use crate::{Ends, Settings, Version};
+    use crate::{HostConfig, Settings, Version};
     use anabranch_base::Instant;
     use anabranch_tls::{Surroundings, Trust};
 
     /// Returns the first datagram that our client sends.
     fn said(version: Version) -> Vec<u8> {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
-        let ends = Ends::new(settings, Surroundings::Real).expect("ends");
+        let ends = HostConfig::new(settings, Surroundings::Real).expect("ends");
         let mut client = Connection::begin(&ends, true, "", 1_400, Instant::from_millis(5)).expect("begun");
         let (mut buffer, mut first) = (vec![0; crate::peers::MAX_OUTPUT], Vec::new());
         client.receive(
@@ -366,8 +366,8 @@ mod tests {
         first
     }
 
-    fn spoken(versions: [bool; 2]) -> Spoken {
-        Spoken {
+    fn spoken(versions: [bool; 2]) -> ServerParameters {
+        ServerParameters {
             versions,
             suites: vec![Dtls13CipherSuite::AES_128_GCM_SHA256],
             groups: vec![NamedGroup::X25519, NamedGroup::Secp256r1],
@@ -405,10 +405,10 @@ mod tests {
         let said = said(Version::Only13);
         let hello = Hello::read(&said).expect("a hello");
         let groups = vec![NamedGroup::Secp384r1];
-        let more = hello.answer(&Spoken { groups, ..spoken([true, true]) });
+        let more = hello.answer(&ServerParameters { groups, ..spoken([true, true]) });
         assert!(matches!(more, Answer::More), "{more:?}");
         let suites = vec![Dtls13CipherSuite::from_u16(0x13ff)];
-        let none = hello.answer(&Spoken { suites, ..spoken([true, true]) });
+        let none = hello.answer(&ServerParameters { suites, ..spoken([true, true]) });
         assert!(matches!(none, Answer::Nothing), "{none:?}");
     }
 

@@ -4,8 +4,8 @@
 //! other, and their packets are delivered while they fit into one batch. The rest of a received batch is decrypted at the
 //! next poll.
 
-use crate::ends::Ends;
-use crate::peers::{Peers, Sent, Shared};
+use crate::ends::HostConfig;
+use crate::peers::{Peers, SendOutcome, Shared};
 use anabranch_base::{IcmpKind, Instant, PeerState, RecvBatch, SendBatch};
 use anabranch_transport::CloseReason;
 use anabranch_transport::protocol::Layer;
@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 /// The DTLS layer of a host, which serves one transport.
 pub struct DtlsLayer<W> {
     world: W,
-    ends: Rc<Ends>,
+    ends: Rc<HostConfig>,
     shared: Rc<RefCell<Shared>>,
 }
 
@@ -32,7 +32,7 @@ impl<W> fmt::Debug for DtlsLayer<W> {
 
 impl<W: World> DtlsLayer<W> {
     /// Creates the layer of a host with these settings. `name` is the name that the certificate of every server must have.
-    pub fn new(world: W, ends: Ends, name: Option<&str>) -> Self {
+    pub fn new(world: W, ends: HostConfig, name: Option<&str>) -> Self {
         let shared = Shared { name: name.map(str::to_owned), ..Shared::default() };
         Self { world, ends: Rc::new(ends), shared: Rc::new(RefCell::new(shared)) }
     }
@@ -66,7 +66,7 @@ impl<W: World> Layer for DtlsLayer<W> {
 /// A socket whose datagrams are encrypted with DTLS.
 struct Socket<W: World> {
     world: W,
-    ends: Rc<Ends>,
+    ends: Rc<HostConfig>,
     below: Box<dyn Datagrams>,
     peers: RefCell<Peers>,
     /// The received datagrams, and the index of the next datagram to decrypt.
@@ -113,8 +113,8 @@ impl<W: World> Datagrams for Socket<W> {
         let sent = peers.send(self.world.now(), batch, self.datagram(source.ip()));
         let flushed = peers.outbox.poll_flush(cx, &*self.below);
         match (sent, flushed) {
-            (Sent::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
-            (Sent::Sealed, Poll::Ready(Err(error))) => {
+            (SendOutcome::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
+            (SendOutcome::Sealed, Poll::Ready(Err(error))) => {
                 // Report the error for these packets to the engine, for example that they are too large.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));

@@ -50,7 +50,7 @@ mod records;
 mod secrets;
 mod simulation;
 
-pub use ends::{Ends, EndsError, Settings, Version};
+pub use ends::{HostConfig, EndsError, Settings, Version};
 pub use layer::DtlsLayer;
 pub use pair::Pair;
 

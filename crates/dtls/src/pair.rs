@@ -1,6 +1,6 @@
 //! The DTLS client and server of an experiment, with matching certificates.
 
-use crate::{Ends, EndsError, Settings, Version};
+use crate::{HostConfig, EndsError, Settings, Version};
 use anabranch_tls::{CertificateDer, Identity, KeyLog, Secrets, Surroundings, Trust};
 use std::sync::Arc;
 
@@ -46,13 +46,13 @@ impl Pair {
     ///
     /// # Errors
     /// [`EndsError`], if the settings cannot be used.
-    pub fn end(&self, server: bool, surroundings: Surroundings) -> Result<Ends, EndsError> {
+    pub fn end(&self, server: bool, surroundings: Surroundings) -> Result<HostConfig, EndsError> {
         let settings = Settings {
             version: self.version,
             identity: server.then(|| self.identity.clone()),
             trust: (!server).then(|| Trust::Authorities(vec![self.root.clone()])),
             key_log: (!server).then(|| self.secrets.clone() as Arc<dyn KeyLog>),
         };
-        Ends::new(settings, surroundings)
+        HostConfig::new(settings, surroundings)
     }
 }

@@ -6,9 +6,9 @@
 //! client. Its INIT starts the handshake, and is sent when the handshake is done.
 mod entrance;
 
-use crate::connection::{Came, Connection};
+use crate::connection::{HandshakeProgress, Connection};
 use crate::cookie::Secret;
-use crate::ends::Ends;
+use crate::ends::HostConfig;
 use crate::hello::{Hello, is_client_hello};
 use crate::outbox::{Label, Outbox};
 use crate::proof::Unproven;
@@ -36,7 +36,7 @@ pub(crate) struct Shared {
 pub(crate) type Key = (IpAddr, SocketAddr);
 
 pub(crate) struct Peers {
-    ends: Rc<Ends>,
+    ends: Rc<HostConfig>,
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
@@ -68,7 +68,7 @@ struct Inbound {
 }
 
 impl Peers {
-    pub fn new(ends: Rc<Ends>, port: u16, shared: Rc<RefCell<Shared>>, segments: usize) -> Self {
+    pub fn new(ends: Rc<HostConfig>, port: u16, shared: Rc<RefCell<Shared>>, segments: usize) -> Self {
         let secret = ends.secret().ok().map(|bytes| Secret::new(&bytes));
         Self {
             ends,
@@ -89,7 +89,7 @@ impl Peers {
 
     /// Encrypts the packets of a batch and queues them in the outbox. An INIT to a peer without a connection begins a
     /// handshake.
-    pub fn send(&mut self, now: Instant, batch: &SendBatch, mtu: usize) -> Sent {
+    pub fn send(&mut self, now: Instant, batch: &SendBatch, mtu: usize) -> SendOutcome {
         let key = (batch.source.ip(), batch.target);
         let Some(connection) = self.open.get_mut(&key) else {
             let first = batch.segments().next().unwrap_or_default();
@@ -97,19 +97,19 @@ impl Peers {
             let begins = first.get(4..8) == Some(&[0; 4]) && first.get(12) == Some(&INIT);
             if begins && self.ends.opens() {
                 self.begin(now, (batch.source, batch.target), mtu);
-                return Sent::Waits;
+                return SendOutcome::Waits;
             }
-            return Sent::Nowhere;
+            return SendOutcome::Nowhere;
         };
         if !connection.is_open() {
-            return Sent::Waits;
+            return SendOutcome::Waits;
         }
         let mut label = Label::of(batch);
         for packet in batch.segments() {
             let Some(overhead) = connection.overhead() else {
-                let came = Came::from(Some(Ended::UsedUp));
+                let came = HandshakeProgress::from(Some(Ended::UsedUp));
                 self.after(false, key, came);
-                return Sent::Nowhere;
+                return SendOutcome::Nowhere;
             };
             if packet.len() <= MAX_PACKET {
                 let size = packet.len() + overhead;
@@ -122,7 +122,7 @@ impl Peers {
         } else if connection.is_listed_wrongly() {
             self.list(false, key);
         }
-        Sent::Sealed
+        SendOutcome::Sealed
     }
 
     /// Decrypts datagrams from `next` on, while their packets fit into one batch.
@@ -143,7 +143,7 @@ impl Peers {
             let (inbound, outbox) = (&mut self.inbound, &mut self.outbox);
             let send = |record: &[u8]| outbox.push(Label::own(target, source), record);
             let mut send = send;
-            let mut ended = Came::default();
+            let mut ended = HandshakeProgress::default();
             while inbound.is_empty()
                 && batch.has_room()
                 && let Some(datagram) = came.segment_mut(*next)
@@ -283,7 +283,7 @@ impl Peers {
     }
 
     /// Acts on the result of a call to a connection: removes an ended connection, or reports a completed handshake.
-    fn after(&mut self, half: bool, key: Key, came: Came) {
+    fn after(&mut self, half: bool, key: Key, came: HandshakeProgress) {
         if came.ended.is_some() {
             self.remove(half, key);
             if !half && let Some(reason) = came.ended {
@@ -409,7 +409,7 @@ impl Peers {
         };
         if let Some((key, _)) = self.open.iter().find(of_them) {
             let key = *key;
-            let came = Came { ended: Some(CloseReason::Refused), ..Came::default() };
+            let came = HandshakeProgress { ended: Some(CloseReason::Refused), ..HandshakeProgress::default() };
             self.after(false, key, came);
         }
     }
@@ -460,7 +460,7 @@ impl Peers {
 }
 
 /// The result of sending a batch of packets.
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     /// The packets were encrypted and queued.
     Sealed,
     /// The packets have to wait until a handshake is done.

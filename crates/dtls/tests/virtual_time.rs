@@ -2,7 +2,7 @@
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
-use anabranch_dtls::{DtlsLayer, Ends, Pair, Settings, Version};
+use anabranch_dtls::{DtlsLayer, HostConfig, Pair, Settings, Version};
 use anabranch_link::LinkSpec;
 use anabranch_sim::{Network, NodeId, SimWorld};
 use anabranch_tls::{Identity, Simulation, Surroundings, Trust};
@@ -24,7 +24,7 @@ fn surroundings(world: &SimWorld) -> Surroundings {
 
 pub fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
     // DTLS 1.3 updates its keys every ten records, so every test also covers key updates.
-    let ends = Ends::new(settings, surroundings(world)).expect("ends").update_keys_after(10);
+    let ends = HostConfig::new(settings, surroundings(world)).expect("ends").update_keys_after(10);
     Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
 }
 

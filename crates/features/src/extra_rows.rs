@@ -1,6 +1,6 @@
 //! Rows of the feature table for features that came after the published table.
 
-use super::harness::{Carrier, Harness, How, numbered};
+use super::harness::{MessageTransport, Harness, How, numbered};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
 use super::{Cell, Kind, Row, connected, hold, switched};
 use anabranch_base::time::Duration;
@@ -218,7 +218,7 @@ fn authentication(kind: Kind) -> Result<Cell, String> {
     }
     let with = |keys: [&[u8]; 2]| -> Result<bool, String> {
         let testbed = Testbed::quiet()?;
-        let carrier = Carrier::sctp(&[("auth", "yes"), ("auth_chunks", "data")]);
+        let carrier = MessageTransport::sctp(&[("auth", "yes"), ("auth_chunks", "data")]);
         connected(&testbed, &carrier, async |harness| {
             for side in [A, B] {
                 harness.sctp(side, |engine, id| {

@@ -1,7 +1,7 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
 use super::connection::without_connection;
-use super::harness::{Carrier, Harness, How, disable_nagle};
+use super::harness::{MessageTransport, Harness, How, disable_nagle};
 use super::testbed::{A, B, PORT, Testbed};
 use super::{Cell, Kind};
 use anabranch_sim::SimWorld;
@@ -20,7 +20,7 @@ const LATER: u64 = 120_000;
 
 /// The state that a listener holds for peers.
 #[derive(Clone, Copy)]
-struct Kept {
+struct ListenerState {
     /// Number of connections, including half-open ones.
     connections: usize,
     /// Bytes of state for all peers.
@@ -31,7 +31,7 @@ struct Kept {
 /// state.
 struct Seen {
     /// State before the flood, maximum during the flood, and state [`LATER`] after the flood.
-    kept: [Kept; 3],
+    kept: [ListenerState; 3],
     /// Milliseconds until the honest client was connected; `None` if it was not connected within 10 s.
     connected: Option<u64>,
 }
@@ -73,7 +73,7 @@ impl Seen {
             Some(ms) => format!("an honest client is connected after {ms} ms"),
             None => "no honest client gets through".to_owned(),
         };
-        let held = |Kept { connections, bytes }| match connections {
+        let held = |ListenerState { connections, bytes }| match connections {
             0 => format!("{bytes} B"),
             1 => format!("{bytes} B (1 connection)"),
             n => format!("{bytes} B ({n} half-open connections)"),
@@ -86,7 +86,7 @@ impl Seen {
     }
 }
 
-fn flood(kind: Kind, carrier: &Carrier, packets: u32) -> Result<Seen, String> {
+fn flood(kind: Kind, carrier: &MessageTransport, packets: u32) -> Result<Seen, String> {
     let (testbed, third) =
         Testbed::routed("rate=100mbit,rtt=10ms,queue=1000p", "rate=100mbit,rtt=10ms,queue=1000p", 250)?;
     testbed.network.answers_strays(third, false);
@@ -96,7 +96,7 @@ fn flood(kind: Kind, carrier: &Carrier, packets: u32) -> Result<Seen, String> {
         let mut harness = Harness::start(&testbed, carrier).await?;
         let protocol = if kind == Kind::Tcp { 6 } else { 132 };
         let socket = attacker.bind(Local::Ip { protocol }).await?;
-        let kept = |harness: &Harness| Kept { connections: harness.held(B), bytes: harness.held_bytes(B) };
+        let kept = |harness: &Harness| ListenerState { connections: harness.held(B), bytes: harness.held_bytes(B) };
         let (before, mut sent) = (kept(&harness), 0);
         let mut most = before;
         while sent < packets {

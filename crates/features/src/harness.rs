@@ -21,7 +21,7 @@ use std::task::{Context, Poll, Waker};
 
 /// The transport that carries the messages.
 #[derive(Clone, Debug)]
-pub enum Carrier {
+pub enum MessageTransport {
     /// UDP datagrams.
     Udp,
     /// TCP with this configuration.
@@ -30,7 +30,7 @@ pub enum Carrier {
     Sctp(Box<sctp::Config>),
 }
 
-impl Carrier {
+impl MessageTransport {
     /// Returns TCP with its default profile, changed by these knobs and values.
     pub fn tcp(changes: &[(&str, &str)]) -> Self {
         let mut config = tcp::Config::default();
@@ -129,7 +129,7 @@ impl<E: Engine<Event: 'static> + 'static> Host<E> {
     }
 }
 
-enum End {
+enum TestHost {
     Udp { socket: Box<<SimWorld as World>::Socket>, port: u16 },
     Tcp { host: Host<tcp::Endpoint>, id: Option<tcp::ConnectionId> },
     Sctp { host: Host<sctp::Endpoint>, id: Option<sctp::AssociationId> },
@@ -138,7 +138,7 @@ enum End {
 /// Both hosts, and the data they have received.
 pub struct Harness {
     worlds: [SimWorld; 2],
-    ends: [End; 2],
+    ends: [TestHost; 2],
     addresses: [Vec<IpAddr>; 2],
     /// The data that each side received, in order of arrival.
     pub got: [Vec<Delivery>; 2],
@@ -163,7 +163,7 @@ impl Harness {
     ///
     /// # Errors
     /// Returns the error of the simulation.
-    pub async fn start(testbed: &Testbed, carrier: &Carrier) -> io::Result<Self> {
+    pub async fn start(testbed: &Testbed, carrier: &MessageTransport) -> io::Result<Self> {
         Self::start_on(testbed, carrier, usize::MAX).await
     }
 
@@ -171,7 +171,7 @@ impl Harness {
     ///
     /// # Errors
     /// Returns the error of the simulation.
-    pub async fn start_on(testbed: &Testbed, carrier: &Carrier, paths: usize) -> io::Result<Self> {
+    pub async fn start_on(testbed: &Testbed, carrier: &MessageTransport, paths: usize) -> io::Result<Self> {
         let worlds = testbed.nodes.map(|node| testbed.network.world(node));
         let mut ends = Vec::new();
         for (side, world) in worlds.iter().enumerate() {
@@ -179,11 +179,11 @@ impl Harness {
             ends.push(end(world, side, carrier, paths, "").await?);
         }
         match &ends[B] {
-            End::Udp { .. } => {}
-            End::Tcp { host, .. } => drop(host.with(|engine| engine.listen(PORT, 128))),
-            End::Sctp { host, .. } => drop(host.with(|engine| engine.listen(PORT))),
+            TestHost::Udp { .. } => {}
+            TestHost::Tcp { host, .. } => drop(host.with(|engine| engine.listen(PORT, 128))),
+            TestHost::Sctp { host, .. } => drop(host.with(|engine| engine.listen(PORT))),
         }
-        let [a, b] = <[End; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("two sides"));
+        let [a, b] = <[TestHost; 2]>::try_from(ends).unwrap_or_else(|_| unreachable!("two sides"));
         Ok(Self {
             worlds,
             ends: [a, b],
@@ -209,11 +209,11 @@ impl Harness {
         let now = self.now();
         let peer: Vec<SocketAddr> = self.addresses[B].iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
         match &mut self.ends[A] {
-            End::Udp { .. } => {}
-            End::Tcp { host, id } => {
+            TestHost::Udp { .. } => {}
+            TestHost::Tcp { host, id } => {
                 *id = host.with(|engine| engine.connect(now, None, SocketAddr::new(peer[0].ip(), port))).ok();
             }
-            End::Sctp { host, id } => {
+            TestHost::Sctp { host, id } => {
                 let ask = sctp::Associate {
                     peer,
                     // The port is fixed, because a host must use the same port after a restart as before.
@@ -235,10 +235,10 @@ impl Harness {
     ///
     /// # Errors
     /// Returns the error of the simulation.
-    pub async fn restart(&mut self, side: usize, carrier: &Carrier) -> io::Result<()> {
+    pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
         // The old engine's socket must be closed before the new engine opens one.
         let gone =
-            End::Udp { socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?), port: 1 };
+            TestHost::Udp { socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?), port: 1 };
         drop(std::mem::replace(&mut self.ends[side], gone));
         self.waiting[side].clear();
         self.readable[side].clear();
@@ -266,18 +266,18 @@ impl Harness {
         let now = self.now();
         while let Some((message, how)) = self.waiting[side].pop_front() {
             let left = match &mut self.ends[side] {
-                End::Udp { socket, port } => {
+                TestHost::Udp { socket, port } => {
                     let source = SocketAddr::new(self.addresses[side][0], *port);
                     let target = SocketAddr::new(self.addresses[1 - side][0], PORT + (1 - side) as u16);
                     drop(disable_nagle(socket, source, target, &message));
                     None
                 }
-                End::Tcp { host, id } => {
+                TestHost::Tcp { host, id } => {
                     let taken = id.map(|id| host.with(|engine| engine.send(now, id, &message)));
                     let Some(Ok(taken)) = taken else { return false };
                     (taken < message.len()).then(|| message[taken..].to_vec())
                 }
-                End::Sctp { host, id } => {
+                TestHost::Sctp { host, id } => {
                     let ask = sctp::Message {
                         stream: how.stream,
                         unordered: how.unordered,
@@ -305,13 +305,13 @@ impl Harness {
     pub fn finish(&mut self, side: usize) {
         let now = self.now();
         match &mut self.ends[side] {
-            End::Udp { .. } => {}
-            End::Tcp { host, id } => {
+            TestHost::Udp { .. } => {}
+            TestHost::Tcp { host, id } => {
                 if let Some(id) = *id {
                     host.with(|engine| engine.finish(now, id));
                 }
             }
-            End::Sctp { host, id } => {
+            TestHost::Sctp { host, id } => {
                 if let Some(id) = *id {
                     host.with(|engine| engine.shutdown(now, id));
                 }
@@ -351,7 +351,7 @@ impl Harness {
         for side in [A, B] {
             self.flush(side);
             match &mut self.ends[side] {
-                End::Udp { socket, .. } => {
+                TestHost::Udp { socket, .. } => {
                     self.up[side] = true;
                     let mut batch = RecvBatch::new(64);
                     let mut cx = Context::from_waker(Waker::noop());
@@ -366,7 +366,7 @@ impl Harness {
                         }
                     }
                 }
-                End::Tcp { host, id } => {
+                TestHost::Tcp { host, id } => {
                     for event in host.events() {
                         match &event {
                             tcp::Event::Connected { .. } => self.up[side] = true,
@@ -391,7 +391,7 @@ impl Harness {
                         }
                     }
                 }
-                End::Sctp { host, id } => {
+                TestHost::Sctp { host, id } => {
                     for event in host.events() {
                         match &event {
                             sctp::Event::Established { .. } => self.up[side] = true,
@@ -430,7 +430,7 @@ impl Harness {
         look: impl FnOnce(&mut sctp::Endpoint, sctp::AssociationId) -> R,
     ) -> Option<R> {
         match &mut self.ends[side] {
-            End::Sctp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
+            TestHost::Sctp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
             _ => None,
         }
     }
@@ -442,7 +442,7 @@ impl Harness {
         look: impl FnOnce(&mut tcp::Endpoint, tcp::ConnectionId) -> R,
     ) -> Option<R> {
         match &mut self.ends[side] {
-            End::Tcp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
+            TestHost::Tcp { host, id } => id.map(|id| host.with(|engine| look(engine, id))),
             _ => None,
         }
     }
@@ -461,45 +461,45 @@ impl Harness {
     /// Returns the number of connections or associations that a side's transport holds, including half-open ones.
     pub fn held(&self, side: usize) -> usize {
         match &self.ends[side] {
-            End::Udp { .. } => 0,
-            End::Tcp { host, .. } => host.with(|engine| engine.connections()),
-            End::Sctp { host, .. } => host.with(|engine| engine.associations()),
+            TestHost::Udp { .. } => 0,
+            TestHost::Tcp { host, .. } => host.with(|engine| engine.connections()),
+            TestHost::Sctp { host, .. } => host.with(|engine| engine.associations()),
         }
     }
 
     /// Returns the bytes of state that a side's transport holds for its peers.
     pub fn held_bytes(&self, side: usize) -> usize {
         match &self.ends[side] {
-            End::Udp { .. } => 0,
-            End::Tcp { host, .. } => {
+            TestHost::Udp { .. } => 0,
+            TestHost::Tcp { host, .. } => {
                 host.with(|engine| engine.connections() * tcp::Endpoint::connection_bytes())
             }
-            End::Sctp { host, .. } => host.with(|engine| engine.held_bytes()),
+            TestHost::Sctp { host, .. } => host.with(|engine| engine.held_bytes()),
         }
     }
 }
 
 /// Starts the transport of a side. `life` distinguishes the random numbers of a restarted transport from those of its
 /// predecessor.
-async fn end(world: &SimWorld, side: usize, carrier: &Carrier, paths: usize, life: &str) -> io::Result<End> {
+async fn end(world: &SimWorld, side: usize, carrier: &MessageTransport, paths: usize, life: &str) -> io::Result<TestHost> {
     Ok(match carrier {
-        Carrier::Udp => {
+        MessageTransport::Udp => {
             let port = PORT + side as u16;
-            End::Udp { socket: Box::new(world.bind(Local::Udp { port }).await?), port }
+            TestHost::Udp { socket: Box::new(world.bind(Local::Udp { port }).await?), port }
         }
-        Carrier::Tcp(config) => {
+        MessageTransport::Tcp(config) => {
             let start = |local: Vec<SocketAddr>| {
                 let addresses = local.iter().map(SocketAddr::ip).collect();
                 tcp::Endpoint::new((**config).clone(), addresses, world.rng(&format!("tcp{life}")))
             };
-            End::Tcp { host: Host::start(world, 6, start).await?, id: None }
+            TestHost::Tcp { host: Host::start(world, 6, start).await?, id: None }
         }
-        Carrier::Sctp(config) => {
+        MessageTransport::Sctp(config) => {
             let start = |mut local: Vec<SocketAddr>| {
                 local.truncate(paths);
                 sctp::Endpoint::new((**config).clone(), local, world.rng(&format!("sctp{life}")))
             };
-            End::Sctp { host: Host::start(world, 132, start).await?, id: None }
+            TestHost::Sctp { host: Host::start(world, 132, start).await?, id: None }
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Packet ladders, shown side by side: connection set-up, termination, stream sequence numbers, and the addresses of an
 //! association.
 
-use super::harness::{Carrier, How};
+use super::harness::{MessageTransport, How};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
 use super::{Drawing, Kind, connected, hold};
 
@@ -35,7 +35,7 @@ pub(super) fn all() -> Result<Vec<Drawing>, String> {
 }
 
 /// Renders the ladders side by side, each with its own times. They show the names of packets, without their contents.
-pub(super) fn beside(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
+pub(super) fn side_by_side(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
     let columns: Vec<(&str, Vec<String>)> = titles
         .iter()
         .filter_map(|(name, title)| {
@@ -136,7 +136,7 @@ fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
 
 fn streams() -> Result<Drawing, String> {
     let testbed = Testbed::quiet()?;
-    connected(&testbed, &Carrier::sctp(&[("streams", "3")]), async |harness| {
+    connected(&testbed, &MessageTransport::sctp(&[("streams", "3")]), async |harness| {
         harness.pass(300).await;
         for _ in 0..2 {
             for stream in 0..3 {
@@ -156,7 +156,7 @@ fn streams() -> Result<Drawing, String> {
 
 fn addresses() -> Result<Drawing, String> {
     let testbed = Testbed::new(&[QUIET, QUIET])?;
-    connected(&testbed, &Carrier::sctp(&[]), async |harness| {
+    connected(&testbed, &MessageTransport::sctp(&[]), async |harness| {
         harness.pass(300).await;
         harness.send(A, &[0; 100], How::default());
         harness.pass(500).await;

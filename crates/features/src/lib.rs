@@ -15,7 +15,7 @@ mod spoofer;
 mod testbed;
 
 use anabranch_wire::ladder::Transport;
-use harness::{Carrier, Harness};
+use harness::{MessageTransport, Harness};
 use serde::Serialize;
 use std::fmt::Write;
 use testbed::Testbed;
@@ -46,11 +46,11 @@ impl Kind {
     }
 
     /// Returns the transport with its default profile, changed by these knobs and values.
-    fn carrier(self, changes: &[(&str, &str)]) -> Carrier {
+    fn carrier(self, changes: &[(&str, &str)]) -> MessageTransport {
         match self {
-            Self::Udp => Carrier::Udp,
-            Self::Tcp => Carrier::tcp(changes),
-            Self::Sctp => Carrier::sctp(changes),
+            Self::Udp => MessageTransport::Udp,
+            Self::Tcp => MessageTransport::tcp(changes),
+            Self::Sctp => MessageTransport::sctp(changes),
         }
     }
 
@@ -248,7 +248,7 @@ const PUBLISHED: &str = include_str!("published.csv");
 /// Starts both hosts on `testbed`, and runs `probe` with them.
 fn hold<T>(
     testbed: &Testbed,
-    carrier: &Carrier,
+    carrier: &MessageTransport,
     probe: impl AsyncFnOnce(&mut Harness) -> T,
 ) -> Result<T, String> {
     testbed.run(async {
@@ -260,7 +260,7 @@ fn hold<T>(
 /// Starts both hosts, connects them, and runs `probe` with them.
 fn connected<T>(
     testbed: &Testbed,
-    carrier: &Carrier,
+    carrier: &MessageTransport,
     probe: impl AsyncFnOnce(&mut Harness) -> T,
 ) -> Result<T, String> {
     hold(testbed, carrier, async |harness| {
@@ -331,7 +331,7 @@ impl Features {
             }
         }
         for (title, columns) in [("set-up", &ladders::SETUPS[..]), ("termination", &ladders::ENDINGS)] {
-            let _ = write!(out, "\n{title}, side by side\n\n{}", ladders::beside(columns, &self.ladders));
+            let _ = write!(out, "\n{title}, side by side\n\n{}", ladders::side_by_side(columns, &self.ladders));
         }
         for drawing in &self.ladders {
             let _ = write!(out, "\n{}\n  {}\n\n{}", drawing.title, drawing.note, drawing.ladder);

@@ -276,7 +276,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
             self.state.borrow_mut().elsewhere = reached;
         }
         for address in embedded {
-            match place((host, secure), &base, &address) {
+            match resolve_embedded((host, secure), &base, &address) {
                 Destination::Here(target) => self.found(Some(index), &target),
                 Destination::Elsewhere(url) => self.state.borrow_mut().visit.record_left_out(&url),
                 Destination::Nowhere => {}
@@ -483,7 +483,7 @@ fn addresses(
 }
 
 /// Resolves `address`, which occurs in a document whose base is `base`.
-fn place(host: (&str, bool), base: &Destination, address: &str) -> Destination {
+fn resolve_embedded(host: (&str, bool), base: &Destination, address: &str) -> Destination {
     match base {
         Destination::Here(base) => resolve_here(host, base, address),
         // The base is on another host, and relative addresses refer to that host.
@@ -514,7 +514,7 @@ mod tests {
         let lead = |base: &str| {
             let html = format!("<base href='{base}'><img src=a><img src=/b>");
             let (base, found) = addresses("text/html", "/d/", ("h", false), html.as_bytes());
-            found.into_iter().map(|address| place(("h", false), &base, &address)).collect::<Vec<_>>()
+            found.into_iter().map(|address| resolve_embedded(("h", false), &base, &address)).collect::<Vec<_>>()
         };
         let here = |path: &str| Destination::Here(path.to_owned());
         let elsewhere = |url: &str| Destination::Elsewhere(url.to_owned());
@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn a_page_over_tls_takes_https_for_its_own() {
-        let lead = |address: &str| place(("h", true), &Destination::Here("/d/x".to_owned()), address);
+        let lead = |address: &str| resolve_embedded(("h", true), &Destination::Here("/d/x".to_owned()), address);
         for own in ["https://h/a", "http://h/a", "//h/a", "/a", "../a"] {
             assert_eq!(lead(own), Destination::Here("/a".to_owned()), "{own}");
         }

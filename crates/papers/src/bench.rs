@@ -32,9 +32,9 @@ pub trait Store {
 
 /// A store that keeps nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Forgetful;
+pub struct NullStore;
 
-impl Store for Forgetful {
+impl Store for NullStore {
     fn load(&self, _: &str) -> Result<Option<String>, String> {
         Ok(None)
     }
@@ -259,9 +259,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     #[derive(Default)]
-    struct Kept(RefCell<HashMap<String, String>>);
+    struct MemoryStore(RefCell<HashMap<String, String>>);
 
-    impl Store for Kept {
+    impl Store for MemoryStore {
         fn load(&self, name: &str) -> Result<Option<String>, String> {
             Ok(self.0.borrow().get(name).cloned())
         }
@@ -302,7 +302,7 @@ mod tests {
             Ok(found.or_else(|| (name == "page.md").then(String::new)))
         };
         let study = Study::parse(file).expect("a study");
-        let (seeds, store) = (Seeds { runs: 0, first: 1, changes: &[] }, Kept::default());
+        let (seeds, store) = (Seeds { runs: 0, first: 1, changes: &[] }, MemoryStore::default());
         let count = || {
             let mut bench = Bench::counting(&store);
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
@@ -337,8 +337,8 @@ mod tests {
         };
         let (stop, progress) = (AtomicBool::new(false), |_: usize| {});
         let options = Options { threads: 1, progress: &progress, stop: &stop };
-        let mut shared = Bench::new(&options, &Forgetful);
-        let mut counting = Bench::counting(&Forgetful);
+        let mut shared = Bench::new(&options, &NullStore);
+        let mut counting = Bench::counting(&NullStore);
         for (plan, seeds, runs) in [
             ("loss = ['0', '5%']\ntransport = ['one=tcp', 'many=sctp']", 3, 2 + 6),
             ("loss = ['0', '5%']\ntransport = ['many=sctp', 'one=tcp:iw=2']", 3, 1 + 3),
@@ -361,7 +361,7 @@ mod tests {
             let found = shared.figures(&places, 0).expect("run");
             counting.figures(&places, 0).expect("counted");
             assert_eq!((shared.runs() - before.0, counting.runs() - before.1), (runs, runs), "{plan}");
-            assert_eq!(found, Bench::new(&options, &Forgetful).figures(&places, 0).expect("run"), "{plan}");
+            assert_eq!(found, Bench::new(&options, &NullStore).figures(&places, 0).expect("run"), "{plan}");
         }
     }
 }

@@ -299,7 +299,7 @@ pub const HEAD: [&str; 12] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::bench::Forgetful;
+    use super::super::bench::NullStore;
     use super::*;
 
     /// Checks the plans here, because otherwise a plan that the emulated world refuses would be found only when it is run.
@@ -316,7 +316,7 @@ mod tests {
                 // The simulated runs come after the emulated runs, so their plans must be valid, too.
                 let (seeds, table) =
                     (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
-                let ours = side.ours(table, &seeds, &mut Bench::counting(&Forgetful));
+                let ours = side.ours(table, &seeds, &mut Bench::counting(&NullStore));
                 assert!(ours.is_ok(), "{name}: {ours:?}");
                 sides += 1;
             }

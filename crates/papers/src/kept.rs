@@ -17,7 +17,7 @@ pub const FILES: [&str; 2] = ["readings.csv", "sensitivity.csv"];
 
 /// The stored scores of a study.
 #[derive(Clone, Debug, Default)]
-pub struct Kept {
+pub struct StoredScores {
     /// The scores of the readings.
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions.
@@ -30,7 +30,7 @@ pub struct Kept {
     pub(super) of_sensitivity: String,
 }
 
-impl Kept {
+impl StoredScores {
     /// Reads the stored scores. `find` returns the text of a file of the study.
     ///
     /// # Errors

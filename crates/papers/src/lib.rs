@@ -58,14 +58,14 @@ mod shipped;
 pub mod table;
 pub mod text;
 
-pub use bench::{Bench, Forgetful, Store, StudyError};
+pub use bench::{Bench, NullStore, Store, StudyError};
 pub use cause::{Cause, Kind, Seeds};
 pub use change::Change;
 pub use claim::Claim;
 pub use definition::{Definition, Origin, Parameter, Redone};
 pub use emulated::Emulated;
 pub use findings::{Findings, TableFound};
-pub use kept::Kept;
+pub use kept::StoredScores;
 pub use metric::Metric;
 pub use readings::Readings;
 pub use table::{Size, Table};
@@ -90,7 +90,7 @@ pub struct Study {
     /// The ways to read what the paper leaves open; `None` if the study has no file of readings.
     pub readings: Option<Readings>,
     /// The stored scores of the study.
-    pub kept: Kept,
+    pub kept: StoredScores,
     /// The page of prose, as Markdown.
     pub page: String,
     /// The tables that also run on the host's own protocols.
@@ -198,7 +198,7 @@ impl Study {
         let readings = find("readings.toml")?.as_deref().map(Readings::parse).transpose()?;
         let study = Self {
             tables: tables.collect::<Result<_, String>>()?,
-            kept: Kept::read(find, &definition, readings.as_ref(), &causes)?,
+            kept: StoredScores::read(find, &definition, readings.as_ref(), &causes)?,
             causes,
             claims: claim::parse(&file("claims.csv")?)?,
             readings,
@@ -243,7 +243,7 @@ impl Study {
 
     /// Returns an error message for the first change that applies to no table.
     #[must_use]
-    pub fn misfit(&self, changes: &[Change]) -> Option<String> {
+    pub fn first_unsupported_change(&self, changes: &[Change]) -> Option<String> {
         let fits = |change: &&Change| self.tables.iter().any(|table| change.is_of(&table.names()));
         let one = changes.iter().find(|change| !fits(change))?;
         let mut names: Vec<String> = self.tables.iter().flat_map(Table::names).collect();
@@ -281,7 +281,7 @@ impl Study {
         {
             return Err(format!("{MAIN}: vary: no table '{name}'"));
         }
-        if let Some(line) = self.readings.as_ref().and_then(|readings| readings.misfit(self)) {
+        if let Some(line) = self.readings.as_ref().and_then(|readings| readings.first_unknown_item(self)) {
             return Err(format!("readings.toml: {line}"));
         }
         for figure in &self.definition.figures {

@@ -395,7 +395,7 @@ pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
         _ if is_title => None,
         Event::Start(Tag::Link { link_type, dest_url, title, id }) => {
             let target = match Quote::parse(&dest_url) {
-                Ok(Some(quote)) => Some(quote.place(&is_drawn)),
+                Ok(Some(quote)) => Some(quote.anchor(&is_drawn)),
                 _ => dest_url.contains("://").then(|| dest_url.to_string()),
             };
             is_text = target.is_none();
@@ -411,7 +411,7 @@ pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
 
 impl Quote {
     /// Returns the anchor of the quoted item on the page of the study.
-    fn place(&self, is_drawn: &impl Fn(&str) -> bool) -> String {
+    fn anchor(&self, is_drawn: &impl Fn(&str) -> bool) -> String {
         let mut place = String::from("#");
         let _ = match self {
             Self::Cause(id) => write!(place, "cause-{id}"),

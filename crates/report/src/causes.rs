@@ -161,7 +161,7 @@ fn about(factor: &str) -> &'static str {
 }
 
 /// Describes the circumstance that a condition removes.
-fn place(without: &str) -> &str {
+fn circumstance(without: &str) -> &str {
     match without {
         "loss" => "packets are lost",
         "queue" => "the queue before the slowest wire is short",
@@ -183,7 +183,7 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
         if condition.needed {
             format!(
                 "The gap is there only where {}: without that it is {gap} in place of {whole}.",
-                place(&condition.without)
+                circumstance(&condition.without)
             )
         } else {
             let what = match condition.without.as_str() {

@@ -27,7 +27,7 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
         let _ = writeln!(
             out,
             "<div><h2 class=\"bare\"><a href=\"#p{i}\">{}</a></h2><p class=\"lead\"><b>{}</b>. {}</p>",
-            escape(&overview::place(point)),
+            escape(&overview::point_label(point)),
             escape(&standing.headline(point)),
             escape(&standing.margin())
         );

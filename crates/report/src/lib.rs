@@ -261,7 +261,7 @@ fn factors(point: &Point) -> String {
     if point.factors.is_empty() {
         return subject(point);
     }
-    overview::place(point)
+    overview::point_label(point)
 }
 
 fn circumstances(race: &Race, point: &Point) -> String {

@@ -35,7 +35,7 @@ fn contestants(points: &[Point]) -> Vec<(&str, String)> {
 }
 
 /// Describes the levels of a point, for example `loss 1%, rate 2mbit`.
-pub(super) fn place(point: &Point) -> String {
+pub(super) fn point_label(point: &Point) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     levels.join(", ")
@@ -62,7 +62,7 @@ pub(super) fn headline(points: &[Point]) -> String {
     let wins = |said: &str| said.ends_with(" win") || said.ends_with(" wins");
     outcomes.sort_by_key(|(said, at)| (!wins(said), std::cmp::Reverse(at.len())));
     let said = |(said, at): &(String, Vec<&Point>)| {
-        let places: Vec<String> = at.iter().map(|point| place(point)).collect();
+        let places: Vec<String> = at.iter().map(|point| point_label(point)).collect();
         match (at.len() == points.len(), few) {
             (true, _) => format!("{said} everywhere"),
             (false, true) => format!("{said} at {}", and(&places)),
@@ -226,7 +226,7 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     let crossings = factors.iter().flat_map(|factor| changes(points, factor, &names));
     let mut lines: Vec<String> = crossings.map(|line| escape(&line) + ".").collect();
     let remedies = |point| {
-        causes::remedies(point).into_iter().map(|line| format!("At {}: {line}", escape(&place(point))))
+        causes::remedies(point).into_iter().map(|line| format!("At {}: {line}", escape(&point_label(point))))
     };
     lines.extend(points.iter().take(MOST_REMEDIES).flat_map(remedies));
     if !lines.is_empty() {
@@ -297,7 +297,7 @@ fn curves(
             heading: escape(if label.is_empty() { factor.name } else { label }),
             shows: own
                 .iter()
-                .map(|point| format!("{}: {}", place(point), Standing::of(point).headline(point)))
+                .map(|point| format!("{}: {}", point_label(point), Standing::of(point).headline(point)))
                 .collect::<Vec<_>>()
                 .join(". "),
             data,
@@ -321,7 +321,7 @@ fn curves(
                         chart::faint_line(plot, [(at, low), (at, high)], (ink, 0.45), 4.0);
                         let title = format!(
                             "{shown}, {}: {} ({} to {})",
-                            place(point),
+                            point_label(point),
                             short_time(ms),
                             short_time(low),
                             short_time(high)
@@ -403,7 +403,7 @@ fn map(
                         continue;
                     };
                     let (x, y) = (i as f64, k as f64);
-                    let title = format!("{}\n{}", place(point), Standing::of(point).headline(point));
+                    let title = format!("{}\n{}", point_label(point), Standing::of(point).headline(point));
                     let mark = Mark::bar(
                         (x - 0.48, y - 0.47),
                         (x + 0.48, y + 0.47),

@@ -48,7 +48,7 @@ impl Axes {
         let axes = Self(axes.into_iter().map(|(_, axis)| axis).collect());
         let whole = axes.count() == points.len()
             && points.enumerate().all(|(index, factors)| {
-                let place = axes.place(index);
+                let place = axes.level_indices(index);
                 axes.0
                     .iter()
                     .zip(place)
@@ -65,7 +65,7 @@ impl Axes {
 
     /// Returns the levels of point `index` (from 0), as indices into the list of levels of each factor.
     #[must_use]
-    pub fn place(&self, mut index: usize) -> Vec<usize> {
+    pub fn level_indices(&self, mut index: usize) -> Vec<usize> {
         let mut place = vec![0; self.0.len()];
         for (level, axis) in place.iter_mut().zip(&self.0).rev() {
             *level = index % axis.levels.len();
@@ -86,7 +86,7 @@ impl Axes {
     pub fn box_of(&self, indices: &[usize]) -> Option<String> {
         let mut levels: Vec<Vec<usize>> = vec![Vec::new(); self.0.len()];
         for &index in indices {
-            for (seen, level) in levels.iter_mut().zip(self.place(index)) {
+            for (seen, level) in levels.iter_mut().zip(self.level_indices(index)) {
                 if !seen.contains(&level) {
                     seen.push(level);
                 }
@@ -146,7 +146,7 @@ mod tests {
             ["rtt", "loss", "queue"]
         );
         for index in 0..12 {
-            assert_eq!(axes.index(&axes.place(index)), index);
+            assert_eq!(axes.index(&axes.level_indices(index)), index);
         }
         assert_eq!(Axes::of(all[1..].iter()), None, "a point is missing");
         assert_eq!(

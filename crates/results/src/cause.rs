@@ -107,7 +107,7 @@ pub struct Condition {
 
 impl Condition {
     /// Returns, in words, the only circumstances in which the gap exists.
-    fn place(&self) -> &str {
+    fn circumstance(&self) -> &str {
         match self.without.as_str() {
             "loss" => "where packets are lost",
             "queue" => "where the queue is short",
@@ -151,7 +151,7 @@ impl Comparison {
         let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= SPEAKS);
         lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));
         let needed = experiment.conditions.iter().find(|condition| condition.needed);
-        lines.extend(needed.map(|condition| format!("only {}", condition.place())));
+        lines.extend(needed.map(|condition| format!("only {}", condition.circumstance())));
         if experiment.factors.is_empty() {
             lines.extend(experiment.notes.iter().cloned());
         }

@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 8261 as far as this crate implements it. The crate `anabranch-dtls` implements the protocol.
 
-use anabranch_dtls::{DtlsLayer, Ends, Settings, Version};
+use anabranch_dtls::{DtlsLayer, HostConfig, Settings, Version};
 use anabranch_tls::{Fingerprint, Identity, Surroundings, Trust};
 use anabranch_world::os::OsWorld;
 use std::io;
@@ -62,7 +62,7 @@ impl Dtls {
     pub(crate) fn layer(self, world: &OsWorld) -> io::Result<Rc<DtlsLayer<OsWorld>>> {
         let Self { identity, trust, version } = self;
         let settings = Settings { version, identity, trust, key_log: None };
-        let ends = Ends::new(settings, Surroundings::Real)
+        let ends = HostConfig::new(settings, Surroundings::Real)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         Ok(Rc::new(DtlsLayer::new(world.clone(), ends, None)))
     }

@@ -12,7 +12,7 @@ pub enum Security {
     /// TLS on the one stream of sessions. All servers have certificates with this name.
     Above(Client, Server, &'static str),
     /// DTLS below the transport's packets. A client requires this name of the server's certificate.
-    Below(anabranch_dtls::Ends, Option<String>),
+    Below(anabranch_dtls::HostConfig, Option<String>),
     /// The transport encrypts by itself.
     Within(Ends),
 }

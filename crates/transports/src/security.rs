@@ -120,13 +120,13 @@ impl ServerSecurity {
     }
 
     /// Returns the DTLS end of the server.
-    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::Ends, EndsError> {
+    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, EndsError> {
         let settings = DtlsSettings {
             identity: Some(self.identity.clone()),
             key_log: Some(self.key_log.clone()),
             ..DtlsSettings::default()
         };
-        anabranch_dtls::Ends::new(settings, Surroundings::Real)
+        anabranch_dtls::HostConfig::new(settings, Surroundings::Real)
     }
 }
 
@@ -200,12 +200,12 @@ impl ClientSecurity {
     }
 
     /// Returns the DTLS end of the client.
-    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::Ends, EndsError> {
+    pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, EndsError> {
         let settings = DtlsSettings {
             trust: Some(self.trust.clone()),
             key_log: Some(self.key_log.clone()),
             ..DtlsSettings::default()
         };
-        anabranch_dtls::Ends::new(settings, Surroundings::Real)
+        anabranch_dtls::HostConfig::new(settings, Surroundings::Real)
     }
 }

@@ -9,7 +9,7 @@
 use crate::source::Source;
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, RecvBatch, Rng, SendBatch};
-use anabranch_dtls::{DtlsLayer, Ends, Pair, Version};
+use anabranch_dtls::{DtlsLayer, HostConfig, Pair, Version};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{Simulation, Surroundings};
 use anabranch_transport::protocol::Layer;
@@ -87,7 +87,7 @@ impl End {
         let at = SocketAddr::from(if server { ([10, 0, 0, 2], 4433) } else { ([10, 0, 0, 1], 50_000) });
         let clock = world.clone();
         let simulation = Simulation::new(world.rng("dtls"), move || clock.now());
-        let ends: Ends = pair.end(server, Surroundings::Simulated(simulation)).expect("ends");
+        let ends: HostConfig = pair.end(server, Surroundings::Simulated(simulation)).expect("ends");
         let ends = ends.update_keys_after(5);
         let lane: Rc<RefCell<Lane>> = Rc::default();
         let layer = DtlsLayer::new(world.clone(), ends, Some(Pair::NAME));

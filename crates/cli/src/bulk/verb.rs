@@ -7,7 +7,7 @@ use crate::busy_poll::options;
 use crate::outputs::{Outputs, command_line};
 use crate::paths::PathLog;
 use crate::place::Url;
-use crate::secure::Spoken;
+use crate::secure::NegotiatedProtocol;
 use crate::{Done, Failure, dry_run, knobs, say, secure};
 use anabranch_base::units::{Bytes, format_duration, parse_duration};
 use anabranch_load::throughput::report::Framing;
@@ -63,7 +63,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
             return Ok(Done::Well);
         }
         let listens: Vec<_> = places.iter().map(|(_, place)| place.clone()).collect();
-        let tls = secure::server(matches, &listens, Spoken::Bulk)?;
+        let tls = secure::server(matches, &listens, NegotiatedProtocol::Bulk)?;
         let server = Server { places, sctp_port, tls, timeout, once };
         let served = os::run(options(matches), async |world| server.run(view(world)).await);
         return served.map_err(|why| Failure::Host(format!("no network here: {why}")))?;
@@ -114,7 +114,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     };
     let mut made = settings(&url.scheme, matches, &set)?;
     knobs::warn(&*made);
-    let tls = secure::client_of(matches, [&url.scheme], Spoken::Bulk)?;
+    let tls = secure::client_of(matches, [&url.scheme], NegotiatedProtocol::Bulk)?;
     let needs = Needs { streams: Some(StreamNeed::AtLeast(streams)), ..Needs::default() };
     made.suit(&needs, &|key| set.iter().any(|(known, _)| known == key));
     if can.streams == Streams::Fresh && u64::from(streams) > made.streams() {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 /// Stores files below a directory. Each file is complete or does not exist.
-pub struct Kept {
+pub struct DownloadDir {
     directory: Option<PathBuf>,
     /// The names in use below the directory. The value of a file is the request target that it stores; the value of a
     /// directory is `None`.
@@ -22,7 +22,7 @@ pub struct Kept {
     meter: Rc<Meter>,
 }
 
-impl Kept {
+impl DownloadDir {
     /// Stores objects below `directory`, or nowhere if `directory` is `None`.
     pub fn new(directory: Option<PathBuf>, meter: Rc<Meter>) -> Self {
         Self { directory, names: RefCell::default(), meter }
@@ -48,7 +48,7 @@ impl Kept {
     }
 }
 
-impl Keeper for Kept {
+impl Keeper for DownloadDir {
     type File = Reserved;
 
     fn open(&self, target: &str) -> Result<Option<Reserved>, String> {
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn no_file_takes_the_place_of_another() {
         let meter = Meter::new();
-        let kept = Kept::new(None, meter);
+        let kept = DownloadDir::new(None, meter);
         for (target, file) in [
             ("/", "index.html"),
             ("/index.html", "index.html~2"),

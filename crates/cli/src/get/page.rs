@@ -1,7 +1,7 @@
 //! `get --page`: fetches a document and its embedded objects into a directory, and draws a waterfall of the page load.
 
 use super::account::{self, Fetched, LeftOut};
-use super::keep::Kept;
+use super::keep::DownloadDir;
 use super::meter::Meter;
 use super::waterfall;
 use crate::dial::{self, dial};
@@ -93,7 +93,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     paths.begin(start);
     let meter = Meter::new();
     let shown = (!quiet).then(|| world.spawn("progress", meter.clone().show(world.clone())));
-    let keeper = Rc::new(Kept::new(directory, meter.clone()));
+    let keeper = Rc::new(DownloadDir::new(directory, meter.clone()));
     let authority = Authority { host: url.host().to_ascii_lowercase(), port: url.port };
     let origin = Origin::new(authority.clone(), url.scheme.is_secure());
     let plan = |at_once| Plan {
@@ -284,7 +284,7 @@ async fn over_one_stream(
     server: OneServer<OsWorld, AnyConnector>,
     http2: bool,
     plan: impl Fn(usize) -> Plan,
-    (keeper, reach): (Rc<Kept>, Option<Reach>),
+    (keeper, reach): (Rc<DownloadDir>, Option<Reach>),
 ) -> Result<(Visit, &'static str), String> {
     let (session, stream) = server.connect().await.map_err(|why| why.to_string())?;
     if !http2 && session.protocol().is_none_or(|name| name != ALPN) {
@@ -311,7 +311,7 @@ async fn over_http3(
     connector: AnyConnector,
     (count, connect): (usize, Duration),
     plan: impl Fn(usize) -> Plan,
-    keeper: Rc<Kept>,
+    keeper: Rc<DownloadDir>,
 ) -> Result<(Visit, &'static str), String> {
     let session = connect_any(world, &connector, count, connect).await.map_err(|why| why.to_string())?;
     let id = session.id();

@@ -10,7 +10,7 @@ use crate::{Done, Failure, args, files, say};
 use anabranch_lab::plan::Plan;
 use anabranch_lab::run::batch::Options;
 use anabranch_papers::emulated::{self, Side};
-use anabranch_papers::{Bench, Emulated, Forgetful, Seeds, Size, Store, Study, names};
+use anabranch_papers::{Bench, Emulated, NullStore, Seeds, Size, Store, Study, names};
 use clap::ArgMatches;
 use std::path::Path;
 
@@ -102,7 +102,7 @@ pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
         for (_, side, plan) in own {
             let (race, _) = race::emulate(plan, at_a_time, quiet, false)?;
             let options = Options { threads: args::threads(run), progress: &|_| {}, stop: &STOP };
-            let store: &dyn Store = directory.as_ref().map_or(&Forgetful, |directory| directory);
+            let store: &dyn Store = directory.as_ref().map_or(&NullStore, |directory| directory);
             let table = study.table(&side.of);
             let seeds = Seeds { runs: table.map_or(1, |table| size.of(table)), ..seeds };
             sides.push(side.side(study, &race, &seeds, &mut Bench::new(&options, store)).map_err(failure)?);

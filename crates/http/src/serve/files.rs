@@ -42,13 +42,13 @@ pub struct FileSite {
     /// Whether files whose names begin with a dot are served.
     dotfiles: bool,
     /// Recently requested files, by request path.
-    kept: RefCell<BTreeMap<String, Kept>>,
+    kept: RefCell<BTreeMap<String, RememberedPath>>,
     cache: Rc<OpenFileCache>,
 }
 
 /// A file that stays open because it is likely to be requested again.
 #[derive(Debug)]
-struct Kept {
+struct RememberedPath {
     file: Rc<CachedFile>,
     /// The path of the file below the root directory. `full` is the full path.
     below: PathBuf,
@@ -125,7 +125,7 @@ impl FileSite {
         Some((stored, kept.validators.clone(), kept.content_type))
     }
 
-    fn keep(&self, path: &str, kept: Kept) {
+    fn keep(&self, path: &str, kept: RememberedPath) {
         let mut all = self.kept.borrow_mut();
         if all.len() >= MAX_KEPT {
             // A client that requests this many paths requests each of them rarely, so forget them all.
@@ -209,7 +209,7 @@ impl Site for FileSite {
         // A path with a symbolic link is not remembered, because its target may change. It is looked up for each request.
         if !linked {
             let full = self.root.path().join(&below);
-            let kept = Kept { file, below, full, validators: validators.clone(), content_type };
+            let kept = RememberedPath { file, below, full, validators: validators.clone(), content_type };
             self.keep(asked_path(asked.target), kept);
         }
         typed(validators.choose(asked, whole), content_type)

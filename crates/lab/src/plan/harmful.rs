@@ -15,7 +15,7 @@ pub struct Rule {
     /// A short name of the settings that the rule examines.
     pub about: &'static str,
     /// Returns what is wrong and what to write instead, or `None` if the rule does not apply.
-    hurts: fn(&Ends<'_>) -> Option<String>,
+    hurts: fn(&HostSettings<'_>) -> Option<String>,
 }
 
 /// The list of all rules.
@@ -98,7 +98,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// The settings of a contestant, which both hosts use, and the path between the hosts.
-struct Ends<'a> {
+struct HostSettings<'a> {
     settings: &'a BTreeMap<String, String>,
     connections: u64,
     /// The path with the largest bandwidth-delay product.
@@ -107,7 +107,7 @@ struct Ends<'a> {
     workload: &'a Workload,
 }
 
-impl Ends<'_> {
+impl HostSettings<'_> {
     fn text(&self, key: &str) -> Option<&str> {
         self.settings.get(key).map(String::as_str)
     }
@@ -125,7 +125,7 @@ impl Ends<'_> {
     }
 }
 
-fn below_round_trip(ends: &Ends<'_>, key: &str, then: &str) -> Option<String> {
+fn below_round_trip(ends: &HostSettings<'_>, key: &str, then: &str) -> Option<String> {
     let (rto, trip) = (ends.span(key)?, ends.path.rtt());
     (rto < trip).then(|| {
         let [rto, trip] = [rto, trip].map(format_duration);
@@ -135,7 +135,7 @@ fn below_round_trip(ends: &Ends<'_>, key: &str, then: &str) -> Option<String> {
 
 /// Applies if the window `key` is smaller than the bandwidth-delay product, so that it cannot fill the path. The rule
 /// does not apply if the workload has less data than the window.
-fn below_product(ends: &Ends<'_>, key: &str) -> Option<String> {
+fn below_product(ends: &HostSettings<'_>, key: &str) -> Option<String> {
     let (buffer, rate) = (ends.bytes(key)?, ends.path.down.mean_rate()?);
     let product = rate.bytes_in(ends.path.rtt());
     let share = product / ends.connections.max(1);
@@ -165,7 +165,7 @@ pub(super) fn told<P: Borrow<PointPlan>>(
     for point in points {
         let point = point.borrow();
         let Some(path) = point.network.paths.iter().max_by_key(product) else { continue };
-        let ends = Ends {
+        let ends = HostSettings {
             settings: &settings,
             connections: contestant.connections() as u64,
             path,

@@ -44,13 +44,13 @@ impl Points {
 
     /// Converts the index of a point to the index of its combination of factor levels and the index of its person. All
     /// are counted from 0. The person varies fastest.
-    fn place(&self, index: usize) -> (usize, usize) {
+    fn combination_and_person(&self, index: usize) -> (usize, usize) {
         let people = self.people.as_ref().map_or(1, People::count);
         (index / people, index % people)
     }
 
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
-        let (combination, person) = self.place(index);
+        let (combination, person) = self.combination_and_person(index);
         let mut concrete = self.combinations.at(combination);
         // Each person has a page of their own, so the page is not kept for other points.
         let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
@@ -84,7 +84,7 @@ impl Points {
 
     /// Returns the indices of the points that are checked before anything runs, counted from 0.
     fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
-        (0..self.count()).filter(|index| self.people.is_none() || self.place(*index).1 < CHECKED)
+        (0..self.count()).filter(|index| self.people.is_none() || self.combination_and_person(*index).1 < CHECKED)
     }
 
     fn iter(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
@@ -239,7 +239,7 @@ impl Outline {
     pub fn at(&mut self, index: usize) -> Result<&Plan, PlanError> {
         self.plan.points = vec![self.points.at(index)?];
         if let Some(people) = &self.points.people {
-            let person = self.points.place(index).1;
+            let person = self.points.combination_and_person(index).1;
             self.plan.seeds = people.seeds(person);
             self.plan.causes = if people.is_explained(person) { self.causes } else { Causes::Off };
         }

@@ -47,7 +47,7 @@ pub struct Captured {
 
 /// The packets of a host in one run of a race. They are kept if the run cannot be repeated to make a capture.
 #[derive(Debug)]
-pub struct Kept {
+pub struct HostPackets {
     /// The index of the point in the plan.
     pub point: usize,
     /// The index of the contestant in the plan.
@@ -60,7 +60,7 @@ pub struct Kept {
     pub pcapng: File,
 }
 
-impl Kept {
+impl HostPackets {
     /// Passes the content of the file to `take`, piece by piece.
     ///
     /// # Errors

@@ -162,7 +162,7 @@ impl Readings {
     }
 
     /// Returns an error message for the first table, change or cell that the file names and that the study does not have.
-    pub(super) fn misfit(&self, study: &Study) -> Option<String> {
+    pub(super) fn first_unknown_item(&self, study: &Study) -> Option<String> {
         let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
         let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));
         let unknown = named.clone().find(|name| study.table(name).is_none());
@@ -176,7 +176,7 @@ impl Readings {
         }
         for choice in self.axes.iter().flat_map(|axis| &axis.choices) {
             let changes = choice.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
-            match changes.map(|changes| study.misfit(&changes)) {
+            match changes.map(|changes| study.first_unsupported_change(&changes)) {
                 Ok(None) => {}
                 Ok(Some(line)) | Err(line) => return Some(format!("{}: {line}", choice.id)),
             }

@@ -33,7 +33,7 @@ pub fn render(axes: &Axes, cells: &[Option<Cell>], names: &[&str]) -> String {
             let _ = writeln!(out, "{left} more of these; the result has every point");
             break;
         }
-        let place = outer.place(table);
+        let place = outer.level_indices(table);
         let at: Vec<String> = outer
             .0
             .iter()

@@ -6,7 +6,7 @@
 
 mod sockets;
 
-pub use anabranch_base::testing::{Sent, packets, sent};
+pub use anabranch_base::testing::{TransmittedPacket, packets, sent};
 pub use sockets::SocketPair;
 
 use crate::{Associate, AssociationId, Config, Endpoint, Event};
@@ -208,7 +208,7 @@ impl Pair {
         }
     }
 
-    fn put(&mut self, side: Side, packet: Sent) {
+    fn put(&mut self, side: Side, packet: TransmittedPacket) {
         self.sent += 1;
         let path = (0..16)
             .find(|&path| [Side::A, Side::B].iter().any(|&s| address(s, path).ip() == packet.target.ip()));

@@ -13,7 +13,7 @@ use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Icmp, Instant, Rng, SendBatch};
 /// A packet in flight.
-pub use anabranch_sctp::testing::Sent as Flight;
+pub use anabranch_sctp::testing::TransmittedPacket as Flight;
 use anabranch_sctp::{Associate, AssociationId, AssociationState, Config, Endpoint, Event};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use app::App;

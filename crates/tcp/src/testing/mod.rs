@@ -9,7 +9,7 @@ mod flow;
 mod pair;
 mod storm;
 
-pub use anabranch_base::testing::{Sent, packets, sent};
+pub use anabranch_base::testing::{TransmittedPacket, packets, sent};
 pub use flow::{Flow, Link, flow};
 pub use pair::{Check, Fate, Judge, LEFT, Pair, RIGHT, Side};
 pub use storm::{Storm, storm};

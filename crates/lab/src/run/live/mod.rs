@@ -20,7 +20,7 @@ mod notes;
 mod one;
 
 use super::batch::{self, Options, RaceError};
-use super::one::{Kept, Scenario};
+use super::one::{HostPackets, Scenario};
 use crate::plan::{Contestant, Plan, PlanError, contestant};
 use anabranch_emu::netns::Namespace;
 use anabranch_emu::rules;
@@ -38,7 +38,7 @@ pub use notes::is_disturbing;
 ///
 /// # Errors
 /// [`RaceError`]. [`check`] finds the keys of a plan that an emulated network does not support.
-pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec<Kept>), RaceError> {
+pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec<HostPackets>), RaceError> {
     check(plan)?;
     possible(plan).map_err(RaceError::Run)?;
     let kept = Mutex::new(Vec::new());
@@ -47,7 +47,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
         for (contestant, (run, captures)) in scenario.contestants.iter().zip(one::run(scenario, keep)?) {
             // Compares the addresses in memory, because two contestants may have the same text.
             let number = plan.contestants.iter().position(|planned| std::ptr::eq(planned, *contestant));
-            let own = captures.into_iter().map(|(host, pcapng)| Kept {
+            let own = captures.into_iter().map(|(host, pcapng)| HostPackets {
                 point,
                 contestant: number.unwrap_or(0),
                 seed: scenario.seed,

@@ -200,7 +200,8 @@ impl Track {
         }
         if !known {
             let line = None;
-            let sent = SentUnit { end, last: at, since, times, stream, path, line, acked, needless: spurious };
+            let sent =
+                SentUnit { end, last: at, since, times, stream, path, line, acked, needless: spurious };
             self.sent.insert(start, sent);
             self.history += usize::from(acked);
             if !acked {

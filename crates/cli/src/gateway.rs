@@ -5,7 +5,7 @@ use crate::key_log::key_log;
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::{Listen, Url};
-use crate::secure::{self, ServerTls, NegotiatedProtocol};
+use crate::secure::{self, NegotiatedProtocol, ServerTls};
 use crate::serve::{log, unix_seconds};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, memory, say};

@@ -37,11 +37,11 @@ use anabranch_world::os;
 use clap::ArgMatches;
 use meter::Meter;
 use objects::get_all;
-use wanted::{Settings, Wanted};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
+use wanted::{Settings, Wanted};
 
 /// Runs `anabranch get`.
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {

@@ -99,7 +99,8 @@ pub fn of_point(
             match kept {
                 _ if !wanted => {}
                 Some(kept) => {
-                    let own = |kept: &&HostPackets| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
+                    let own =
+                        |kept: &&HostPackets| (kept.point, kept.contestant, kept.seed) == (p, a, run.seed);
                     for kept in kept.iter().filter(own) {
                         let file = format!("{name}.seed-{}.{}.pcapng", run.seed, kept.host);
                         let mut file = Reserved::new(&directory.join(file))?;

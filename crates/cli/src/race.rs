@@ -176,7 +176,12 @@ pub fn is_possible(_: &Plan) -> Result<(), Failure> {
 
 /// Runs a plan in real time over an emulated network.
 #[cfg(target_os = "linux")]
-pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<HostPackets>), Failure> {
+pub fn emulate(
+    plan: &Plan,
+    threads: usize,
+    quiet: bool,
+    keep: bool,
+) -> Result<(Race, Vec<HostPackets>), Failure> {
     let mut kept = Vec::new();
     let race = carry_out(plan, threads, quiet, |options| {
         let (race, captures) = live::race(plan, options, keep)?;

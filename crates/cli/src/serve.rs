@@ -4,7 +4,7 @@ use crate::clock::now;
 use crate::knobs::Tuned;
 use crate::listen::{ListenSpec, Opened, Servers};
 use crate::place::Listen;
-use crate::secure::{ServerTls, NegotiatedProtocol};
+use crate::secure::{NegotiatedProtocol, ServerTls};
 use crate::threads::ListenSpecs;
 use crate::{Done, Failure, busy_poll, complain, dry_run, memory, qlog, say, secure};
 use anabranch_base::units::{Bytes, parse_duration};

@@ -170,7 +170,9 @@ fn run_studies(
     let mut counts = Vec::new();
     for study in &studies {
         let set = |line: String| Failure::Usage(format!("--set: {line}"));
-        if let Some(line) = study.first_unsupported_change(&changes).or_else(|| study.first_fixed_label(&changes)) {
+        if let Some(line) =
+            study.first_unsupported_change(&changes).or_else(|| study.first_fixed_label(&changes))
+        {
             return Err(set(line));
         }
         let wrong = |error| match error {

@@ -2,7 +2,7 @@
 //! `records` handles the records. RFC 8261 adds two rules: each packet is one record, and a connection ends with its last
 //! association.
 
-use crate::ends::{HostConfig, EndsError};
+use crate::ends::{EndsError, HostConfig};
 use crate::hello::is_client_hello;
 use crate::proof::Unproven;
 use crate::records::{Ended, Records};
@@ -78,7 +78,13 @@ impl From<Option<Ended>> for HandshakeProgress {
 }
 
 impl Connection {
-    pub fn begin(ends: &HostConfig, client: bool, name: &str, mtu: usize, now: Instant) -> Result<Self, EndsError> {
+    pub fn begin(
+        ends: &HostConfig,
+        client: bool,
+        name: &str,
+        mtu: usize,
+        now: Instant,
+    ) -> Result<Self, EndsError> {
         let mut dtls = ends.begin(client, mtu, std_instant(&ends.surroundings, now))?;
         if client {
             // dimpl requires this call with the current time before a client begins.
@@ -162,7 +168,9 @@ impl Connection {
         mut deliver: impl FnMut(&[u8]),
         send: impl FnMut(&[u8]),
     ) -> HandshakeProgress {
-        let (Some(records), usage) = (&mut self.records, &mut self.usage) else { return HandshakeProgress::default() };
+        let (Some(records), usage) = (&mut self.records, &mut self.usage) else {
+            return HandshakeProgress::default();
+        };
         let deliver = |packet: &[u8]| {
             usage.note(packet, false, now);
             deliver(packet);

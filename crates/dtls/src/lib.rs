@@ -50,7 +50,7 @@ mod records;
 mod secrets;
 mod simulation;
 
-pub use ends::{HostConfig, EndsError, Settings, Version};
+pub use ends::{EndsError, HostConfig, Settings, Version};
 pub use layer::DtlsLayer;
 pub use pair::Pair;
 

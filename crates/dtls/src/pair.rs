@@ -1,6 +1,6 @@
 //! The DTLS client and server of an experiment, with matching certificates.
 
-use crate::{HostConfig, EndsError, Settings, Version};
+use crate::{EndsError, HostConfig, Settings, Version};
 use anabranch_tls::{CertificateDer, Identity, KeyLog, Secrets, Surroundings, Trust};
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 //! client. Its INIT starts the handshake, and is sent when the handshake is done.
 mod entrance;
 
-use crate::connection::{HandshakeProgress, Connection};
+use crate::connection::{Connection, HandshakeProgress};
 use crate::cookie::Secret;
 use crate::ends::HostConfig;
 use crate::hello::{Hello, is_client_hello};
@@ -409,7 +409,8 @@ impl Peers {
         };
         if let Some((key, _)) = self.open.iter().find(of_them) {
             let key = *key;
-            let came = HandshakeProgress { ended: Some(CloseReason::Refused), ..HandshakeProgress::default() };
+            let came =
+                HandshakeProgress { ended: Some(CloseReason::Refused), ..HandshakeProgress::default() };
             self.after(false, key, came);
         }
     }

@@ -1,6 +1,6 @@
 //! Rows of the feature table for features that came after the published table.
 
-use super::harness::{MessageTransport, Harness, How, numbered};
+use super::harness::{Harness, How, MessageTransport, numbered};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
 use super::{Cell, Kind, Row, connected, hold, switched};
 use anabranch_base::time::Duration;

@@ -1,7 +1,7 @@
 //! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
 use super::connection::without_connection;
-use super::harness::{MessageTransport, Harness, How, disable_nagle};
+use super::harness::{Harness, How, MessageTransport, disable_nagle};
 use super::testbed::{A, B, PORT, Testbed};
 use super::{Cell, Kind};
 use anabranch_sim::SimWorld;
@@ -96,7 +96,8 @@ fn flood(kind: Kind, carrier: &MessageTransport, packets: u32) -> Result<Seen, S
         let mut harness = Harness::start(&testbed, carrier).await?;
         let protocol = if kind == Kind::Tcp { 6 } else { 132 };
         let socket = attacker.bind(Local::Ip { protocol }).await?;
-        let kept = |harness: &Harness| ListenerState { connections: harness.held(B), bytes: harness.held_bytes(B) };
+        let kept =
+            |harness: &Harness| ListenerState { connections: harness.held(B), bytes: harness.held_bytes(B) };
         let (before, mut sent) = (kept(&harness), 0);
         let mut most = before;
         while sent < packets {

@@ -237,8 +237,10 @@ impl Harness {
     /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &MessageTransport) -> io::Result<()> {
         // The old engine's socket must be closed before the new engine opens one.
-        let gone =
-            TestHost::Udp { socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?), port: 1 };
+        let gone = TestHost::Udp {
+            socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?),
+            port: 1,
+        };
         drop(std::mem::replace(&mut self.ends[side], gone));
         self.waiting[side].clear();
         self.readable[side].clear();
@@ -481,7 +483,13 @@ impl Harness {
 
 /// Starts the transport of a side. `life` distinguishes the random numbers of a restarted transport from those of its
 /// predecessor.
-async fn end(world: &SimWorld, side: usize, carrier: &MessageTransport, paths: usize, life: &str) -> io::Result<TestHost> {
+async fn end(
+    world: &SimWorld,
+    side: usize,
+    carrier: &MessageTransport,
+    paths: usize,
+    life: &str,
+) -> io::Result<TestHost> {
     Ok(match carrier {
         MessageTransport::Udp => {
             let port = PORT + side as u16;

@@ -1,7 +1,7 @@
 //! Packet ladders, shown side by side: connection set-up, termination, stream sequence numbers, and the addresses of an
 //! association.
 
-use super::harness::{MessageTransport, How};
+use super::harness::{How, MessageTransport};
 use super::testbed::{A, B, PORT, QUIET, Testbed};
 use super::{Drawing, Kind, connected, hold};
 

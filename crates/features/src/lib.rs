@@ -15,7 +15,7 @@ mod spoofer;
 mod testbed;
 
 use anabranch_wire::ladder::Transport;
-use harness::{MessageTransport, Harness};
+use harness::{Harness, MessageTransport};
 use serde::Serialize;
 use std::fmt::Write;
 use testbed::Testbed;
@@ -331,7 +331,8 @@ impl Features {
             }
         }
         for (title, columns) in [("set-up", &ladders::SETUPS[..]), ("termination", &ladders::ENDINGS)] {
-            let _ = write!(out, "\n{title}, side by side\n\n{}", ladders::side_by_side(columns, &self.ladders));
+            let _ =
+                write!(out, "\n{title}, side by side\n\n{}", ladders::side_by_side(columns, &self.ladders));
         }
         for drawing in &self.ladders {
             let _ = write!(out, "\n{}\n  {}\n\n{}", drawing.title, drawing.note, drawing.ladder);

@@ -60,7 +60,8 @@ fn ladders_show_what_their_titles_say() {
     for title in ["data in the third", "data after it"] {
         assert!(of(title).ladder.contains("COOKIE ACK"), "the fourth leg is drawn");
     }
-    let beside = [&ladders::SETUPS[..], &ladders::ENDINGS].map(|columns| ladders::side_by_side(columns, &drawings));
+    let beside =
+        [&ladders::SETUPS[..], &ladders::ENDINGS].map(|columns| ladders::side_by_side(columns, &drawings));
     expect_test::expect![[r#"
         begun and ended
            SCTP                          SCTP, cookie_data=no    TCP

@@ -514,7 +514,10 @@ mod tests {
         let lead = |base: &str| {
             let html = format!("<base href='{base}'><img src=a><img src=/b>");
             let (base, found) = addresses("text/html", "/d/", ("h", false), html.as_bytes());
-            found.into_iter().map(|address| resolve_embedded(("h", false), &base, &address)).collect::<Vec<_>>()
+            found
+                .into_iter()
+                .map(|address| resolve_embedded(("h", false), &base, &address))
+                .collect::<Vec<_>>()
         };
         let here = |path: &str| Destination::Here(path.to_owned());
         let elsewhere = |url: &str| Destination::Elsewhere(url.to_owned());
@@ -537,7 +540,8 @@ mod tests {
 
     #[test]
     fn a_page_over_tls_takes_https_for_its_own() {
-        let lead = |address: &str| resolve_embedded(("h", true), &Destination::Here("/d/x".to_owned()), address);
+        let lead =
+            |address: &str| resolve_embedded(("h", true), &Destination::Here("/d/x".to_owned()), address);
         for own in ["https://h/a", "http://h/a", "//h/a", "/a", "../a"] {
             assert_eq!(lead(own), Destination::Here("/a".to_owned()), "{own}");
         }

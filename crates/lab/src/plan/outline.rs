@@ -84,7 +84,8 @@ impl Points {
 
     /// Returns the indices of the points that are checked before anything runs, counted from 0.
     fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
-        (0..self.count()).filter(|index| self.people.is_none() || self.combination_and_person(*index).1 < CHECKED)
+        (0..self.count())
+            .filter(|index| self.people.is_none() || self.combination_and_person(*index).1 < CHECKED)
     }
 
     fn iter(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {

@@ -27,7 +27,9 @@ pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
     for (which, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
         // Each line starts at a point that has the first level of the factor.
-        for start in (0..axes.count()).map(|index| axes.level_indices(index)).filter(|place| place[which] == 0) {
+        for start in
+            (0..axes.count()).map(|index| axes.level_indices(index)).filter(|place| place[which] == 0)
+        {
             let along = scale.rising().iter().filter_map(|&level| {
                 let mut place = start.clone();
                 place[which] = level;

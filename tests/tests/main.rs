@@ -10,4 +10,5 @@ mod layer;
 mod pages;
 mod physics;
 mod profiles;
+mod prose;
 mod storms;

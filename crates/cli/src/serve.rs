@@ -12,18 +12,17 @@ use anabranch_http::observe::Recorder;
 use anabranch_http::serve::files::FileSite;
 use anabranch_http::serve::{self, Access, Log, Names, Options, OwnOrigins, Redirected, Stop, Versions};
 use anabranch_transport::network::{Needs, StreamNeed};
-use anabranch_transport::{CloseReason, Http, ListenError, Listener};
+use anabranch_transport::{CloseReason, Http, Listener};
 use anabranch_transports::os::WithListener;
 use anabranch_transports::security::ServerSecurity;
 use anabranch_transports::{Transports, UrlScheme};
 use anabranch_world::os::{self, OsWorld};
 use clap::ArgMatches;
 use std::future::Future;
-use std::io;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Serves the directory until a signal ends the process.
 pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failure> {

@@ -23,7 +23,7 @@ const ROOM: u64 = 100;
 const STEP: Duration = Duration::from_millis(100);
 const STEPS: usize = 40;
 
-/// A packet in flight.
+/// A packet on its way: its number, the time at which it was sent, and the time at which its acknowledgement arrives.
 struct PacketInFlight {
     number: u64,
     at: Instant,

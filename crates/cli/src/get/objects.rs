@@ -1,20 +1,17 @@
 //! Fetches all objects of one `get` command. Objects of the same server share a session. A redirected object may move to
 //! another server.
 
-use super::account::Ledger;
 use super::exchange::{Way, get_one};
 use super::wanted::{Ended, Settings, Wanted};
 use crate::dial::{self, dial};
-use crate::place::Url;
 use crate::{Done, Failure, complain};
 use anabranch_http::get::Requests;
 use anabranch_http::http2::ALPN;
 use anabranch_http::upstream::connect_any;
 use anabranch_http::visit::Step;
 use anabranch_transport::{AnyConnector, AnySession, AnyStream, Http, Session};
-use anabranch_transports::os::{DialFailure, Target};
-use anabranch_transports::security::ClientSecurity;
-use anabranch_transports::{Transports, UrlScheme};
+use anabranch_transports::UrlScheme;
+use anabranch_transports::os::DialFailure;
 use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::collections::{BTreeMap, VecDeque};

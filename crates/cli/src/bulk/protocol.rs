@@ -55,14 +55,10 @@ pub(super) fn settings(
             "--ppid and --scheduler are for sctp:// and sctp-ip://: the kernel's protocols have neither";
         return Err(Failure::Usage(told.to_owned()));
     }
-    let plain = knobs::tuned(matches, scheme, &[])?;
-    if ppid.is_some_and(|ppid| !plain.clone().set_message_protocol(ppid)) {
+    let mut made = knobs::tuned(matches, scheme, set)?;
+    if ppid.is_some_and(|ppid| !made.set_message_protocol(ppid)) {
         let name = scheme.protocol().name().to_uppercase();
         return Err(Failure::Usage(format!("--ppid is for SCTP: {name} has no such identifier")));
-    }
-    let mut made = knobs::tuned(matches, scheme, set)?;
-    if let Some(ppid) = ppid {
-        made.set_message_protocol(ppid);
     }
     Ok(made)
 }

@@ -1,6 +1,7 @@
 //! Each fuzz target runs a few inputs, the same on every machine. A target that panics at once, or that `.ci/run`
 //! does not run, fails here.
 
+use std::path::Path;
 use std::process::Command;
 
 /// Returns the targets: without an argument the program lists them all.
@@ -20,6 +21,24 @@ fn each_target_takes_a_few_inputs() {
         let output = fuzz.args([&name, "--inputs", "50"]).output().expect("the program runs");
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+/// Inputs that once failed: `found/TARGET/WHAT`.
+#[test]
+fn inputs_that_were_found_are_handled() {
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("found");
+    let mut count = 0;
+    for target in std::fs::read_dir(found).expect("the inputs") {
+        let target = target.expect("a target").path();
+        for input in std::fs::read_dir(&target).expect("its inputs") {
+            let mut fuzz = Command::new(env!("CARGO_BIN_EXE_anabranch-fuzz"));
+            let output = fuzz.arg(target.file_name().expect("its name")).arg(input.expect("an input").path());
+            let output = output.output().expect("the program runs");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no input");
 }
 
 #[test]

@@ -76,5 +76,6 @@ fn serves_gets_and_loads(directory: &Path) {
     let load = ["load", &object, "-c", "2", "--requests", "6", "--quiet"];
     done(&[&load[..], &["--set", "window=32", "--json", &path("load.json")]].concat());
     let loaded = json("load.json");
-    assert_eq!((&loaded["transport"], &loaded["settings"]["window"]), (&"gbn".into(), &"32".into()));
+    let plan = &loaded["plan"];
+    assert_eq!((&plan["transport"], &plan["settings"]["window"]), (&"gbn".into(), &"32".into()));
 }

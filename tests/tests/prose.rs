@@ -131,9 +131,11 @@ fn sentences(lines: &[&str]) -> Vec<String> {
         if text.starts_with("```") {
             is_quoted = !is_quoted;
             end(&mut paragraph);
-        } else if is_quoted || line.starts_with("     ") && paragraph.is_empty() || text.starts_with('|') {
-            end(&mut paragraph);
-        } else if text.is_empty() || text.starts_with('#') {
+        } else if is_quoted
+            || line.starts_with("     ") && paragraph.is_empty()
+            || text.is_empty()
+            || text.starts_with(['|', '#'])
+        {
             end(&mut paragraph);
         } else {
             let is_item = text.starts_with("- ")

@@ -143,6 +143,7 @@ fn programs_end_whose_errors_nobody_reads() {
 /// The bound is one of the clock: `--grace` plus a second. On a busy machine one of several runs may be late without an
 /// error of the program, so the fastest one counts. `crates/cli/src/watchdog.rs` adds up the waits exactly.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_stuck_program_ends_within_its_grace_and_a_second() {
     if !are_slow_tests_enabled() {
         return;

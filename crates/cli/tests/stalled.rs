@@ -265,6 +265,7 @@ impl Drop for Crowd {
 /// As many addresses as there are sessions: no client has more than its share, so only that they stand still tells them
 /// from others.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     if !are_slow_tests_enabled() {
         return;

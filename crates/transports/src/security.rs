@@ -23,6 +23,9 @@ pub struct Protocols {
     pub early_data: bool,
 }
 
+/// A function that says whether a certificate names a host.
+pub type NamesHost = Box<dyn Fn(&str) -> bool>;
+
 /// The security of a server. Clones can be sent to other threads.
 #[derive(Clone)]
 pub struct ServerSecurity {
@@ -92,10 +95,10 @@ impl ServerSecurity {
     /// Returns a function that says whether the certificate of listeners for `scheme` names a host; `None` if there is no
     /// certificate.
     #[must_use]
-    pub fn names(&self, scheme: &UrlScheme) -> Option<Box<dyn Fn(&str) -> bool>> {
+    pub fn names(&self, scheme: &UrlScheme) -> Option<NamesHost> {
         let of = |shared: &Shared| {
             let names = shared.names();
-            Box::new(move |host: &str| names.include(host)) as Box<dyn Fn(&str) -> bool>
+            Box::new(move |host: &str| names.include(host)) as NamesHost
         };
         match scheme.encryption() {
             Encryption::None => None,

@@ -98,7 +98,7 @@ async fn exchange<T: anabranch_transport::Stream>(
                 _ if moves >= MAX_MOVES => {
                     Ended::Failed(format!("{}: redirected more than {MAX_MOVES} times", url.target))
                 }
-                Ok(url) => Ended::Moved(Wanted { number, url, file, moves: moves + 1 }),
+                Ok(url) => Ended::Moved(Box::new(Wanted { number, url, file, moves: moves + 1 })),
                 Err(why) => Ended::Failed(format!("{}: redirected to {why}", url.target)),
             };
             (ended, !head.close)

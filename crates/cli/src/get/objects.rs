@@ -71,7 +71,7 @@ pub(super) async fn get_all(
             for one in ended {
                 match one {
                     Ended::Delivered => {}
-                    Ended::Moved(one) => left.push(one),
+                    Ended::Moved(one) => left.push(*one),
                     Ended::Failed(why) => {
                         settings.meter.clear();
                         // The message about a single object begins with the path of that object.

@@ -73,7 +73,7 @@ pub(super) enum Ended {
     /// The transfer failed; the message says why. The exit code is 1.
     Failed(String),
     /// The server redirected the request to another URL.
-    Moved(Wanted),
+    Moved(Box<Wanted>),
     /// This host does not permit the request. The exit code is 3.
     Host(Failure),
 }

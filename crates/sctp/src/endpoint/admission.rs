@@ -91,7 +91,7 @@ impl Endpoint {
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
     /// # let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
     /// pair.b.listen(80)?;
-    /// pair.b.ask_before(80, 10);
+    /// pair.b.require_admission(80, 10);
     /// # let (peer, now) = (address(Side::B, 0), pair.now);
     /// let wanted = pair.a.associate(now, Associate::to(peer, 80))?;
     /// let unwanted = pair.a.associate(now, Associate::to(peer, 80))?;

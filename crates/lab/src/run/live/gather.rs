@@ -70,7 +70,7 @@ pub fn run(
     };
     let connections = fetched.connections as u64;
     let late = driven.iter().flat_map(|path| [&path.report.up, &path.report.down]);
-    let late = late.filter_map(|way| (way.late.count() > 0).then(|| nanos(way.late.max())));
+    let late = late.filter(|way| way.late.count() > 0).map(|way| nanos(way.late.max()));
     let knows_needless = contestant.transport.is_kernel_in_emulation() || contestant.engine.knows_needless();
     Ok(Run {
         seed,

@@ -334,7 +334,8 @@ impl Association {
                 let fits = buffer.len() + entry.size() as usize <= end;
                 // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a packet.
                 let alone = buffer.len() == begin
-                    && end - begin + self.extensions.auth_room() >= self.paths.get(index).chunk_limit();
+                    && end.saturating_sub(begin) + self.extensions.auth_room()
+                        >= self.paths.get(index).chunk_limit();
                 let oversize = alone && !fits;
                 if path != index || !(fits || oversize) || !self.shares_key(entry.message) {
                     break;

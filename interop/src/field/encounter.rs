@@ -13,7 +13,7 @@ use crate::peer::How;
 use crate::traffic::Ledger;
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
-use anabranch_dtls::{DtlsLayer, Ends, Settings, Version};
+use anabranch_dtls::{DtlsLayer, HostConfig, Settings, Version};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Reliability};
 use anabranch_tls::{Identity, Surroundings, Trust};
 use anabranch_transport::drive::drive;
@@ -203,7 +203,7 @@ impl<'a> Encounter<'a> {
             trust: Some(Trust::Anybody),
             key_log: None,
         };
-        let ends = Ends::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
+        let ends = HostConfig::new(settings, Surroundings::Real).map_err(|error| error.to_string())?;
         let layer = DtlsLayer::new(self.world.clone(), ends, None);
         Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), road: self.world.road.clone() }))
     }

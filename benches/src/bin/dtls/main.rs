@@ -9,7 +9,7 @@ mod quinn;
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_benches::{median, thread_cpu};
-use anabranch_dtls::{DtlsLayer, Ends, Settings, Version};
+use anabranch_dtls::{DtlsLayer, HostConfig, Settings, Version};
 use anabranch_sim::{Network, SimWorld};
 use anabranch_tls::{Identity, Surroundings, Trust};
 use anabranch_transport::protocol::Layer;
@@ -94,7 +94,7 @@ fn ends(world: &SimWorld, version: Version) -> [End; 2] {
         let at = SocketAddr::from(([10, 0, 0, 1 + u8::from(server)], 4433));
         let (out, back) = if server { (down.clone(), up.clone()) } else { (up.clone(), down.clone()) };
         let wire = Wire { at, out, back, spare: spare.clone() };
-        let ends = Ends::new(settings, Surroundings::Real).expect("ends");
+        let ends = HostConfig::new(settings, Surroundings::Real).expect("ends");
         End { socket: DtlsLayer::new(world.clone(), ends, None).over(Box::new(wire)), at }
     };
     [end(false), end(true)]

@@ -1,8 +1,9 @@
 //! The laboratory: runs plans of races, and turns their runs into results.
 //!
 //! [`plan`] describes what to race. [`run`] runs a plan, with one simulation per seed and one thread per simulation.
-//! [`transports`] lists what can race. [`sweep`] handles plans with many points. Nothing in this crate knows how a packet is
-//! built. `anabranch_results` holds the format of results and their statistics, and `anabranch_report` displays them.
+//! `anabranch_transports` lists what can race. [`sweep`] handles plans with many points. Nothing in this crate knows how a
+//! packet is built. `anabranch_results` holds the format of results and their statistics, and `anabranch_report` displays
+//! them.
 //!
 //! # Causes
 //!

@@ -229,7 +229,7 @@ impl Path {
     }
 
     /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. This holds until
-    /// [`set_source`](Self::leave_from).
+    /// [`set_source`](Self::set_source).
     pub(crate) fn lose_source(&mut self) {
         self.sourceless = true;
     }

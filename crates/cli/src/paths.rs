@@ -162,8 +162,8 @@ fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     }
 }
 
-/// The settings and the path events of a listener of a `bulk` server. It prints the events, and each session reports its own to the client. Clones
-/// share one log.
+/// The settings and the path events of a listener of a `bulk` server. It prints the events, and each session reports its
+/// own to the client. Clones share one log.
 #[derive(Clone, Debug)]
 pub struct ServerLog {
     settings: Settings,

@@ -188,7 +188,9 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
         );
         let text = over_two_paths(&place, (rtt, at), "bulk --listen sctp://*:9900", &near);
         let after = |words: &str, prefix: &str| -> f64 {
-            let line = text.lines().find(|line| line.contains(words));
+            // The client's lines have the seconds of the test, those of the server the time of day.
+            let is_the_clients = |line: &&str| line.starts_with("anabranch: ") && line.contains(" s: ");
+            let line = text.lines().filter(is_the_clients).find(|line| line.contains(words));
             let number = line.and_then(|line| line.split_once(prefix)?.1.split(' ').next()?.parse().ok());
             number.unwrap_or_else(|| panic!("no {words}: {text}"))
         };

@@ -9,12 +9,15 @@
 //! run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
 //! associations that are opened and closed. Together they use about half of what the better path carries.
 //!
-//! About every second the anonymous resident memory of each process is read. A line is fitted to it, starting at a
-//! fifth of the time. The readings are at irregular times. `serve`'s released memory, sessions and cuts have periods
-//! of 0.7, 2 and 20 s; regular readings would drift relative to them, which looks like growth.
+//! About every second the memory of each process is read: what is allocated (`VmData`) and what is resident
+//! (`RssAnon`). A line is fitted to each, starting at a fifth of the time. The readings are at irregular times.
+//! `serve`'s released memory, sessions and cuts have periods of 0.7, 2 and 20 s; regular readings would drift relative
+//! to them, which looks like growth.
 //!
 //! These conditions must hold, otherwise the exit code is 1:
-//! - no process grows: the slope over the whole time is below the noise around the line, or 256 kB;
+//! - no process grows: the growth of one of the two lines is below the noise around it, or 256 kB. A leak makes both
+//!   grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page over
+//!   hours, because few batches fill them; resident memory alone would look like a leak;
 //! - there are as many replies as requests, and no errors; bytes = replies x their size; the server's log agrees;
 //! - every load gets a reply at least once a minute, and all end in time.
 
@@ -23,6 +26,7 @@
 use anabranch_base::Rng;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -224,11 +228,14 @@ fn count(json: &Value, place: &str) -> u64 {
     json.pointer(place).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Resident memory over time in kB, by process.
+/// The allocated and the resident memory of each process in kB, over the time in seconds.
 #[derive(Default)]
 struct Memory {
-    samples: BTreeMap<(u32, String), Vec<(f64, f64)>>,
+    samples: BTreeMap<(u32, String), [Vec<(f64, f64)>; 2]>,
 }
+
+/// The fields of `/proc/PID/status` with the allocated and the resident memory.
+const MEASURES: [&str; 2] = ["VmData:", "RssAnon:"];
 
 impl Memory {
     /// Reads the memory of `root` and all its descendants.
@@ -260,41 +267,67 @@ impl Memory {
             }
             let name = words[1..3].join(" ");
             let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-            let resident = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-            let Some(kb) = resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok()) else {
-                continue;
-            };
-            self.samples.entry((id, name)).or_default().push((at, kb));
+            let kb = MEASURES.map(|field| {
+                let rest = status.lines().find_map(|line| line.strip_prefix(field))?;
+                rest.split_whitespace().next()?.parse().ok()
+            });
+            let [Some(allocated), Some(resident)] = kb else { continue };
+            let samples = self.samples.entry((id, name)).or_default();
+            for (samples, kb) in samples.iter_mut().zip([allocated, resident]) {
+                samples.push((at, kb));
+            }
         }
     }
 
-    /// Fits a line to the samples of each process, starting at a fifth of the time.
+    /// Returns for each process whether it does not grow, and its lines.
     fn verdicts(&self) -> Vec<(bool, String)> {
-        let mut out = Vec::new();
-        for ((_, name), samples) in &self.samples {
-            let last = samples.last().map_or(0.0, |sample| sample.0);
-            let late: Vec<(f64, f64)> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();
-            let n = late.len() as f64;
-            if n < 5.0 {
-                out.push((false, format!("{name}: too few looks at its memory")));
-                continue;
-            }
-            let mean = |of: fn(&(f64, f64)) -> f64| late.iter().map(of).sum::<f64>() / n;
-            let (x, y) = (mean(|s| s.0), mean(|s| s.1));
-            let across: f64 = late.iter().map(|s| (s.0 - x) * (s.1 - y)).sum();
-            let along: f64 = late.iter().map(|s| (s.0 - x).powi(2)).sum();
-            let slope = across / along;
-            let noise =
-                (late.iter().map(|s| (s.1 - y - slope * (s.0 - x)).powi(2)).sum::<f64>() / (n - 2.0)).sqrt();
-            let growth = slope * (late[late.len() - 1].0 - late[0].0);
-            let told = format!(
-                "{name}: resident {y:.0} kB, slope {:+.2} kB/min, {growth:+.0} kB in all, noise {noise:.0} kB",
-                slope * 60.0
-            );
-            out.push((growth < noise.max(SLACK_KB), told));
-        }
-        out
+        let verdict = |name: &str, samples: &[Vec<(f64, f64)>; 2]| {
+            let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {
+                return (false, format!("{name}: too few looks at its memory"));
+            };
+            let told = format!("{name}: allocated {allocated}; resident {resident}");
+            (!(allocated.grows() && resident.grows()), told)
+        };
+        self.samples.iter().map(|((_, name), samples)| verdict(name, samples)).collect()
     }
+}
+
+/// A line fitted to samples of memory, in kB.
+struct Trend {
+    mean: f64,
+    growth: f64,
+    /// The standard deviation around the line.
+    noise: f64,
+}
+
+impl Trend {
+    fn grows(&self) -> bool {
+        self.growth >= self.noise.max(SLACK_KB)
+    }
+}
+
+impl fmt::Display for Trend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { mean, growth, noise } = self;
+        write!(f, "{mean:.0} kB, {growth:+.0} kB in all, noise {noise:.0} kB")
+    }
+}
+
+/// Fits a line to samples, starting at a fifth of the time. Returns `None` if there are too few.
+fn trend(samples: &[(f64, f64)]) -> Option<Trend> {
+    let last = samples.last()?.0;
+    let late: Vec<(f64, f64)> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();
+    let n = late.len() as f64;
+    if n < 5.0 {
+        return None;
+    }
+    let mean = |of: fn(&(f64, f64)) -> f64| late.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|s| s.0), mean(|s| s.1));
+    let across: f64 = late.iter().map(|s| (s.0 - x) * (s.1 - y)).sum();
+    let along: f64 = late.iter().map(|s| (s.0 - x).powi(2)).sum();
+    let slope = across / along;
+    let noise = (late.iter().map(|s| (s.1 - y - slope * (s.0 - x)).powi(2)).sum::<f64>() / (n - 2.0)).sqrt();
+    Some(Trend { mean: y, growth: slope * (last - late[0].0), noise })
 }
 
 #[expect(clippy::disallowed_methods, reason = "programs run in real time")]

@@ -81,7 +81,7 @@ pub(crate) struct PathCounters {
     pub(crate) bytes_sent: u64,
     pub(crate) packets_received: u64,
     pub(crate) bytes_received: u64,
-    // HEARTBEATs are rare, and every association holds these numbers.
+    // HEARTBEATs are rare, so 32 bits are enough. Every association holds these counters.
     pub(crate) heartbeats_sent: u32,
     pub(crate) heartbeats_acked: u32,
     pub(crate) bytes_acked: u64,

@@ -56,8 +56,8 @@ pub enum Event {
         stream: u16,
     },
     /// A message was abandoned as its `Reliability` requires (RFC 3758 §4.1 TR3, RFC 9260 §11.2.2). One event is
-    /// reported for each message. While about 65,000 events are waiting, no more are added, but the counters still
-    /// count.
+    /// reported for each message. While about 65,000 events are waiting, no more events of this kind are added, but the
+    /// counters still count the messages.
     Abandoned {
         /// The association.
         id: AssociationId,
@@ -81,7 +81,7 @@ pub enum Event {
     /// grant its stream.
     ///
     /// One event is reported for each message that was neither acknowledged nor abandoned before. While about 65,000
-    /// events are waiting, no more are added, but the counters still count.
+    /// events are waiting, no more events of this kind are added, but the counters still count the messages.
     SendFailed {
         /// The association.
         id: AssociationId,
@@ -151,8 +151,8 @@ pub enum Event {
         direction: Direction,
         /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// The peer had sent nothing on these incoming streams. They were already in their initial state, so no reset
-        /// took place.
+        /// True if the peer had sent nothing on these incoming streams. They were already in their initial state, so no
+        /// reset took place.
         idle: bool,
     },
     /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
@@ -162,8 +162,8 @@ pub enum Event {
         id: AssociationId,
         /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// Nothing has been sent on the streams since their last reset, and no message is queued. The streams are
-        /// already in their initial state, so no `Event::StreamsReset` follows.
+        /// True if nothing has been sent on the streams since their last reset, and no message is queued. The streams
+        /// are then in their initial state already, so no `Event::StreamsReset` follows.
         idle: bool,
     },
     /// The association has additional streams (RFC 6525), at the request of either side.

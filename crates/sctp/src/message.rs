@@ -11,9 +11,9 @@ pub struct Message {
     pub stream: u16,
     /// The payload protocol identifier, which is passed to the peer unchanged.
     pub ppid: u32,
-    /// Deliver the message as soon as it arrives, regardless of the order of the stream.
+    /// Whether the peer delivers the message as soon as it arrives, regardless of the order of the stream.
     pub unordered: bool,
-    /// Ask the peer to acknowledge the message without delay (RFC 7053).
+    /// Whether the peer is asked to acknowledge the message without delay (RFC 7053).
     pub immediate: bool,
     /// The conditions under which the message may be abandoned (RFC 3758).
     pub reliability: Reliability,

@@ -124,8 +124,8 @@ pub struct Totals {
     /// (the first 1024).
     pub interruptions: Vec<Interruption>,
     /// The paths of all associations with several paths, one for each address of a peer (the first 1024). The counters
-    /// of packets and bytes are sums. All else is the status of the path in the newest of these associations; of one
-    /// that has ended, its last status.
+    /// of packets and bytes are sums. All other fields are the status of the path in the newest of these associations,
+    /// or the last status if that association has ended.
     pub paths: Vec<PathInfo>,
 }
 

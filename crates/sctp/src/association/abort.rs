@@ -31,7 +31,7 @@ impl Association {
 
     /// Ends the association because the peer does not answer. The ABORT informs a peer that can still receive packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.1: no more data is sent to an unreachable peer. The ABORT contains none.
+        // RFC 9260 §8.1: no more data is sent to an unreachable peer, so the packet holds the ABORT only.
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 

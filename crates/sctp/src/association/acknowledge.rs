@@ -24,30 +24,30 @@ pub(super) enum Acknowledgement<'a> {
     Shutdown(Tsn),
 }
 
-/// What all paths need to know of the acknowledgement that is being processed, and what they have found.
+/// Values that all paths share while one acknowledgement is processed, and results from the paths processed so far.
 struct AckContext {
     /// Whether the association was in fast recovery before the acknowledgement.
     was_in_recovery: bool,
-    /// Whether it is in fast recovery now.
+    /// Whether the association is in fast recovery after the acknowledgement.
     in_recovery: bool,
-    /// The offset below which everything is cumulatively acknowledged.
+    /// The TSN offset below which all chunks are cumulatively acknowledged.
     base: u64,
-    /// The offset of the next new chunk.
+    /// The TSN offset of the next new chunk.
     end: u64,
     /// The number of calls of `poll_transmit` so far.
     polls: u64,
     /// Whether data waits to be sent.
     more: bool,
-    /// Whether chunks are lost on any path.
+    /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path that carried the acknowledged data. One SACK may acknowledge data sent on a path before it failed, and data
-    /// sent on another path since. The path used last is recorded.
+    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths: some sent
+    /// before a path failed, and some sent on another path since. This field then holds the path used last.
     advanced: Option<usize>,
 }
 
 impl AckContext {
-    /// Whether losses reduce the window. RFC 9260 §7.2.4: once per recovery; §6.2.1 D iv: the SACK that ends a recovery may
-    /// begin the next one.
+    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: once per recovery; §6.2.1 D iv:
+    /// the SACK that ends a recovery may begin the next one.
     ///
     /// A loss during the recovery after a timeout still reduces the window. T3-rtx marked everything outstanding as lost, so
     /// the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is a further
@@ -205,9 +205,9 @@ impl Association {
             (SackError::Old, _) => {}
             // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
             (SackError::NeverSent, _) if self.was_renumbered_recently(ctx.now) => {}
-            // RFC 9260 §12.4: only a SACK of unsent TSNs has to end the association. A SHUTDOWN that acknowledges unsent
-            // TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own into it
-            // (interop/README.md).
+            // RFC 9260 §12.4: only a SACK of unsent TSNs has to end the association. A SHUTDOWN that acknowledges
+            // unsent TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own into a
+            // SHUTDOWN (interop/README.md).
             (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
             (SackError::NeverSent, _) => {
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
@@ -223,7 +223,7 @@ impl Association {
         self.advance_shutdown(ctx);
     }
 
-    /// Emits `Writable` if `send` refused a message before and there is room in the send buffer now.
+    /// Emits `Writable` if the send buffer has room again after `send` refused a message.
     #[inline]
     pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_wanted() {
@@ -281,13 +281,13 @@ impl Association {
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // A probe of a closed window is always answered if it arrives. So only an unanswered probe indicates that packets
-        // are too large.
+        // The peer answers every window probe that it receives. So an expiry for a window probe indicates too large
+        // packets only if the peer has sent no SACK since that probe.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.seldom().t3_expirations += 1;
-        // RFC 9260 §6.3.3 E1, E2: return to slow start, unless this was a probe, and back off.
+        // RFC 9260 §6.3.3 E1, E2: return to slow start, unless the timer guarded a window probe, and back off.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
         if !probe {
@@ -349,7 +349,7 @@ impl Association {
         }
     }
 
-    /// If the window is open now, resends a probe that the peer refused, without waiting for the probe timer.
+    /// If the window is open now, resends a window probe that the peer refused, without waiting for the probe timer.
     fn refused_probe_again(&mut self) {
         let Some((index, size)) = self.send.take_refused_probe() else {
             return;
@@ -361,7 +361,8 @@ impl Association {
         }
     }
 
-    /// RFC 4960 Appendix A: handles an ECN Echo. It reports that the peer received a packet from this side with an ECN mark.
+    /// RFC 4960 Appendix A: handles an ECN Echo. The chunk reports that the peer received a packet from this side with
+    /// an ECN mark.
     pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
         if !self.extensions.ecn.is_on() {
             return;

@@ -133,8 +133,8 @@ impl Sealer {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
-        // A key signs cookies for this period, and verifies them for another one. The period is longer than the configured
-        // lifetime of a cookie.
+        // A key signs cookies for one period, and then only verifies them for a second period. A period is longer than
+        // the configured lifetime of a cookie.
         let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
     }
@@ -438,7 +438,8 @@ mod tests {
         Instant::from_millis(s * 1000)
     }
 
-    /// RFC 9260 §5.1.5: steps 1, 2 and 4.
+    /// RFC 9260 §5.1.5, steps 1, 2 and 4: a cookie is good until it expires and stale afterwards. A forged or shortened
+    /// cookie, or one whose key was discarded, is not opened.
     #[test]
     fn good_stale_forged_and_forgotten() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -483,7 +484,8 @@ mod tests {
         assert!(sealer.open(at(1), &sealed, ECHOED).is_some());
     }
 
-    /// RFC 4895 §6.1: a random number derived from the tags takes no space in the cookie.
+    /// RFC 4895 §6.1: the random number is derived from the tags when the cookie is opened, so it takes no space in the
+    /// cookie.
     #[test]
     fn a_random_number_is_found_again() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));

@@ -191,7 +191,8 @@ impl Association {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// Abandons expired messages, reports them, and releases keys. Must be called after every change.
+    /// Emits the events about low buffered amounts and unused keys, and abandons expired messages. Must be called after
+    /// every change of the association.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.reset_sack_work();

@@ -244,7 +244,7 @@ impl Association {
         self.extensions.agree_on_auth(offer.auth.as_ref());
         self.extensions.peer_adaptation = offer.adaptation;
         self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
-            // A local address that was added after the INIT is not included, so that ASCONF announces it to the peer.
+            // A local address that was added after the INIT is not in `known`, so ASCONF announces it to the peer.
             let known = match self.handshake.told.is_empty() {
                 true => ctx.locals_for(from.ip()).map(|local| local.ip()).collect(),
                 false => std::mem::take(&mut self.handshake.told),
@@ -339,8 +339,8 @@ impl Association {
         }
         let (stale, late) = (echo.stale + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. If the peer has given up the association since, a new
-        // one would wait for that data forever.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have ended that association since. The
+        // association from a new cookie would then wait forever for the acknowledged data.
         let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
@@ -371,9 +371,9 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address. The old address was removed, so the host receives no answers
-    /// there. If the INIT listed the other address, the handshake continues. Otherwise it starts again, and the peer takes
-    /// it for another association from another address.
+    /// Continues the handshake from another local address, because the old address was removed and the host receives no
+    /// answers at it. If the INIT listed the new address, the handshake continues. Otherwise it starts again, and the
+    /// peer takes the new INIT for the start of another association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale, late) = match &self.state {
             State::CookieWait(init) => (init.stale, init.late),

@@ -307,7 +307,7 @@ impl Association {
         Some(path)
     }
 
-    // The methods that the application calls.
+    // Methods that the application calls.
 
     /// Returns whether the application may send messages.
     fn takes_messages(&self) -> bool {
@@ -340,7 +340,7 @@ impl Association {
         Ok(())
     }
 
-    /// Adapts the size of the send buffer to the congestion window, if associations share the memory for send buffers.
+    /// Adapts the size of the send buffer to the congestion window, if associations share memory for send buffers.
     #[inline]
     pub(crate) fn size_send_buffer(&mut self) {
         if self.send.shares_memory() {
@@ -377,7 +377,8 @@ impl Association {
 
     pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.recv.read(stream, out)?;
-        // RFC 9260 §6.2: send a SACK when the receive window has opened considerably, so that the peer goes on.
+        // RFC 9260 §6.2: send a SACK when the receive window has opened considerably, so that the peer can continue to
+        // send.
         if self.recv.wants_window_update() && self.state.may_receive_data() {
             self.recv.sack_now();
         }
@@ -486,7 +487,7 @@ impl Association {
         self.invalidate_fast_path();
     }
 
-    // Timeouts.
+    // Methods for timeouts.
 
     #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
@@ -527,7 +528,7 @@ impl Association {
         }
     }
 
-    // Closing.
+    // Methods for closing.
 
     /// Ends the association. Data that has arrived can still be read.
     pub(crate) fn close(&mut self, ctx: &mut Ctx<'_>, reason: CloseReason) {

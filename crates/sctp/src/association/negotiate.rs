@@ -25,7 +25,8 @@ pub(crate) struct Offer {
     pub(crate) preserve_ms: u32,
     /// The extensions that the sender supports.
     pub(crate) extensions: Extensions,
-    /// The extensions that the peer announced, before dependencies between them are applied. An INIT ACK answers these.
+    /// The extensions that the peer announced, before dependencies between them are applied. They determine which
+    /// extensions the INIT ACK announces.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The peer's authentication parameters, if this side uses authentication.
@@ -150,9 +151,10 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     Ok(offer)
 }
 
-/// Returns whether `address` names the same host here as at the peer, whose address is `peer`. A loopback address always
-/// names the host that uses it. If a remote peer lists one, this side would send to itself. For the same reason this side
-/// does not list its own loopback address to a remote peer (as in Linux, `sctp_in_scope`).
+/// Returns whether `address` names the same host here as at the peer, whose address is `peer`. A loopback address
+/// always names the host that uses it. If a remote peer lists a loopback address, this side would send packets to
+/// itself. For the same reason this side does not list its own loopback address to a remote peer (as in Linux,
+/// `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()
 }

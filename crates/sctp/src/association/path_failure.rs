@@ -15,7 +15,7 @@ use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
-/// The maximum number of path changes that an endpoint stores. The same limit holds for interruptions.
+/// The maximum number of path changes that an endpoint stores. The number of stored interruptions has the same limit.
 const CHANGES_KEPT: usize = 1024;
 
 /// The number of consecutive timeouts that confirm an ICMP report that a host does not run SCTP.
@@ -114,7 +114,7 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // `None` if there is no other path: data is then sent on this path whatever its state.
+            // `None` if there is no other path. In that case data is sent on this path whatever the state of the path.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             most: self.config.path_max_retrans,
         };
@@ -197,8 +197,8 @@ impl Association {
     }
 
     /// Retransmits the data in flight on a path on which a HEARTBEAT was not answered. T3-rtx might expire much later:
-    /// timeouts have doubled it, and a tail loss probe restarts it. Meanwhile the peer's application would get nothing, as
-    /// later data waits for this data.
+    /// timeouts have doubled it, and a tail loss probe restarts it. Until then the peer's application would get no
+    /// data, because later data waits for the data in flight.
     fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
         // Data that was sent within the last round trip may still be acknowledged.
@@ -207,8 +207,9 @@ impl Association {
         if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {
             return;
         }
-        // RFC 9260 §6.4.1: data goes to an alternate active destination; §7.2 lets a sender retransmit to another address
-        // than that of the original transmission. §6.3.3 E1, E3: the rest is as when T3-rtx expires.
+        // RFC 9260 §6.4.1: data goes to an alternate active destination. §7.2: a retransmission may use another address
+        // than the original transmission. §6.3.3 E1, E3: the window and the chunks in flight are treated as when T3-rtx
+        // expires.
         self.paths.at(index).collapse(ctx.now);
         self.timers.stop(Timer::T3Rtx(index));
         self.lose_flight(index, SendCause::Timeout);
@@ -255,13 +256,13 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §5: makes another path the primary path, if the primary path has had too many errors.
+    /// RFC 7829 §5: makes another path the primary path, if the present one has had too many errors.
     fn switch_over(&mut self, index: usize) {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
         };
-        // RFC 7829 §5 (1): the primary path is not replaced before it is potentially failed, or failed where that state is
-        // not used. Until then data is sent on it.
+        // RFC 7829 §5 (1): the primary path is replaced only once it is potentially failed, or failed if the
+        // potentially failed state is off. Until then data is sent on the primary path.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
         if self.paths.get(index).errors() > most {
             self.paths.reselect();
@@ -328,9 +329,9 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
-            // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2 treats it
-            // as a soft error for TCP. Here it ends the association only after timeouts have confirmed it. So the decisive
-            // ICMP error is caused by a packet that the second timeout or a later one sent.
+            // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
+            // treats it as a soft error for TCP. Here the error ends the association only after `SILENCES` timeouts
+            // have confirmed it. So the packet that causes the decisive ICMP error is sent after the second timeout.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {

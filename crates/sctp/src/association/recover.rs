@@ -46,7 +46,8 @@ impl Association {
             && let Some(index) = self.send.on_needless(needless)
             && index < self.paths.len()
         {
-            // All retransmissions were needless, so the reduction of the congestion window was needless, too.
+            // All retransmissions of the recovery were needless, so the reduction of the congestion window was
+            // needless, too.
             self.paths.at(index).on_spurious_reduction(now);
             self.send.end_recovery();
         }
@@ -88,8 +89,8 @@ impl Association {
                 if reduces {
                     self.enter_recovery();
                 }
-                // Lets one packet be sent regardless of the window. Otherwise the retransmission might wait for an
-                // acknowledgement that never comes.
+                // One packet may be sent regardless of the congestion window. Otherwise the retransmission might wait
+                // for an acknowledgement that never comes.
                 self.send.allow_free_packet();
                 if self.paths.get(index).wants_reports() {
                     self.paths.at(index).report(ctx.now, 0, &Delivered::default(), true);
@@ -102,8 +103,8 @@ impl Association {
         }
     }
 
-    /// RFC 8985 §7.3: sends new data as a probe, if there is some and the peer's window allows it. Otherwise sends the last
-    /// chunk again.
+    /// RFC 8985 §7.3: sends new data as a probe, if any is queued and the peer's window allows it. Otherwise sends the
+    /// last chunk again.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
         let fresh = self.takes_new_on(now, index);
@@ -116,7 +117,8 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);
         if path.flight() == 0 {
-            // Nothing else is in flight on this path. T3-rtx starts when the probe is sent, on the path that the probe uses.
+            // No other chunk is in flight on this path. T3-rtx starts when the probe is sent, on the path that the
+            // probe uses.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

@@ -32,7 +32,7 @@ impl Closing {
         std::mem::take(&mut self.asked)
     }
 
-    /// Forgets the retries and the path of a SHUTDOWN that was sent.
+    /// Forgets the retries of an earlier SHUTDOWN and the path on which it was sent.
     pub(super) fn begin_again(&mut self) {
         (self.path, self.retries) = (None, 0);
     }
@@ -101,7 +101,7 @@ impl Association {
         }
     }
 
-    /// Stops waiting for the acknowledgement of abandoned chunks.
+    /// Ends the wait for the acknowledgement of abandoned chunks.
     fn leave_given_up(&mut self) {
         for index in 0..self.paths.len() {
             self.timers.stop(Timer::T3Rtx(index));
@@ -233,8 +233,9 @@ impl Association {
     }
 
     /// RFC 9260 §9.2: any packet from the peer shows that it is alive and resets the retry count. A packet without a
-    /// HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are no longer answered. If they arrived more often than once
-    /// per RTO and restarted T2, a lost SHUTDOWN would never be repeated.
+    /// HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are not answered during the shutdown. If each HEARTBEAT
+    /// restarted T2-shutdown, a lost SHUTDOWN would never be repeated to a peer that sends HEARTBEATs more than once
+    /// per RTO.
     pub(super) fn reset_shutdown_retry_count(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.closing.retries = 0;
         if !heartbeat && self.timers.is_set(Timer::T2Shutdown) {

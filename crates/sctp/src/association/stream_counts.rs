@@ -37,7 +37,7 @@ impl StreamCounts {
         (self.outbound, self.inbound) = (outbound, inbound);
     }
 
-    /// Removes the added streams, because a new association replaces the one to which they were added.
+    /// Removes streams that were added to an earlier association, because a new association replaces it.
     pub(crate) fn forget_added(&mut self) {
         (self.outbound, self.inbound) = (self.requested, self.requested);
     }

@@ -1,12 +1,13 @@
 //! The deadlines of all timers of an association, in one table.
 //!
-//! The association's `poll_timeout` depends on this table only. A deadline that depends on the last packet does not move
-//! with every packet. Instead, when it passes, the time of the last packet is checked and the deadline is set again.
+//! The association's `poll_timeout` depends on this table only. A deadline that depends on the last packet is not set
+//! again for every packet. Instead, when the deadline passes, the time of the last packet is checked and the deadline
+//! is set again.
 
 use anabranch_base::Instant;
 
-/// Generates the enum `Timer` and the table indices from one list. It names first the timers of the association, then those
-/// of each path.
+/// Generates the enum `Timer` and the table indices from one list. The list has the timers of the association first,
+/// then the timers of each path.
 macro_rules! timers {
     (
         once { $($(#[$about:meta])* $once:ident,)* }

@@ -42,7 +42,7 @@ anabranch_base::knobs! {
         /// RTO.Min: the smallest retransmission timeout.
         rto_min: Duration = Duration::from_secs(1), "RFC 9260 §16",
             Span, "smallest retransmission timeout, such as 1s or 200ms";
-        /// The minimum that RTT variation adds to the RTO; zero for the clock granularity.
+        /// The smallest amount that the RTT variation adds to the RTO. Zero stands for the clock granularity.
         rto_var_min: Duration = Duration::ZERO, "RFC 9260 §6.3.1: the clock granularity G alone",
             SpanOrZero, "least that RTT variation adds to the RTO, such as 200ms; 0 = the clock granularity";
         /// RTO.Max: the largest retransmission timeout.
@@ -53,7 +53,7 @@ anabranch_base::knobs! {
             DELAYED_ACK, "longest delay of a SACK up to 500ms, such as 200ms; 0 = none";
         /// A SACK is sent at least every `ack_every` packets with DATA.
         ack_every: u32 = 2, "RFC 9260 §6.2", Count(1, 100), "packets of data to a SACK, from 1 to 100";
-        /// The most user bytes in a DATA chunk; `None` for what the path MTU allows.
+        /// The maximum number of user bytes in a DATA chunk; `None` for what the path MTU allows.
         mss: Option<u32> = None, "RFC 9260 §6.9",
             Or("auto", Exact(64, 65_000)),
             "most user bytes in a DATA chunk, such as 1452B, from 64B to 65000B; auto = what the path MTU allows";
@@ -78,7 +78,7 @@ anabranch_base::knobs! {
         hystart: Option<SlowStartExit> = None, EXTENSION,
             Names(&[("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux)), ("no", None)]),
             "slow start ends when round trips grow: yes (HyStart++, RFC 9406), linux (HyStart, with cc=cubic) or no";
-        /// With Linux's HyStart: the smallest round-trip time of a path that it is used on.
+        /// With Linux's HyStart: the smallest round-trip time of a path on which HyStart is used.
         hystart_min_rtt: Duration = Duration::ZERO, "of hystart=linux alone",
             SpanOrZero, "with hystart=linux, the least round trip of a path that it watches, such as 1ms; 0 = any";
         /// Packet pacing: packets are spread over the round trip.
@@ -136,7 +136,7 @@ anabranch_base::knobs! {
             Span, "how long a State Cookie is good, such as 60s";
         /// DATA may be sent in the packet of the COOKIE ECHO.
         cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA rides with COOKIE ECHO: yes or no";
-        /// The number of streams requested and offered in each direction.
+        /// The number of streams that INIT and INIT ACK request and offer in each direction.
         streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
         /// The number of streams that the peer may send on, if it differs from `streams`.
         inbound: Option<u16> = None, OURS,
@@ -166,7 +166,7 @@ anabranch_base::knobs! {
         /// Partial reliability: messages may be abandoned with FORWARD-TSN (RFC 3758, RFC 7496).
         partial_reliability: bool = false, EXTENSION,
             SWITCH, "messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496): yes or no";
-        /// Interleaving: a large message does not delay others; uses I-DATA (RFC 8260).
+        /// Interleaving: a large message does not delay other messages; uses I-DATA (RFC 8260).
         interleaving: bool = false, EXTENSION,
             SWITCH, "large messages do not hold up others: I-DATA (RFC 8260): yes or no";
         /// NR-SACK: data received out of order is acknowledged for good, so the sender can free it at once
@@ -193,7 +193,8 @@ anabranch_base::knobs! {
         /// ASCONF: addresses can be added and deleted (RFC 5061); needs auth=yes.
         asconf: bool = false, EXTENSION,
             SWITCH, "addresses come and go: ASCONF (RFC 5061); needs auth=yes: yes or no";
-        /// Asks the peer to make each added address its primary destination (RFC 5061 §4.2.4); needs asconf=yes.
+        /// Whether this side asks the peer to make each added address its primary destination (RFC 5061 §4.2.4); needs
+        /// asconf=yes.
         asconf_primary: bool = false, "ours: RFC 5061 leaves it to the application",
             SWITCH, "ask the peer to send first to each address that is added (RFC 5061 §4.2.4); with asconf=yes: yes or no";
         /// RE-CONFIG: streams can be reset and added (RFC 6525).
@@ -208,11 +209,11 @@ anabranch_base::knobs! {
         max_streams: u16 = u16::MAX, "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own",
             Count(1, 65_535),
             "most streams each way that the peer may add up to, from 1 to 65535; needs reconfig=yes";
-        /// Accepts packets without a checksum if a lower layer protects them (RFC 9653).
+        /// Whether packets without a checksum are accepted, because a lower layer protects them (RFC 9653).
         zero_checksum: bool = false, EXTENSION,
             SWITCH,
             "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors, as DTLS does";
-        /// INIT lists the supported address types (Supported Address Types parameter).
+        /// Whether INIT lists the supported address types (Supported Address Types parameter).
         address_types: bool = true, "RFC 9260 §5.1.2 (may)",
             SWITCH, "INIT lists the address types of this side (RFC 9260 §3.3.2.1.5): yes or no";
         /// An ICMP Protocol Unreachable ends an association only if the destination has had two consecutive timeouts.
@@ -228,24 +229,25 @@ anabranch_base::knobs! {
     beside {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
         init_rto_max: Option<Duration> = None;
-        /// Messages can be read in the order in which they became readable, across all streams
-        /// (`Endpoint::recv_next`). Sockets need this. It is not a knob.
+        /// Whether messages can be read in the order in which they became readable, across all streams
+        /// (`Endpoint::recv_next`). Sockets need this. This setting is not a knob.
         track_arrivals: bool = false;
-        /// Undelivered messages are returned to the application (in `Event::SendFailed`). Off saves the copies if the
-        /// application reads no events. It is not a knob.
+        /// Whether undelivered messages are returned to the application in `Event::SendFailed`. An application that
+        /// reads no events can turn this off, which saves the copies. This setting is not a knob.
         return_undelivered: bool = false;
-        /// The payload protocol identifier of messages, and of byte streams, for which the application gives none. When
-        /// reading, it is accepted in addition to 0. The application chooses it, so it is not a knob.
+        /// The payload protocol identifier of messages, and of byte streams, for which the application gives none. Byte
+        /// streams accept received messages with this identifier or with 0. The application chooses it, so it is not a
+        /// knob.
         ppid: u32 = 0;
-        /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). Not a knob, as the values of
-        /// knobs are printed and secrets must not be.
+        /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). They are not a knob, because the
+        /// values of knobs are printed and secrets must not be printed.
         shared_keys: SharedKeys = SharedKeys::default();
         /// The bytes that a lower layer, such as DTLS, adds to each packet. They count against the size of an IP
         /// packet. Set by [`over_layer`](Self::over_layer); it is not a knob.
         layer_overhead: u32 = 0;
-        /// The memory that all associations share, across endpoints. Send and receive buffers then follow what each
-        /// association uses and what is left, within `sndbuf` and `rcvbuf`. `None`: each association has its own two
-        /// buffers.
+        /// The memory that all associations share, across endpoints. The sizes of send and receive buffers then depend
+        /// on the use of each association and on the free memory. `sndbuf` and `rcvbuf` are their upper limits. With
+        /// `None`, each association has its own two buffers.
         memory: Option<Budget> = None;
     }
 }

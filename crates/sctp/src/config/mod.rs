@@ -124,7 +124,8 @@ pub enum PathMtu {
     Icmp,
     /// Probes (RFC 8899), with ICMP messages as a hint.
     Plpmtud,
-    /// The interface MTU is assumed to pass. Probes start once packets are lost or ICMP reports a smaller MTU.
+    /// Packets of the interface MTU are assumed to get through. Probes start once packets are lost or ICMP reports a
+    /// smaller MTU.
     Blackhole,
 }
 
@@ -193,7 +194,7 @@ impl Config {
         self.set_row(at, value, BY_USER)
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
-            // A value that the user has set stays; `check` rejects it.
+            // `set_if_unset` keeps a value that the user has set. `check` rejects it if it contradicts BBR.
             self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
         Ok(())

@@ -41,8 +41,8 @@ impl Endpoint {
         self.locals_changed(now);
     }
 
-    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. If it was the last
-    /// address, they wait for another local address first.
+    /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. If it was the
+    /// last address, these associations first wait until another local address is added.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};

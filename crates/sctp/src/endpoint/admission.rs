@@ -124,9 +124,9 @@ impl Endpoint {
         !self.admission.news.is_empty()
     }
 
-    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. This happens if there is
-    /// no such request, the peer has given up, the port no longer listens, or the State Cookie has become stale. If the
-    /// cookie is stale, the peer receives an error and starts again.
+    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. The reason may be
+    /// that there is no such request, the peer has given up, the port no longer listens, or the State Cookie has become
+    /// stale. If the cookie is stale, the peer receives an error and starts again.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
         let kept = self.take_kept(request)?;
         let Kept { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
@@ -247,7 +247,7 @@ mod tests {
         pair.settle();
         assert!(!pair.b.has_requests());
         assert_eq!((pair.b.poll_request(), pair.b.admission.held_bytes()), (None, 0));
-        // Requests of other peers can be admitted again.
+        // Another request on the same port can still be admitted.
         let ask = Associate::to(address(Side::B, 0), 80);
         pair.a.associate(pair.now, ask).expect("associates");
         pair.settle();

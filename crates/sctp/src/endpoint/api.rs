@@ -49,8 +49,9 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// Begins an association. `Event::Established` or `Event::Closed` follows. Messages can be sent at once and are queued
-    /// until the handshake is complete. Messages on streams that the peer does not grant are then dropped.
+    /// Begins an association. `Event::Established` or `Event::Closed` follows. Messages can be sent at once and are
+    /// queued until the handshake is complete. At that time, messages on streams that the peer has not granted are
+    /// dropped.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -256,7 +257,8 @@ impl Endpoint {
         self.read(now, id, |association| association.recv(stream, buffer), Option::is_none)
     }
 
-    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` says whether `read` has read nothing.
+    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` returns whether the result of
+    /// `read` is that nothing was read.
     #[inline]
     fn read<R>(
         &mut self,

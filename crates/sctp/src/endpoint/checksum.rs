@@ -16,8 +16,8 @@ pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<Packet
     }
     let view = PacketView::parse_without_checksum(bytes).ok()?;
     let first = view.chunks().next_raw()?.ok()?;
-    // RFC 9653 §5.3: accept a packet without a checksum even out of the blue. The answer tells the peer sooner that its
-    // association is gone.
+    // RFC 9653 §5.3: accept a packet without a checksum even out of the blue. From the answer the peer learns without a
+    // timeout that its association is gone.
     if !matches!(first.kind, Init::KIND | CookieEcho::KIND) && may(view.header.tag) {
         return Some(view);
     }

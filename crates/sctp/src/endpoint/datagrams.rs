@@ -58,9 +58,9 @@ impl Endpoint {
     }
 
     /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. Settings that concern addresses (`asconf`,
-    /// `address_types`) are always off (RFC 8261 §6.1). So is `ecn`, because a datagram carries no ECN mark. If the channel
-    /// is DTLS or protects data as well as DTLS, `zero_checksum=yes` avoids the checksum (RFC 9653), provided that the peer
-    /// accepts that.
+    /// `address_types`) are always off (RFC 8261 §6.1). `ecn` is always off, too, because a datagram carries no ECN
+    /// mark. If the channel is DTLS or protects data as well as DTLS, `zero_checksum=yes` avoids the checksum (RFC
+    /// 9653), provided that the peer accepts that.
     ///
     /// ```
     /// # use anabranch_base::Rng;

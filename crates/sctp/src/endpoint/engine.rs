@@ -277,7 +277,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often while no packet waits for a change. Then there is nothing to do.
+        // Routes change often. If no association waits for a change (`unsent`), the slots need not be searched.
         if std::mem::take(&mut self.unsent) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));

@@ -49,7 +49,7 @@ impl Endpoint {
             unsent: _,
             shard: _,
             neighbours: _,
-            // Held for peers.
+            // These fields are held for peers, so their bytes count.
             used_cookies,
             admission,
             ports,

@@ -38,9 +38,10 @@ fn pairs_of<'a>(
 }
 
 impl Endpoint {
-    /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation, every
-    /// SCTP stack on the host receives each packet, even its own packets to a local address. The owner of the port is asked
-    /// where that is possible. On loopback with equal source and destination address, no stack answers packets for others.
+    /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation,
+    /// every SCTP stack on the host receives each packet, even its own packets to a local address. `Neighbours` may
+    /// know whether another stack uses the port. A packet over loopback with equal source and destination address may
+    /// belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -119,8 +120,8 @@ impl Endpoint {
         if abort {
             self.withdraw(now, view.header);
         }
-        // RFC 9260 §8.4, 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. 5 precedes 6 and 7: a
-        // SHUTDOWN ACK is answered, even if the packet contains chunks named in 6 and 7.
+        // RFC 9260 §8.4, 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. Rule 5 precedes
+        // rules 6 and 7: a SHUTDOWN ACK is answered, even if the packet contains chunks named in rules 6 and 7.
         let silent = abort || silent && !shutdown_ack;
         // A packet that is too short for a chunk header is not answered.
         if silent || view.body().len() < 4 {

@@ -127,7 +127,8 @@ impl Endpoint {
         }
     }
 
-    /// This function is called rarely, because most packets only move deadlines further away.
+    /// Sets the deadline of a slot and adds an entry for it to the heap. Called rarely, because most packets only move
+    /// deadlines further away.
     #[cold]
     pub(crate) fn arm_at(&mut self, slot: u32, next: Instant) {
         self.slots[slot as usize].armed = next;

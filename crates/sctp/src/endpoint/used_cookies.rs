@@ -64,7 +64,8 @@ impl UsedCookies {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §5.3.1: an association that is set up again has another tag.
+    /// RFC 9260 §5.3.1: a new association does not get the tag of an association that has ended while the cookie of
+    /// that association may be valid.
     #[test]
     fn a_used_tag_is_not_drawn_again() {
         let endpoint = || {

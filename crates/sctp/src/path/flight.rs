@@ -20,13 +20,13 @@ pub(crate) struct NewlyAcked {
     pub(crate) bytes: u64,
     /// Number of bytes in flight before the acknowledgement.
     pub(crate) flight_before: u64,
-    /// The offset below which everything is cumulatively acknowledged.
+    /// The TSN offset below which all chunks are cumulatively acknowledged.
     pub(crate) base: u64,
-    /// The cumulative TSN ack point advanced.
+    /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
-    /// The association was in fast recovery.
+    /// Whether the association was in fast recovery before the acknowledgement.
     pub(crate) in_recovery: bool,
-    /// Slow start is conservative (CSS of RFC 9406).
+    /// Whether slow start is conservative (CSS of RFC 9406).
     pub(crate) conservative: bool,
     /// The number of calls of `poll_transmit` so far.
     pub(crate) polls: u64,
@@ -225,7 +225,7 @@ impl Path {
             && timed >= begin
             && timed < end
         {
-            // RFC 9260 §6.3.1 C4, C5: the round trip is measured once per round trip, with a chunk that was sent
+            // RFC 9260 §6.3.1 C4, C5: at most one chunk per round trip is measured, and only a chunk that was sent
             // once.
             self.timed = None;
             self.rtt.on_sample(now - at);
@@ -267,8 +267,8 @@ impl Path {
         self.loss_control().is_some() && self.watch_slow_start(now, acked, next, fresh)
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped data that a gap ack block had acknowledged. This data is in flight
-    /// again.
+    /// RFC 9260 §6.2.1 D iii: handles data that the peer has dropped although a gap ack block had acknowledged it. The
+    /// data is in flight again.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
         self.add_to_flight(bytes);
         if let Some(control) = self.loss_control_mut() {
@@ -276,7 +276,7 @@ impl Path {
         }
     }
 
-    /// Adds bytes that are in flight again to the bytes in flight.
+    /// Adds `bytes` to the bytes in flight, because chunks that were removed from them count as in flight again.
     pub(crate) fn add_to_flight(&mut self, bytes: u64) {
         self.flight += bytes;
     }
@@ -351,7 +351,7 @@ impl Path {
         self.back_off();
     }
 
-    /// RFC 9260 §6.3.3 E1: shrinks the congestion window and returns to slow start.
+    /// RFC 9260 §6.3.3 E1: shrinks the congestion window and returns to slow start, as after an expiry of T3-rtx.
     pub(crate) fn collapse(&mut self, now: Instant) {
         let flight = self.flight;
         self.congestion().0.on_timeout(now, flight);

@@ -21,12 +21,12 @@ pub(super) struct UnansweredData {
     timeouts: u32,
     /// The time at which T3-rtx last expired.
     last: Instant,
-    /// A HEARTBEAT was answered after the first expiry of T3-rtx.
+    /// Whether a HEARTBEAT was answered after the first expiry of T3-rtx.
     heartbeats_pass: bool,
 }
 
 impl UnansweredData {
-    /// Whether HEARTBEATs are answered and data is lost so often that this is no chance.
+    /// Whether HEARTBEATs are answered while data is lost too often to be a coincidence.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
@@ -35,7 +35,7 @@ impl UnansweredData {
 /// The facts that decide how far an answered HEARTBEAT clears the errors of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// Data is outstanding.
+    /// Whether data is outstanding.
     pub(crate) outstanding: bool,
     /// The time from the last timeout until data is tried again on a path that loses data. With `None`, data is not
     /// tried again until some data is acknowledged.
@@ -96,7 +96,8 @@ impl Path {
                 self.unanswered = unanswered;
                 return false;
             }
-            // Data is tried on this path once more. The next timeout may mark the path as failed.
+            // The errors stay at the limit: data is tried on this path once more, and the next timeout may mark the
+            // path as failed.
             errors = self.errors.min(most);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
@@ -110,8 +111,8 @@ impl Path {
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
         self.heartbeat.count_silence();
         if !self.active {
-            // RFC 9260 §8.3: a failed path is still probed, but its errors are not counted. RFC 7829 §4.1 (3)
-            // compares failed paths by their errors, so they are counted here, up to ten times the limit.
+            // RFC 9260 §8.3: the errors of a failed path are not counted. With RFC 7829 they are counted, up to ten
+            // times the limit, because failed paths are compared by their errors (§4.1 (3)).
             if self.pf_max.is_some() && self.errors < 10 * (most + 1) {
                 self.errors += 1;
             }

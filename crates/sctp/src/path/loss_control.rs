@@ -89,13 +89,13 @@ pub(crate) struct SackNews {
     pub(crate) base: u64,
     /// The offset of the next new chunk.
     pub(crate) end: u64,
-    /// No loss recovery is in progress.
+    /// Whether no loss recovery is in progress.
     pub(crate) calm: bool,
-    /// The SACK ended a loss recovery.
+    /// Whether the SACK ended a loss recovery.
     pub(crate) repaired: bool,
-    /// The SACK reports duplicates of retransmitted chunks.
+    /// Whether the SACK reports duplicates of retransmitted chunks.
     pub(crate) needless: bool,
-    /// The SACK acknowledges nothing new and reports no gaps.
+    /// Whether the SACK acknowledges nothing new and reports no gaps.
     pub(crate) idle: bool,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct LossControl {
     /// RFC 8985 §7: whether tail loss probes are sent.
     probes: bool,
     probe: LossProbe,
-    /// One packet of new data may be sent as a tail loss probe, even if the congestion window is full.
+    /// Whether one packet of new data may be sent as a tail loss probe, even if the congestion window is full.
     tail: bool,
     /// HyStart, which ends slow start before a loss occurs. `None` if it is off.
     hystart: Option<SlowStartEnd>,
@@ -239,9 +239,10 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. A window that a SACK
-    /// found full stays full until the association can send again, which changes `polls`, if there is `more` to send.
-    /// Otherwise a host that reads several SACKs at once would grow the window for the first one only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. If an earlier SACK found
+    /// the window full and there is `more` data to send, the window counts as full until the association can send
+    /// again. `polls` then changes. Otherwise a host that reads several SACKs at once would grow the window for the
+    /// first one only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
@@ -276,7 +277,7 @@ impl Path {
         }
         // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // With nothing in flight no acknowledgement would come to allow more data.
+        // If nothing is in flight, no acknowledgement would come to raise the allowance.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 
@@ -373,8 +374,8 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The chunk that might be lost has arrived or moved to another path. Data sent on this path later is not
-            // late.
+            // The chunk that might be lost has arrived or moved to another path. Data that was sent on this path after
+            // it is not overdue yet.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
@@ -399,8 +400,8 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: sends a tail loss probe: `fresh` data that may be sent now, or otherwise a retransmitted chunk.
-    /// `end` is the offset of the next new chunk.
+    /// RFC 8985 §7.3: prepares a tail loss probe: `fresh` data that may be sent now, or otherwise a retransmitted
+    /// chunk. `end` is the offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if fresh {

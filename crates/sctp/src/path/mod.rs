@@ -41,18 +41,18 @@ pub(crate) struct Path {
     address: SocketAddr,
     /// The local address that packets are sent from.
     source: SocketAddr,
-    /// RFC 9260 §5.4: the address is confirmed to be the peer's.
+    /// RFC 9260 §5.4: whether the address is confirmed to be the peer's.
     confirmed: bool,
-    /// RFC 5061 §5.3 F13: the peer has deleted the address. The entry stays because chunks may still refer to the
-    /// index of the path.
+    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. The entry stays because chunks may still refer to
+    /// the index of the path.
     removed: bool,
-    /// RFC 5061 §5.3 F1: no local address can be used for this destination now.
+    /// RFC 5061 §5.3 F1: whether no local address can be used for this destination now.
     sourceless: bool,
-    /// RFC 9260 §8.2: the destination is active, that is, it answers.
+    /// RFC 9260 §8.2: whether the destination is active, that is, it answers.
     active: bool,
-    /// RFC 7829 §3: the path is potentially failed. Data avoids it while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Data avoids it while another path is active.
     potentially_failed: bool,
-    /// The host had no route to the destination for the last packet.
+    /// Whether the host had no route to the destination for the last packet.
     unsent: bool,
     /// RFC 7829 §3 (PFMR): the path is potentially failed after more errors than this number; `None` for never.
     pf_max: Option<u32>,
@@ -72,7 +72,7 @@ pub(crate) struct Path {
     full_at: Option<u64>,
     /// The lowest offset in flight on this path, or a lower bound from which the search for it starts.
     earliest: u64,
-    /// `earliest` is only a lower bound, because the search was cut short.
+    /// Whether `earliest` is only a lower bound, because the search was cut short.
     earliest_unsure: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and its send time.
     timed: Option<(u64, Instant)>,
@@ -85,7 +85,7 @@ pub(crate) struct Path {
     last_used: Instant,
     /// The time at which DATA was last sent; `Instant::MAX` for never.
     last_data: Instant,
-    /// RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This holds from a timeout until data is acknowledged.
     one_packet: bool,
     stats: PathCounters,
 }
@@ -228,7 +228,7 @@ impl Path {
         !self.sourceless
     }
 
-    /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. This holds until
+    /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. The path stays unused until
     /// [`set_source`](Self::set_source).
     pub(crate) fn lose_source(&mut self) {
         self.sourceless = true;

@@ -40,7 +40,7 @@ struct Progress {
     at: Instant,
     /// The path of the last progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// The path has failed since the last progress.
+    /// Whether the path has failed since the last progress.
     failed: bool,
 }
 
@@ -244,8 +244,8 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent to a path while nothing is outstanding. The pause before it is no interruption,
-    /// neither for sent data nor for the peer's answers on any path.
+    /// Records that data is sent to a path while nothing is outstanding. The pause before this data does not count as
+    /// an interruption, in either direction and on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let begun = |path| Progress { at: now, path, failed: false };
@@ -303,8 +303,8 @@ impl Paths {
 
     /// Chooses the path for new data again, after a path has failed, recovered, or been verified.
     pub(crate) fn reselect(&mut self) {
-        // RFC 9260 §6.4.1: the primary path is used while it is active, otherwise one alternate. The return to the
-        // primary path is immediate.
+        // RFC 9260 §6.4.1: data is sent on the primary path while it is active, otherwise on one alternate path. The
+        // return to the primary path is immediate.
         if self.list[self.primary].is_sound() {
             self.current = self.primary;
         } else if !self.list[self.current].is_sound()
@@ -343,9 +343,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the
-    /// source address of its data does not know which networks its other addresses reach. From one network there may
-    /// be no route to the peer's address in another network. Noticing this would take a T4 timeout.
+    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the source
+    /// address of its data does not know which networks its other addresses reach. From one network there may be no
+    /// route to the peer's address in another network. If the ASCONF were sent on such a route, only an expiry of T4
+    /// would show its loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -370,8 +371,8 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): if no path is sound, the one with the fewest errors is used. If errors are equal, another
-        // path is preferred.
+        // RFC 7829 §3 (4): if no path is sound, the path with the fewest errors is used. If the numbers of errors are
+        // equal, another path than `path` is preferred.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;

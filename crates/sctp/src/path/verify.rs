@@ -15,9 +15,9 @@ use anabranch_base::time::Duration;
 pub(crate) struct Verified {
     /// The round-trip time of the HEARTBEAT.
     pub(crate) rtt: Duration,
-    /// This HEARTBEAT ACK confirms the address.
+    /// Whether this HEARTBEAT ACK confirms the address.
     pub(crate) confirmed: bool,
-    /// The path recovered from a failure.
+    /// Whether the path recovered from a failure.
     pub(crate) revived: bool,
 }
 

@@ -25,12 +25,12 @@ pub(crate) struct Ack {
     delayed: bool,
     packets: u32,
     acknowledged_once: bool,
-    /// There was a gap after the last packet was processed.
+    /// Whether there was a gap after the last packet was processed.
     gaps: bool,
-    /// Data was refused since the last SACK.
+    /// Whether data was refused since the last SACK.
     refused: bool,
-    /// New data has arrived since the last SACK. `repeats` says that a packet without any new data has arrived since
-    /// then.
+    /// Whether new data has arrived since the last SACK. `repeats` says that a packet without any new data has arrived
+    /// since then.
     news: bool,
     repeats: bool,
     /// Number of bytes that may still be used for SACKs caused only by packets without new data.

@@ -57,7 +57,8 @@ impl RecvHalf {
     ) -> Result<Forwarded, Violation> {
         let (forwarded, _) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New && self.interleaves {
-            // Skipped messages need this state even if no I-DATA chunk has arrived before.
+            // `interleaved` stores which messages were skipped, so it is created even if no I-DATA chunk has arrived
+            // before.
             let shared = self.account.is_some();
             let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
             for SkippedMessage { stream, unordered, mid } in streams {
@@ -75,13 +76,13 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN. Also returns one past the offset of `cumulative`. The tracker may advance further
-    /// over data that has arrived beyond it.
+    /// Advances the cumulative TSN to `cumulative`. The tracker may advance further over data that has arrived beyond
+    /// it. Returns whether the cumulative TSN is new, and one past the offset of `cumulative`.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
         if ahead <= 0 {
-            // RFC 3758 §3.6: the FORWARD TSN is out of date. The last SACK may be lost, so another one is sent.
+            // RFC 3758 §3.6: the FORWARD TSN is out of date. The last SACK may be lost, so another SACK is sent.
             self.ack.on_duplicate();
             return (Forwarded::Old, end);
         }

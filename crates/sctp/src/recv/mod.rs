@@ -55,7 +55,7 @@ pub(crate) struct RecvHalf {
     window: Window,
     /// Reassembles DATA. `None` until a chunk arrives that is not simply the next message.
     reassembly: Option<Box<Reassembly>>,
-    /// RFC 8260 §2.2.1: the peer sends I-DATA.
+    /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
     interleaves: bool,
     /// Reassembles I-DATA, instead of `reassembly`. `None` until the first I-DATA chunk arrives.
     interleaved: Option<Box<Interleaved>>,
@@ -65,9 +65,9 @@ pub(crate) struct RecvHalf {
     granted: u16,
     /// The memory account, if associations share memory.
     account: Option<Box<Account>>,
-    /// The peer has abandoned messages (RFC 3758), so fragments without a beginning are no violation.
+    /// Whether the peer has abandoned messages (RFC 3758). If so, fragments without a beginning are no violation.
     forgiving: bool,
-    /// Acknowledgements are NR-SACKs: received data is never dropped again.
+    /// Whether acknowledgements are NR-SACKs. If so, received data is never dropped again.
     nr_sack: bool,
 }
 
@@ -294,7 +294,7 @@ impl RecvHalf {
     /// Like [`emit_sack`](Self::emit_sack), for the case that there are gaps.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        // There are usually few gaps, and clearing an array for the maximum number would touch kilobytes.
+        // `FEW_GAPS` is usually enough. Clearing an array for the maximum number would touch kilobytes.
         if self.tracker.gap_blocks().count() <= FEW_GAPS {
             self.emit_sack_with::<FEW_GAPS>(buffer, room);
         } else {

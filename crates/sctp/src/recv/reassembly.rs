@@ -73,7 +73,7 @@ impl Assembly {
 pub(crate) struct Reassembly {
     /// Waiting fragments by offset. They are in a tree, so a fragment far ahead costs no more memory than its bytes.
     held: BTreeMap<u64, WaitingFragment>,
-    /// The peer has abandoned messages, so fragments of them may remain.
+    /// Whether the peer has abandoned messages, whose fragments may remain.
     forgiving: bool,
     /// Bytes of abandoned messages that are not yet credited to the receive window.
     dropped: u64,

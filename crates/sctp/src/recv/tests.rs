@@ -115,7 +115,8 @@ fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'st
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
 
-/// RFC 9260 §5.2.4 A: a message that is being delivered in parts ends when the peer restarts.
+/// RFC 9260 §5.2.4 A: the application has read the first part of a message when the peer restarts. The message then
+/// ends as incomplete.
 #[test]
 fn a_message_read_in_part_ends_with_the_peer() {
     let mut config = Config::default();
@@ -288,7 +289,8 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // A quarter of an association's minimum of 8 bytes is two bytes, and a third of two bytes is no window.
+    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of it, and a third of two
+    // bytes is no window.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
@@ -311,7 +313,8 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // The window is a third of this sum: a quarter of 8,388 bytes, plus an eighth of the other half of the budget.
+    // The window is a third of this sum: a quarter of 8,388 bytes, plus an eighth of the half of the budget that is not
+    // guaranteed to any association.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.holds(16 << 20);

@@ -21,7 +21,7 @@ pub(crate) struct Window {
     peer_view: u64,
     /// The window is not opened by fewer bytes than this, to avoid the silly window syndrome.
     silly: u64,
-    /// The last advertised a_rwnd was 0.
+    /// Whether the last advertised a_rwnd was 0.
     shut: bool,
 }
 

@@ -252,8 +252,8 @@ impl SendHalf {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        // A SACK may acknowledge very many messages at once. The limits of the rest are dropped with the next
-        // packets.
+        // A SACK may complete thousands of messages at once. At most `FORGOTTEN` limits are dropped now, and the others
+        // after the next packets.
         for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             limits.forget(message);
         }
@@ -390,8 +390,8 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight remains in flight until it is acknowledged or found missing; `fast` is then
-            // set.
+            // A chunk abandoned in flight remains in flight until it is acknowledged or found missing. `fast` is set at
+            // that time.
             let landed = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = landed;

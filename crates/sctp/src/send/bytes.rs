@@ -11,8 +11,8 @@
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of bytes that are prefetched ahead of the sender. It sends about as many while one memory access takes
-/// place.
+/// Number of bytes that are prefetched ahead of the sender. The sender handles about this many bytes during one access
+/// to memory.
 const AHEAD: u64 = 4 << 10;
 
 /// The largest number of bytes prefetched at once.
@@ -200,7 +200,7 @@ mod tests {
                     bytes.push(&payload, u64::MAX);
                     held.push((from, length));
                 } else if !held.is_empty() {
-                    // Three of four times the oldest range is freed, so ranges are usually freed in order.
+                    // In three of four cases the oldest range is freed, so ranges are usually freed in order.
                     let at = if rng.below(4) == 0 { rng.below(held.len() as u64) as usize } else { 0 };
                     let (from, length) = held.remove(at);
                     bytes.free(from, length);
@@ -234,8 +234,8 @@ mod tests {
         }
     }
 
-    /// A trimmed ring keeps the held bytes and a quarter more capacity. It keeps all capacity if trimming would free
-    /// little.
+    /// A trimmed ring keeps the held bytes and a quarter more capacity. If trimming would free little, the ring keeps
+    /// all its capacity.
     #[test]
     fn a_ring_gives_back_what_holds_nothing() {
         let length = 100_000;

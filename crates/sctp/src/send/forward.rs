@@ -28,9 +28,10 @@ pub(super) struct AckPoint {
     /// Number of T3-rtx expirations since a FORWARD TSN was sent that skips the chunk at `unanswered_at`.
     unanswered: u32,
     unanswered_at: u64,
-    /// The last FORWARD TSN did not have room for all streams. The rest is sent after the peer has acknowledged it.
+    /// Whether the last FORWARD TSN did not have room for all streams. The other streams are listed after the peer has
+    /// acknowledged that FORWARD TSN.
     cut_off: bool,
-    /// A FORWARD TSN is to be sent.
+    /// Whether a FORWARD TSN is to be sent.
     wanted: bool,
 }
 

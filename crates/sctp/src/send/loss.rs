@@ -15,11 +15,12 @@ use anabranch_base::trace::SendCause;
 /// The state of loss recovery.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// Set during fast recovery, until everything below this offset is acknowledged.
+    /// The exit point of fast recovery, which lasts until all chunks below this offset are acknowledged. `None` outside
+    /// fast recovery.
     pub(super) exit: Option<u64>,
-    /// One packet of retransmissions may be sent regardless of the congestion window.
+    /// Whether one packet of retransmissions may be sent regardless of the congestion window.
     free_packet: bool,
-    /// Set after a timeout, until everything below this offset is acknowledged.
+    /// The exit point of the recovery after a timeout, which lasts until all chunks below this offset are acknowledged.
     pub(super) timeout_exit: Option<u64>,
     /// State for detecting that the last window reduction was spurious.
     doubt: Option<Doubt>,
@@ -96,8 +97,8 @@ impl SendHalf {
         self.recovery.free_packet = true;
     }
 
-    /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. There is nothing to retransmit. Without
-    /// outstanding chunks, no other chunk can be part of the same loss, and fast recovery is not entered.
+    /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. The skipped chunk is not retransmitted. If no
+    /// chunk is outstanding, no other chunk can be part of the same loss, and fast recovery is not entered.
     pub(crate) fn enter_recovery_of_skipped(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.recovery.exit = Some(end).filter(|&end| end > base);
@@ -192,7 +193,7 @@ pub(super) fn count_misses(
         if eligible && state == ChunkState::InFlight {
             entry.misses = entry.misses.saturating_add(1);
             if entry.misses >= threshold {
-                // RFC 9260 §7.2.4: a chunk is marked once, and never again for fast retransmit.
+                // RFC 9260 §7.2.4: a chunk is marked for fast retransmit at most once.
                 entry.fast = true;
                 let (length, size, path) = (entry.length, entry.size(), usize::from(entry.path));
                 outstanding.set(offset, ChunkState::Lost(SendCause::Fast));

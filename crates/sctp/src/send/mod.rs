@@ -55,10 +55,11 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// The last SACK since the last T3-rtx expiry reported a closed window, so data was refused.
+    /// Whether the last SACK since the last T3-rtx expiry reported a closed window. If so, the peer may have refused
+    /// data.
     turned_away: bool,
     dupthresh: u8,
-    /// Losses are detected by time (RFC 8985) instead of miss indications.
+    /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
     /// The offset below which the last SACK reported all arrived chunks.
     horizon: rack::Horizon,
@@ -184,14 +185,14 @@ impl SendHalf {
         self.queue.is_wanted()
     }
 
-    /// Returns true once when the send buffer has room again after a `send` was rejected.
+    /// Returns true once, when the send buffer has room again after a `send` was rejected.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         self.queue.take_writable()
     }
 
-    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than some
-    /// 2,000 chunks, the rest still counts until its memory is freed, a few packets later.
+    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than some 2,000
+    /// chunks, the other chunks still count until their memory is freed, a few packets later.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }

@@ -12,9 +12,9 @@ use anabranch_base::trace::SendCause;
 /// The state of probing a closed window (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Probing {
-    /// The probe timer has expired: one chunk may be sent although the window is closed.
+    /// Whether the probe timer has expired, so that one chunk may be sent although the window is closed.
     pub(super) allowed: bool,
-    /// A SACK has arrived since the last probe, so the peer is reachable.
+    /// Whether a SACK has arrived since the last probe. If so, the peer is reachable.
     answered: bool,
     /// Number of probes sent so far.
     sent: u16,
@@ -25,9 +25,9 @@ pub(super) struct Probing {
 /// The meaning of an expired T3-rtx.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expired {
-    /// T3-rtx expired for a probe of a closed window, so the expiry does not indicate congestion.
+    /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// The peer has sent no SACK that explains the expiry, so it counts as an error.
+    /// Whether no SACK of the peer explains the expiry. If so, the expiry counts as an error.
     pub(crate) silent: bool,
 }
 
@@ -105,11 +105,11 @@ impl SendHalf {
         let single = self.outstanding.end() - self.outstanding.base() == 1;
         let probing = self.probing.filter(|_| self.peer_window == 0 || single);
         let silent = match probing {
-            // RFC 9260 §6.1 A: the expiry for a probe does not count as an error while the peer answers. It does not
-            // reduce the congestion window either.
+            // RFC 9260 §6.1 A: while the peer answers probes, the expiry of T3-rtx for a probe is not an error, and it
+            // does not reduce the congestion window.
             Some(probing) => !probing.answered,
-            // Data that arrived at a closed window and was refused does not count as an error either, as long as
-            // SACKs report the window as closed.
+            // A peer with a closed window has refused the data. As long as its SACKs report the window as closed, the
+            // expiry is not an error.
             None => !std::mem::take(&mut self.turned_away),
         };
         if let Some(probing) = &mut self.probing {
@@ -118,8 +118,8 @@ impl SendHalf {
         Expired { probe: probing.is_some(), silent }
     }
 
-    /// Marks a probe for retransmission without waiting for the timer, if the window is now open and the peer has
-    /// dropped the probe. Returns the path that the probe was sent to, and its size in bytes.
+    /// Marks a window probe for retransmission without waiting for the timer, if the window is now open and the peer
+    /// has dropped the probe. Returns the path that the probe was sent to, and its size in bytes.
     pub(crate) fn take_refused_probe(&mut self) -> Option<(usize, u64)> {
         if self.probing.is_none() || self.peer_window == 0 {
             return None;

@@ -1,8 +1,8 @@
 //! Decides for each chunk by time whether it is lost.
 //!
 //! Chunks sent once are in the order of their send times. One position per path is therefore enough: all chunks below
-//! it have been judged. Retransmitted chunks are listed in the order of retransmission. Each chunk is examined once
-//! or twice, however large the window is.
+//! it have been judged. Retransmitted chunks are listed in the order of retransmission. So each chunk is examined only
+//! once or twice, however large the window is.
 //!
 //! Home of RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 

@@ -63,8 +63,8 @@ impl SendHalf {
         let base = self.outstanding.base();
         self.recovery.on_cumulative(base);
         let mut marked = 0;
-        // RFC 9260 §7.2.4: misses count below the highest newly acknowledged TSN. In fast recovery, when the
-        // cumulative TSN ack point advances, they count below the highest TSN reported.
+        // RFC 9260 §7.2.4: misses are counted for chunks below the highest newly acknowledged TSN. In fast recovery, if
+        // the cumulative TSN ack point advances, they are counted for chunks below the highest reported TSN.
         let highest = self.outstanding.runs.last().map_or(base, |run| run.end);
         let limit = if self.recovery.exit.is_some() && outcome.cumulative { highest } else { newest.end };
         if limit > base && !self.by_time {
@@ -88,7 +88,8 @@ impl SendHalf {
     /// all sent once and on one path, while nothing is missing, marked or being recovered.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
-        /// Entries are scanned twice, which is too slow for a larger number of chunks.
+        /// The largest number of chunks on the fast path. Their entries are scanned twice, which is too slow for a
+        /// larger number.
         const MAX_CHUNKS: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
         if count > MAX_CHUNKS {
@@ -417,7 +418,7 @@ fn acknowledge(
         ack.landed += size;
         ack.earliest |= offset <= expected.earliest;
     }
-    // RFC 9260 §6.3.1 C4, C5: the round trip is measured once per round trip, never with a retransmitted chunk.
+    // RFC 9260 §6.3.1 C4, C5: at most one chunk per round trip is measured, and never a retransmitted chunk.
     if let Some((timed, at)) = expected.timed
         && timed == offset
     {

@@ -21,9 +21,9 @@ pub(crate) struct PathAck {
     pub(crate) lost: u64,
     /// Bytes that an earlier SACK had acknowledged and this SACK no longer reports (reneging).
     pub(crate) reneged: u64,
-    /// The earliest chunk in flight on the path was acknowledged.
+    /// Whether the earliest chunk in flight on the path was acknowledged.
     pub(crate) earliest: bool,
-    /// The chunk used to measure the round trip was acknowledged, so another one can be measured.
+    /// Whether the chunk used to measure the round trip was acknowledged. If so, another chunk can be measured.
     pub(crate) timed: bool,
     /// The round-trip time measured with this SACK, if there is one.
     pub(crate) sample: Option<Duration>,
@@ -45,11 +45,11 @@ pub(crate) struct SackOutcome {
     pub(crate) paths: Vec<PathAck>,
     /// The newly arrived chunks by path index. Empty if arrived chunks are not recorded.
     pub(crate) fresh: Vec<Delivered>,
-    /// The cumulative TSN ack point advanced.
+    /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
-    /// The cumulative TSN ack point advanced over abandoned chunks.
+    /// Whether the cumulative TSN ack point advanced over abandoned chunks.
     pub(crate) skipped: bool,
-    /// Chunks were marked for fast retransmit.
+    /// Whether chunks were marked for fast retransmit.
     pub(crate) marked: bool,
     /// The number of duplicates of retransmitted chunks that the SACK reports.
     pub(crate) spurious: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Skip {
     pub(crate) path: u8,
     pub(crate) size: u64,
     pub(crate) sent_at: Instant,
-    /// A SACK reported later chunks as arrived while this one was missing.
+    /// Whether a SACK reported later chunks as arrived while this one was missing.
     pub(crate) missed: bool,
 }
 

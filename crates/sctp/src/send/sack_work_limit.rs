@@ -127,7 +127,7 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// The lowest chunks that differ are as in the new SACK, the others are as before it.
+    /// After the cut, the lowest chunks that differ are as in the new SACK, and all others are as before it.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

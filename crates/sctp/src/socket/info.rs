@@ -25,13 +25,13 @@ pub struct SndInfo {
     pub context: u32,
     /// The association, on a one-to-many socket (`snd_assoc_id`).
     pub association: Option<AssociationId>,
-    /// `SCTP_UNORDERED`: deliver the message without regard to the order of the stream.
+    /// `SCTP_UNORDERED`: whether the message is delivered without regard to the order of the stream.
     pub unordered: bool,
-    /// `SCTP_SACK_IMMEDIATELY`: ask the peer for an immediate acknowledgement (RFC 7053).
+    /// `SCTP_SACK_IMMEDIATELY`: whether the peer is asked for an immediate acknowledgement (RFC 7053).
     pub immediate: bool,
-    /// `SCTP_EOF`: shut down the association after this message.
+    /// `SCTP_EOF`: whether the association is shut down after this message.
     pub eof: bool,
-    /// `SCTP_ABORT`: abort the association. The data is sent to the peer as the reason.
+    /// `SCTP_ABORT`: whether the association is aborted. The data is then sent to the peer as the reason.
     pub abort: bool,
 }
 
@@ -133,7 +133,7 @@ pub enum Incoming {
     Data {
         /// The number of bytes written to the buffer.
         bytes: usize,
-        /// `MSG_EOR`: the message ends here.
+        /// `MSG_EOR`: whether the message ends with these bytes.
         end_of_record: bool,
         /// Information about the message.
         info: RcvInfo,

@@ -110,13 +110,13 @@ pub enum How {
 /// The operations for which a socket is ready (`poll`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
-    /// `POLLIN`: a read, or an `accept`, would not block.
+    /// `POLLIN`: whether a read, or an `accept`, would not block.
     pub readable: bool,
-    /// `POLLOUT`: a write would not block.
+    /// `POLLOUT`: whether a write would not block.
     pub writable: bool,
-    /// `POLLERR`: an error is pending in `SO_ERROR`.
+    /// `POLLERR`: whether an error is pending in `SO_ERROR`.
     pub error: bool,
-    /// `POLLHUP`: the association has ended.
+    /// `POLLHUP`: whether the association has ended.
     pub hung_up: bool,
 }
 
@@ -156,7 +156,7 @@ struct Socket {
     arrived: u64,
     read_shut: bool,
     write_shut: bool,
-    /// A one-to-one socket has had an association.
+    /// Whether a one-to-one socket has already had an association.
     used: bool,
     woken: bool,
 }
@@ -169,7 +169,7 @@ struct Member {
     closed: bool,
     outbound_streams: u16,
     inbound_streams: u16,
-    /// A message was sent since the last `SenderDry` notification.
+    /// Whether a message was sent since the last `SenderDry` notification.
     busy: bool,
     /// The time at which the association was last used, for autoclose.
     used_at: Instant,

@@ -80,7 +80,7 @@ pub struct PeerAddrParams {
     pub max_retrans: Option<u32>,
     /// Path MTU in bytes, IP header included; read only.
     pub mtu: Option<u32>,
-    /// `SPP_HB_DEMAND`: send a HEARTBEAT now.
+    /// `SPP_HB_DEMAND`: whether a HEARTBEAT is sent now.
     pub demand: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct PeerAddrParams {
 pub struct DelayedSack {
     /// The value of SACK.Delay, at most 500 ms (RFC 9260 §6.2).
     pub delay: Option<Duration>,
-    /// Send a SACK at least every `every` packets with DATA; 1 turns the delay off.
+    /// The number of packets with DATA after which a SACK is sent at the latest; 1 turns the delay off.
     pub every: Option<u32>,
 }
 

@@ -150,7 +150,7 @@ fn one_to_many_sockets_name_associations_and_peel_them_off() {
     let Incoming::Data { bytes: 5, info, .. } = read else { panic!("{read:?}") };
     assert_eq!((info.stream, info.ppid, info.association), (3, 7, association));
     assert_eq!(ends[1].recv(NOW, server, &mut buffer), Err(Errno::Again));
-    // The SACK may have been delayed, so the timer must expire first.
+    // The peer may have delayed the SACK, so its timer must expire first.
     ends[1].handle_timeout(Instant::from_millis(500));
     settle(&mut ends, Instant::from_millis(500));
     let told = ends[0].recv(NOW, client, &mut buffer);

@@ -41,8 +41,8 @@ impl Side {
 pub struct Network {
     /// One-way delay.
     pub delay: Duration,
-    /// The largest random extra delay of a packet; the smallest is zero. It reorders packets if it exceeds the time
-    /// between two packets.
+    /// The largest random extra delay of a packet; the smallest is zero. Packets are reordered if this delay exceeds
+    /// the time between two packets.
     pub jitter: Duration,
     /// Share of packets that are lost.
     pub loss: Ratio,
@@ -266,7 +266,7 @@ impl Pair {
                     payload: &flying.payload,
                 };
                 self.endpoint(flying.to).handle_packet(now, packet);
-                // The answer is sent after each packet, as by a driver that reads one packet at a time.
+                // The receiver answers after each packet, like a driver that reads one packet at a time.
                 self.flush(flying.to);
             }
         }

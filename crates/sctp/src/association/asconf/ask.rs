@@ -1,7 +1,8 @@
 //! Address changes that this side requests.
 //!
-//! There is no queue of changes. This side compares the addresses that the peer knows with the present ones, and requests
-//! the difference in one ASCONF at a time. Changes made in the meantime are part of the next difference.
+//! There is no queue of changes. This side compares the local addresses that the peer knows with the present local
+//! addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding are part
+//! of the next difference.
 //!
 //! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
 
@@ -40,12 +41,12 @@ pub(crate) struct Asconf {
     withheld: Vec<IpAddr>,
     /// Local addresses whose deletion the peer refused.
     stuck: Vec<IpAddr>,
-    /// The most recently deleted local addresses. The second field is when the address was added again.
+    /// The most recently deleted local addresses. The second field is the time at which the address was added again.
     gone: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
     wish: Option<IpAddr>,
     outstanding: Option<Outstanding>,
-    /// Whether the peer does not support adding and deleting addresses. No such requests are sent then.
+    /// Whether the peer does not support adding and deleting addresses. If so, no such requests are sent.
     refused: bool,
     /// Whether the peer does not support Set Primary Address.
     primary_refused: bool,
@@ -334,7 +335,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: if an earlier request failed, this one had to fail, too, so it may be repeated.
+                // RFC 5061 §5.3 F11: after the failure of an earlier request the deletion had to fail, too. So it may
+                // be requested again.
                 if !behind {
                     self.stuck.push(address);
                 }

@@ -3,8 +3,8 @@
 //! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of both
 //! to paths, timers and outstanding data.
 //!
-//! An address that the peer does not know yet may only be the source of ASCONFs. If no other address is left, the
-//! association sends nothing else until the peer has accepted the address.
+//! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
+//! association sends only ASCONFs until the peer has accepted the address.
 //!
 //! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (which packets may be sent).
 
@@ -115,8 +115,8 @@ impl Association {
         self.measure();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // While nothing can be sent, each expiration of T4 counts as an error. So the association ends if this lasts too
-            // long.
+            // While no packet can be sent, each expiration of T4 counts as an error. So the association ends if it
+            // cannot send for too long.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
         }
@@ -253,9 +253,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. This holds while the address is
-    /// being deleted. It also holds once the peer has deleted the address (end of §5.3). The ABORT answers packets that were
-    /// sent from the address before, and may still be in flight when the address is added again.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. This holds while the address
+    /// is being deleted. It also holds once the peer has deleted the address (end of §5.3). The ABORT answers packets
+    /// that were sent before the deletion. It may still be in flight when the address is added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

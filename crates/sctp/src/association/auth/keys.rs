@@ -104,7 +104,7 @@ impl Said {
     }
 }
 
-/// RFC 4895 §6.1: compares two key vectors as numbers. If they are equal, the shorter one comes first.
+/// RFC 4895 §6.1: compares two key vectors as numbers. If the numbers are equal, the shorter vector comes first.
 fn order(a: &[u8], b: &[u8]) -> Ordering {
     let digits = |vector: &[u8]| vector.iter().position(|&byte| byte != 0).unwrap_or(vector.len());
     let (x, y) = (&a[digits(a)..], &b[digits(b)..]);

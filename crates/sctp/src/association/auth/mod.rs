@@ -151,7 +151,8 @@ impl Auth {
         self.leaving.iter().map(|leaving| leaving.key)
     }
 
-    /// Adds keys to those that the next call of `free_keys` reports as free.
+    /// Adds keys to the deactivated ones. No message uses them any more, so the next call of `free_keys` reports them
+    /// as free.
     pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
         self.leaving.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
     }

@@ -44,8 +44,8 @@ impl Association {
         };
     }
 
-    /// Returns true if there is certainly nothing to send now. The check is quick, and may return false although there is
-    /// nothing.
+    /// Returns true if there is certainly nothing to send now. The check is quick. It may return false although there
+    /// is nothing to send.
     #[inline(always)]
     pub(crate) fn sends_nothing(&self) -> bool {
         if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.has_lost() {

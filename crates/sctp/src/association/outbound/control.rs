@@ -1,7 +1,7 @@
 //! Writing of control chunks, alone or in front of DATA.
 //!
-//! Decides which pending control chunks go into a packet, and in which order. No control chunks are written during bulk
-//! transfer.
+//! Decides which pending control chunks go into a packet, and in which order. During bulk transfer there are usually no
+//! control chunks to write.
 //!
 //! Home of RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and of the order of §6.10.
 
@@ -83,8 +83,8 @@ impl Association {
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // RFC 9260 §8.3: a HEARTBEAT arrived in one packet, so its HEARTBEAT ACK fits into one, unless the reverse path has
-        // a smaller MTU.
+        // RFC 9260 §8.3: a HEARTBEAT that arrived fitted into one packet. So its HEARTBEAT ACK fits into one packet,
+        // too, unless the reverse path has a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

@@ -23,7 +23,7 @@ use packet::OpenPacket;
 
 /// Whether a control packet has to be sent before DATA.
 pub(super) enum ControlJob {
-    /// This packet has to be sent before any DATA.
+    /// This control packet has to be sent before any DATA.
     Job(Job),
     /// Nothing can be sent now, because no address of the peer is usable.
     Wait,
@@ -61,7 +61,8 @@ impl Job {
     }
 }
 
-/// RFC 9653 §5.2 (1) to (3): returns whether a packet needs a checksum even if the peer accepts packets without one.
+/// RFC 9653 §5.2 (1) to (3): returns whether a packet needs a checksum even if the peer accepts packets without a
+/// checksum.
 #[cold]
 fn needs_checksum(job: Job, packet: &[u8]) -> bool {
     let carries_asconf = Chunks::new(&packet[HEADER..]).framed().any(|raw| raw.kind == Asconf::KIND);
@@ -131,8 +132,8 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // The batch may take further DATA packets for the same path, if they are not larger than the first. If the first
-            // packet holds control chunks, it may be even smaller than an AUTH chunk.
+            // The batch may take further DATA packets for the same path if they are not larger than its first packet. A
+            // first packet of control chunks may even be smaller than an AUTH chunk, so the subtraction saturates.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {

@@ -1,9 +1,9 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
-//! [`request`] implements the requests of this side, and [`response`] those of the peer. Both use the sequence numbers kept
-//! here. One request chunk is outstanding at a time. It may hold a pair of requests that RFC 6525 §3.1 allows. Further
-//! requests wait in a bounded queue. The association passes in the parts of itself that a request affects ([`Siblings`]).
-//! This module applies the effects of an answer to paths.
+//! [`request`] implements the requests of this side, and [`response`] those of the peer. Both use the sequence numbers
+//! in [`Reconfig`]. One request chunk is outstanding at a time. It may hold a pair of requests that RFC 6525 §3.1
+//! allows. Further requests wait in a bounded queue. The association passes in the parts of itself that a request
+//! affects ([`Siblings`]). This module applies the effects of an answer to paths.
 //!
 //! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
 
@@ -251,9 +251,9 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the peer
-        // has answered "in progress". Nor is it counted while data is in flight on the path: T3-rtx then counts the loss, and
-        // one lost packet must not count twice.
+        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the
+        // peer has answered "in progress". It is also not counted while data is in flight on the path. T3-rtx counts
+        // the loss in that case, and one lost packet must not count twice.
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
         if counts {
@@ -305,8 +305,8 @@ impl Association {
             }
             first &= is_response;
             if siblings.finished {
-                // The reset held messages back. If the peer's window is closed and nothing is outstanding, they need a probe
-                // now.
+                // The reset held messages back. If the peer's window is closed and nothing is outstanding, a window
+                // probe is needed for these messages now.
                 self.check_probe(ctx.now);
             }
         }
@@ -320,8 +320,9 @@ impl Association {
             return false;
         };
         let index = flying.path;
-        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the counter while data is outstanding. The data
-        // for which the request waits may never arrive, and then the peer would answer "in progress" forever.
+        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the counter while data is outstanding.
+        // Otherwise the counter could be cleared forever: if the data for which the request waits never arrives, every
+        // answer is "in progress".
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -351,9 +352,9 @@ impl Association {
         self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)
     }
 
-    /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or its
-    /// answer was lost. The request is repeated to the chunk's source, once per round trip. Otherwise the peer might give up
-    /// on its data before our timer (RFC 6525 §5.1.1) expires.
+    /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or
+    /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip. If
+    /// only our timer (RFC 6525 §5.1.1) repeated it, the peer might give up on its data first.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
         self.recv.refuse();

@@ -246,8 +246,8 @@ impl Reconfig {
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
-        // If this side sends the request that resets the streams at once, that request is the answer. Otherwise the answer
-        // is "in progress".
+        // If this side can send its request for the reset at once, that request is the answer. Otherwise the answer is
+        // "in progress".
         let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
@@ -337,8 +337,8 @@ impl Reconfig {
     }
 }
 
-/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If nothing is reset, these are the
-/// next TSN of each side.
+/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If the TSNs are not reset,
+/// both are the next TSNs in the present numbering.
 fn next_tsns(
     siblings: &Siblings<'_>,
     param: &ReConfigParam<'_>,

@@ -1,6 +1,6 @@
 //! Determines the largest packet that may be sent to a destination.
 //!
-//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller one. Alternatively, probes search
+//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller MTU. Alternatively, probes search
 //! for it ([`mod@search`]). The sizes of packets and chunks follow from the path MTU.
 //!
 //! Home of RFC 9260 §7.3, and of the timers of RFC 8899 §5.1.1.
@@ -40,7 +40,7 @@ pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) change: Change,
-    /// The outstanding probe has ended.
+    /// Whether the outstanding probe has ended.
     pub(crate) ended: bool,
 }
 
@@ -221,7 +221,8 @@ impl Path {
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        // Creates the congestion controller if there is none: its initial parameters no longer describe its window.
+        // Creates the congestion controller if there is none, so that the initial window is computed from the MTU
+        // before the change.
         self.congestion().0.set_mss(chunk);
     }
 }

@@ -55,9 +55,9 @@ pub(crate) struct Search {
     silent: u32,
     /// Number of times that a black hole was suspected since the search fell back to BASE_PLPMTU.
     suspected: u32,
-    /// A probe is to be sent with the next call of `poll`.
+    /// Whether a probe is to be sent with the next call of `poll`.
     wanted: bool,
-    /// At least one probe was acknowledged, so the peer answers probes.
+    /// Whether at least one probe was acknowledged, that is, the peer answers probes.
     answers: bool,
 }
 
@@ -351,7 +351,8 @@ impl Search {
     }
 
     /// RFC 8899 §5.3.2: chooses the next size to probe. It is the size that ICMP reported, if there is one. Otherwise
-    /// it is the largest size at first, which usually passes, and then the middle of the open range.
+    /// it is the largest size, which usually passes. If that size was refused, it is the middle of the range that is
+    /// still undecided.
     fn go_on(&mut self) {
         self.lost = 0;
         if self.passes + STEP >= self.refused || self.passes >= self.most {
@@ -424,7 +425,7 @@ mod tests {
         assert_eq!(play(&mut begun(false, 1500), 1500), [1200, 1500], "the usual path takes two probes");
     }
 
-    /// RFC 8899 §5.2: the path MTU shrinks and grows, and the search follows.
+    /// RFC 8899 §5.2: when the path MTU shrinks or grows, the search finds the new path MTU.
     #[test]
     fn the_path_changes() {
         let mut search = begun(false, 1500);
@@ -531,7 +532,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // A size that was refused is not probed again after the limit is lifted.
+        // After the limit is lifted, a size that was refused is not probed again.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());

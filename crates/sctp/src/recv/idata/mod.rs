@@ -24,9 +24,9 @@ pub(crate) struct Interleaved {
     /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the offset of the first
     /// TSN.
     begun: BTreeMap<u64, Name>,
-    /// Unordered messages that could not be delivered in parts because another message of their stream was. Maps
-    /// stream and offset to the message number. An honest peer has one message in progress at a time (RFC 8260
-    /// §2.2.2).
+    /// Unordered messages that could not be delivered in parts because another message of their stream was being
+    /// delivered in parts. Maps stream and offset to the message number. An honest peer has one unordered message per
+    /// stream in progress at a time (RFC 8260 §2.2.2).
     behind: BTreeMap<(u16, u64), u64>,
     /// Number of fragments and messages that wait for an earlier fragment or message.
     aside: usize,
@@ -73,7 +73,7 @@ struct PartialMessage {
     last: Option<u64>,
     /// The bytes of the message that are not in the stream's buffer.
     buffer: Vec<u8>,
-    /// The bytes of the message go directly to the stream's buffer.
+    /// Whether the bytes of the message go directly to the stream's buffer.
     direct: bool,
     /// Fragments that wait for a missing one, by fragment number.
     held: BTreeMap<u64, Vec<u8>>,
@@ -393,16 +393,16 @@ impl Interleaved {
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
         };
-        // For a message in the stream's buffer, `order` counts the bytes and decides whether the message is large.
+        // `order` holds the bytes of a direct message, and `Order::expose` checks whether there are enough of them.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.hand_out(slot, name, false, order);
         }
     }
 
-    /// Delivers messages in parts because buffer space is short and their fragments may need the rest of it.
-    /// Everything sent before such a message has arrived. No complete message of its stream is therefore blocked
-    /// behind it while it waits for space.
+    /// Delivers messages in parts because buffer space is short and the fragments of these messages may need the rest
+    /// of the space. Everything sent before such a message has arrived. No complete message of its stream is therefore
+    /// blocked behind it while it waits for space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()

@@ -109,8 +109,8 @@ fn age(half: &mut RecvHalf, mid: u32) {
     }
 }
 
-/// RFC 8260 §2.2.3: every message is delivered once, whole and with its PPID. This holds for any streams and order of
-/// arrival, and with repaired losses and duplicates. Ordered messages are in order, also where identifiers wrap.
+/// RFC 8260 §2.2.3: every message is delivered once, whole and with its PPID. This holds for any streams and any order
+/// of arrival, with repaired losses and with duplicates. Ordered messages stay in order when identifiers wrap.
 #[test]
 fn agrees_with_the_sender() {
     for seed in 0..400 {
@@ -236,8 +236,9 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
-/// A peer that has several messages of a stream in progress does not stall either, although RFC 8260 §2.2.2 forbids
-/// this. A message that could not be delivered in parts behind another is tried again when the other is completed.
+/// RFC 8260 §2.2.2 forbids several messages of a stream in progress at a time. Reception does not stall even if the
+/// peer breaks this rule. A message that could not be delivered in parts behind another is tried again when the other
+/// is completed.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {

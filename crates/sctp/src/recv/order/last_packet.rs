@@ -55,7 +55,8 @@ impl LastPacket {
     }
 }
 
-/// Copying a message with fewer bytes is faster than exchanging buffers.
+/// The length in bytes of the smallest message whose packet buffer is kept. A shorter message is copied faster than
+/// buffers are exchanged.
 const MIN_KEPT: usize = 512;
 
 #[cfg(test)]
@@ -64,7 +65,7 @@ mod tests {
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 
-    /// The bytes read are the bytes sent, whichever buffers are kept and however they are read.
+    /// The bytes read are equal to the bytes sent, whichever buffers are kept and however the messages are read.
     #[test]
     fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {
@@ -118,7 +119,8 @@ mod tests {
         }
     }
 
-    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late.
+    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late. All bytes arrive
+    /// unchanged.
     #[test]
     fn fragments_are_copied() {
         use crate::{Associate, Config, Endpoint, Event, Message};

@@ -118,7 +118,7 @@ pub(crate) struct Order {
     last: LastPacket,
     /// The order of readable messages over all streams, if it is tracked.
     arrivals: Option<Box<Arrivals>>,
-    /// This association shares memory with others.
+    /// Whether this association shares memory with others.
     shared: bool,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Boundary {
     pub(super) ppid: u32,
     pub(super) tsn: u32,
     pub(super) ssn: u16,
-    /// Parts of the message were delivered, and the rest will not arrive.
+    /// Whether parts of the message were delivered, and the rest will not arrive.
     pub(super) incomplete: bool,
 }
 
@@ -95,7 +95,8 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes that were read are removed once they reach this number: in one step for many small messages.
+        /// Bytes that were read are removed once there are at least this many. So one removal serves many small
+        /// messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
         let end = self.taken + out.len();

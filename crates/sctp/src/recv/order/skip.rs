@@ -14,7 +14,7 @@ const HALF: u16 = 1 << 15;
 /// The messages that the peer has abandoned.
 #[derive(Debug, Default)]
 pub(super) struct Skips {
-    /// The peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
+    /// Whether the peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
     any: bool,
     /// The next sequence number on each stream that is not in use.
     next: BTreeMap<u16, u16>,
@@ -28,7 +28,8 @@ impl Skips {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 
-    /// Drops a message whose number is `ahead` of the next one, if the message was abandoned. Returns whether it was.
+    /// Drops a message whose number is `ahead` of the next one, if the peer has abandoned it. Returns whether the
+    /// message was dropped.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
         let given_up = self.any && ahead >= HALF;
         if given_up {

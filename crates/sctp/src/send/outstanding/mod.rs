@@ -46,10 +46,10 @@ pub(crate) struct Entry {
     /// The path that the chunk was last sent to.
     pub(crate) path: u8,
     pub(crate) misses: u8,
-    /// The chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an abandoned
-    /// chunk, `fast` says that the chunk is known to be acknowledged or lost.
+    /// Whether the chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an
+    /// abandoned chunk, `fast` says that the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
-    /// The chunk was sent more than once.
+    /// Whether the chunk was sent more than once.
     pub(crate) again: bool,
     /// The number of retransmissions of the chunk.
     pub(crate) repeats: u16,

@@ -115,7 +115,7 @@ impl Queue {
                     self.streams.at(slot).reset();
                 }
             }
-            // Messages held back are sent after the reset, so their positions are counted from the reset on.
+            // `count_given` places the messages held back after the reset, because they are sent after it.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {

@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(queue.message(first).mid, 0, "but takes no number");
     }
 
-    /// Without reuse of memory the send buffer would grow with every message that may be abandoned.
+    /// The memory and the index of a completed message are reused. Otherwise the send buffer would grow with every
+    /// message that may be abandoned.
     #[test]
     fn memory_and_numbers_of_messages_that_are_gone_are_used_again() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
@@ -193,8 +194,8 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back are sent after the reset, so their positions are counted from the reset
-    /// on.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset. Their byte positions on the stream start at 2^32,
+    /// where the stream continues after the reset.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

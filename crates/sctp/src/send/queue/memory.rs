@@ -43,7 +43,7 @@ impl Queue {
         let Some(purse) = &mut self.purse else { return };
         purse.reach = purse.reach.max(congestion).min(peer);
         let wanted = purse.account.floor() + 2 * purse.reach;
-        // A ring may have a quarter more memory than it holds bytes, so bytes get four fifths of the share.
+        // A ring may have a quarter more memory than it holds bytes, so the bytes may take four fifths of the share.
         let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
         self.limit = wanted.min(share).min(self.most);
         purse.account.holds(held);
@@ -99,7 +99,8 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// When the limit falls, memory is freed as soon as some data is acknowledged, not only when all data is.
+    /// When the limit falls, memory is freed as soon as some of the data is acknowledged, not only after all data is
+    /// acknowledged.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

@@ -60,7 +60,8 @@ pub(crate) struct Stored {
     chunks: u32,
     /// The number of bytes that were acknowledged and that the peer may no longer drop.
     released: u32,
-    /// Bytes were released out of order (by an NR-SACK), so the released bytes are not the first ones of the message.
+    /// Whether bytes were released out of order (by an NR-SACK). If so, the released bytes are not the first bytes of
+    /// the message.
     scattered: bool,
     /// Whether the message may be abandoned (RFC 3758).
     promise: ReliabilityPolicy,
@@ -422,8 +423,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once when the buffer has room again after a message was rejected. This is late enough that the
-    /// application is not called for every acknowledgement, and early enough that the buffer does not run empty.
+    /// Returns true once when the buffer has room again after a message was rejected. The call comes late enough that
+    /// the application is not called for every acknowledgement, and early enough that the buffer does not run empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {
@@ -508,7 +509,7 @@ impl Queue {
     }
 
     /// Takes over the state that outlives a restart: a pending request for room and the scheduler settings. The
-    /// request for room must be answered although the new buffer is empty.
+    /// application still waits for the answer to its request for room, although the new buffer is empty.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.wanted = before.wanted;
         self.inherit_low(before);

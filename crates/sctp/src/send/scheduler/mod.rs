@@ -41,11 +41,12 @@ struct Turns {
     ready: BinaryHeap<Reverse<HeapEntry>>,
     /// The stream that is being served. It is served until its message or the packet ends.
     served: Option<u16>,
-    /// A chunk of the served stream's first message was already cut, and the message is not finished.
+    /// Whether a chunk of the served stream's first message was already cut, and the message is not finished.
     begun: bool,
-    /// The served stream may put no more chunks into the current packet.
+    /// Whether the served stream may put no more chunks into the current packet.
     sated: bool,
-    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which came first.
+    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which stream and which message
+    /// came first.
     turns: u64,
     arrivals: u64,
     /// Virtual time of fair queueing: the start of the latest chunk, in bytes divided by weight.
@@ -306,8 +307,8 @@ impl Turns {
         if done {
             line.waiting.pop_front();
         }
-        // After the end of a large message no other message is started in this packet, because it would have to be
-        // finished as well.
+        // After the end of a large message no other message is started in this packet, because that message would have
+        // to be finished as well.
         self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
         // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message have

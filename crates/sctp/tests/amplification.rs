@@ -1,5 +1,5 @@
 //! Limits on the number of bytes with which the stack answers a packet (RFC 9260 §5.1.3, §12.2.4; RFC 5062). The packet
-//! may come from a source that has not shown that it receives answers, or from a peer.
+//! comes from a peer, or from a source that has not shown that it receives answers.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::packets;
@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: a packet with a duplicate is answered at once by one SACK. Even with hundreds of gaps to report,
-/// these SACKs have together at most the size of the packets that they answer.
+/// RFC 9260 §6.2: a packet with a duplicate is answered at once by one SACK. Even with hundreds of gaps to report, all
+/// these SACKs together are not larger than the packets that they answer.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -328,8 +328,8 @@ fn extensions_are_listed_where_there_is_room() {
     assert_eq!(listed(DYNAMIC, two, random), [[15, 193, 128, 130, 192]]);
 }
 
-/// If an association with the source of an INIT exists, the INIT counts as a restart. It is answered by at most twelve
-/// bytes more than it has itself.
+/// If an association with the source of an INIT exists, the INIT counts as a restart. The answer is at most twelve
+/// bytes longer than the INIT.
 #[test]
 fn an_init_for_an_association_draws_little() {
     for (own, peer, headers) in
@@ -352,7 +352,7 @@ fn an_init_for_an_association_draws_little() {
     }
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association is not answered, or by a packet that is not larger.
+/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet, which is not larger.
 #[test]
 fn out_of_the_blue_draws_no_more_than_it_is() {
     let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");

@@ -80,7 +80,7 @@ impl Peers {
     }
 }
 
-/// The send buffer for a peer that accepts little data is small. The send buffer for a peer that accepts much is large.
+/// The send buffer is small for a peer that accepts little data, and large for a peer that accepts much.
 #[test]
 fn send_buffers_follow_what_the_peer_takes() {
     let budget = Budget::new(64 << 20, 100);

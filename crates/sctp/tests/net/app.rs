@@ -26,8 +26,8 @@ pub struct App {
     /// All messages that the peer has sent in its current association. Each has its stream, and whether it is
     /// unordered.
     owed_so_far: Vec<(u16, bool, Expected)>,
-    /// The messages that the peer had sent before its host rebooted. Messages that had arrived then, but could not be
-    /// read yet, may still be read.
+    /// The messages that the peer had sent before its host rebooted. A message that had arrived before the reboot may
+    /// be read after it.
     before_reboot: BTreeSet<(u16, bool, Expected)>,
     /// The numbers of the messages that did not arrive although later ones did.
     pub missing: BTreeSet<u64>,
@@ -51,9 +51,9 @@ pub struct App {
     pub report_parts: bool,
 }
 
-/// Returns the content of message `number`, in which each byte is a fixed function of number and position. If the
-/// message is long enough, it begins with its number. It is computed a word at a time, because storms produce gigabytes
-/// of content.
+/// Returns the content of message `number`, in which each byte is a fixed function of `number` and of the byte's
+/// position. If the message is long enough, it begins with its number. It is computed a word at a time, because storms
+/// produce gigabytes of content.
 pub fn content(number: u64, length: usize) -> Vec<u8> {
     if length < 8 {
         return number.to_le_bytes()[..length].to_vec();
@@ -92,7 +92,7 @@ impl App {
     }
 
     /// Called when the peer's host has rebooted: the expected messages need not arrive any more. The rest of a partly
-    /// read message will not arrive. Complete messages that were received after it can still be read (RFC 9260 §5.2.4
+    /// read message will not arrive. Complete messages that were received after that one can be read (RFC 9260 §5.2.4
     /// A).
     pub fn forgive_rebooted(&mut self) {
         let partial = std::mem::take(&mut self.partial);
@@ -125,13 +125,13 @@ impl App {
         self.before_reboot.clear();
     }
 
-    /// Called when the peer starts another association: its messages are counted from now on.
+    /// Called when the peer starts another association: only messages sent from now on are counted.
     pub fn forget_history(&mut self) {
         self.owed_so_far.clear();
     }
 
     /// Called when this side had given up an association that the peer never saw established, and has now accepted the
-    /// peer's COOKIE ECHO again. That is a new association for this side, and the same one for the peer, which sends
+    /// peer's COOKIE ECHO again. This side takes it for a new association. The peer continues the old one, and sends
     /// all its messages again. `unacknowledged` is the number of bytes that wait at the peer.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.owed_so_far);
@@ -292,7 +292,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // The pause in the diagram shows these events, and `PathUp` shows the path.
+        // The diagram shows an interruption as a pause, and `PathUp` shows the path.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {

@@ -30,7 +30,7 @@ pub const PORT: u16 = 80;
 pub struct End {
     pub engine: Endpoint,
     pub app: App,
-    /// All associations of this end. The latest is the last.
+    /// All associations of this end, in the order in which they began.
     pub ids: Vec<AssociationId>,
     /// The events that the engine has reported.
     pub events: Vec<Event>,
@@ -324,7 +324,7 @@ impl Net {
 
     /// Adjusts the expected messages if DATA is delivered in two associations. Exactly-once delivery holds only within
     /// one association. If `side` has given up an association that the peer has not yet seen established, DATA that was
-    /// bundled with the COOKIE ECHO is delivered in both.
+    /// bundled with the COOKIE ECHO is delivered in both associations.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };

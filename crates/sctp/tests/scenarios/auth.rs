@@ -99,8 +99,8 @@ fn only_one_side_speaks_it() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An HMAC that the receiver did not
-/// list is reported.
+/// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An AUTH chunk with an HMAC that
+/// the receiver did not list is reported.
 #[test]
 fn invalid_auth_chunks_are_discarded() {
     let mut script = Script::established(&[ON, ("auth_chunks", "data+abort"), ("auth_hmac", "sha1")]);
@@ -236,7 +236,8 @@ fn no_restart_without_the_key() {
     assert!(script.net.end(B).events.iter().all(|event| !matches!(event, Event::Restarted { .. })));
 }
 
-/// RFC 4895 §6.1: an association is not set up if RANDOM does not have 32 bytes. §3.3: SHA-1 is always listed.
+/// RFC 4895 §3.3, §6.1, RFC 5061 §6: an INIT with an invalid RANDOM or HMAC-ALGO, or with ASCONF but without AUTH, is
+/// answered by ABORT.
 #[test]
 fn impossible_offers() {
     let mut script = Script::new(&[ON, ("asconf", "yes")]);

@@ -139,8 +139,8 @@ fn nothing_sent_yet() {
     assert!(!text.contains("received sid=1"), "{text}");
 }
 
-/// RFC 6525 §5.2.3: on an idle stream there is nothing to cancel. The application is notified of the peer's request
-/// nevertheless.
+/// RFC 6525 §5.2.3: the peer asks for a reset of an idle stream, on which there is nothing to cancel. The application
+/// is notified nevertheless.
 #[test]
 fn an_idle_stream() {
     let mut script = Script::established(BOTH);
@@ -155,7 +155,8 @@ fn an_idle_stream() {
     assert!(told);
 }
 
-/// Cancelling frees all buffer space. The stream can be used again even if it is not reset.
+/// After the messages of a stream are cancelled, the send buffer is empty. The stream can be used again without a
+/// reset.
 #[test]
 fn nothing_is_left_behind() {
     let mut script = answering(BOTH);

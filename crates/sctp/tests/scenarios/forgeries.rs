@@ -28,8 +28,8 @@ fn path(script: &mut Script, side: Side, n: usize) -> PathState {
     info.paths.iter().find(|path| path.address == peer).expect("the path").state
 }
 
-/// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the random number that was sent there comes back. Another
-/// number, the number for another address, or a shorter or longer number does not confirm it.
+/// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the random number that was sent to it comes back. A wrong
+/// number, the number for another address, or a number of the wrong length does not confirm the address.
 #[test]
 fn forged_heartbeat_acks_are_ignored() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -66,7 +66,8 @@ fn forged_heartbeat_acks_are_ignored() {
     assert_eq!(path(&mut script, B, 2), PathState::Active);
 }
 
-/// RFC 9260 §8.3, §8.2: an old HEARTBEAT ACK does not keep a silent address active.
+/// RFC 9260 §8.3, §8.2: the peer repeats an old HEARTBEAT ACK while an address does not answer. The address becomes
+/// inactive nevertheless.
 #[test]
 fn an_old_heartbeat_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("hb_interval", "1s"), ("path_max_retrans", "1")]);
@@ -228,8 +229,8 @@ fn cwnd(script: &mut Script) -> u64 {
 }
 
 /// A peer acknowledges all data as soon as it may have been sent, without having received it. This only harms the peer,
-/// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. The more SACKs an
-/// acknowledgement is split into, the less each SACK adds (RFC 3465 gives the reason).
+/// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. If the acknowledgement is split
+/// into more SACKs, each SACK adds less (RFC 3465 gives the reason).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);

@@ -29,7 +29,7 @@ fn fast_retransmit() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: two gaps in one window cause one recovery.
+/// RFC 9260 §7.2.4: two chunks of one window are lost. Both are retransmitted in one fast recovery.
 #[test]
 fn two_holes() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -206,7 +206,8 @@ fn reordering_by_two_is_tolerated() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. The duplicate TSN shows that it was not.
+/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. A duplicate TSN later shows that it had
+/// arrived.
 #[test]
 fn reordering_by_three_is_not() {
     let mut script = reordered(3_500);
@@ -233,8 +234,8 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// As in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that is less late causes no
-/// timeout, even if RTO.Min is not longer than the round trip.
+/// As in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that is late by less than this
+/// causes no timeout, even if RTO.Min is not longer than the round trip.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {

@@ -55,7 +55,7 @@ fn it_is_agreed_on() {
     }
 }
 
-/// Data that has arrived behind a gap is removed from the send buffer at once, in any order.
+/// Data that has arrived after a gap is removed from the send buffer at once, in whatever order it arrives.
 #[test]
 fn what_has_arrived_leaves_the_send_buffer() {
     for (knob, kept) in [("yes", 1_452), ("no", 4 * 1_452)] {
@@ -108,8 +108,8 @@ fn what_has_arrived_leaves_the_send_buffer() {
     }
 }
 
-/// Only chunks in the middle of a message have arrived and been freed. The rest is retransmitted, or the message is
-/// abandoned.
+/// NR-SACKs have freed chunks in the middle of a message. The other chunks of the message are retransmitted, or the
+/// message is abandoned.
 #[test]
 fn the_rest_of_a_message_stays() {
     for cancelled in [false, true] {

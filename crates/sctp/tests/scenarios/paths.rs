@@ -132,7 +132,8 @@ fn failover() {
     assert_eq!(failure.at.as_nanos() / 1_000_000, 17_000, "down after 1 + 2 + 4 s");
 }
 
-/// RFC 9260 §8.2, §8.3: the primary path recovers. A HEARTBEAT detects this, and data is sent on it again.
+/// RFC 9260 §8.2, §8.3: the primary path recovers. A HEARTBEAT detects the recovery, and data is sent on the primary
+/// path again.
 #[test]
 fn failback() {
     let changes = [("path_max_retrans", "1"), ("hb_interval", "3s")];
@@ -149,7 +150,8 @@ fn failback() {
     script.check(expect![[""]]);
 }
 
-/// Both networks fail, and one recovers before the association ends.
+/// Both networks fail, and one recovers before Association.Max.Retrans is exceeded. The association survives, and the
+/// data arrives.
 #[test]
 fn everything_fails_for_a_while() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "3")]);
@@ -187,7 +189,7 @@ fn sacks_on_the_other_path() {
     "#]]);
 }
 
-/// RFC 9260 §11.1.3: the application chooses another primary path.
+/// RFC 9260 §11.1.3: the application chooses another primary path. Data is then sent on that path.
 #[test]
 fn another_primary() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -223,7 +225,7 @@ fn ecn() {
     assert_eq!(stats.ecn_reductions, 1);
 }
 
-/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later chunks fit into it.
+/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later packets are not larger.
 #[test]
 fn icmp_tells_the_mtu() {
     let mut script = Script::established(&[]);

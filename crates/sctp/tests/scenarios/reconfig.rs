@@ -104,7 +104,8 @@ fn both_ways() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: a stream on which no SSN was used needs no reset.
+/// RFC 6525 §5.2.3: the peer requests the reset of a stream on which no SSN was used. The answer is that there is
+/// nothing to do.
 #[test]
 fn nothing_to_do() {
     let mut script = used();
@@ -195,7 +196,8 @@ fn a_peer_that_does_not_answer() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: both sides send the same reset request at the same time.
+/// RFC 6525 §5.2.3: both sides request a reset of a stream in both directions at the same time. Each direction is reset
+/// once.
 #[test]
 fn both_sides_at_once() {
     let mut script = used();
@@ -221,7 +223,8 @@ fn both_sides_at_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: the peer's request concerns some of the streams for which a reset is in progress.
+/// RFC 6525 §5.2.3: A requests a reset of two streams while B already resets one of them. B resets both streams after
+/// its own request.
 #[test]
 fn overlapping_wishes() {
     let mut script = used();
@@ -317,7 +320,8 @@ fn the_association_is_not_reset_over_data() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.7: the answer to a TSN reset is lost, and the peer already sends with its new TSNs.
+/// RFC 6525 §5.1.7: the answer to a TSN reset is lost, and the peer sends DATA with its new TSNs. A does not accept
+/// this DATA until it has the answer to its repeated request.
 #[test]
 fn renumbered_and_the_answer_lost() {
     let mut script = used();
@@ -439,7 +443,8 @@ fn wishes_that_cannot_be() {
     "#]]);
 }
 
-/// RFC 6525 §4.4: requests with wrong streams, with wrong numbers, and with parameters that must not be combined.
+/// RFC 6525 §4.4: requests have wrong streams, wrong numbers, or parameters that must not be combined. Each is denied
+/// or ignored, and changes nothing.
 #[test]
 fn hostile_requests() {
     let mut script = used();

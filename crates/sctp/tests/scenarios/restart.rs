@@ -16,7 +16,8 @@ fn reboot(script: &mut Script) {
     script.net.note("        A reboots");
 }
 
-/// RFC 9260 §5.2.4 A: the peer has restarted, and both tags in its cookie are new.
+/// RFC 9260 §5.2.4 A: the peer has restarted, and both tags in its cookie are new. The association continues with new
+/// TSNs, and the application is notified.
 #[test]
 fn case_a_the_peer_restarted() {
     let mut script = Script::new(&[]);
@@ -42,7 +43,7 @@ fn case_a_the_peer_restarted() {
 }
 
 /// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants separate sessions. The old association ends as
-/// if by an ABORT, and the restarted one is new. Data bundled with the COOKIE ECHO belongs to the new one. Unread data
+/// if by an ABORT, and a new one begins. Data bundled with the COOKIE ECHO belongs to the new association. Unread data
 /// of the old one is dropped.
 #[test]
 fn case_a_the_peer_restarted_and_is_accepted_anew() {
@@ -100,7 +101,7 @@ fn case_a_with_data_outstanding() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 B: both sides have sent an INIT, and the COOKIE ECHOs cross.
+/// RFC 9260 §5.2.4 B: both sides have sent an INIT, and the COOKIE ECHOs cross. One association results.
 #[test]
 fn case_b_crossing_cookies() {
     let mut script = Script::new(&[]);
@@ -129,7 +130,7 @@ fn case_b_crossing_cookies() {
 }
 
 /// RFC 9260 §5.2.4 C: B answers A's INIT, and then sends an INIT of its own, which sets up the association. The COOKIE
-/// ECHO with B's first tag arrives only then.
+/// ECHO with B's first tag arrives after that, and has no effect.
 #[test]
 fn case_c_a_late_cookie() {
     let mut script = Script::new(&[]);
@@ -157,8 +158,8 @@ fn case_c_a_late_cookie() {
     "#]]);
 }
 
-/// A peer has given up an attempt and set up another association. The cookie of the first attempt arrives late, at the
-/// new association.
+/// A peer has given up an attempt and set up another association. The COOKIE ECHO of the first attempt arrives late,
+/// and does not affect the new association.
 #[test]
 fn a_cookie_of_a_former_attempt() {
     let mut script = Script::new(&[]);
@@ -215,7 +216,8 @@ fn a_used_up_cookie() {
     assert_eq!(script.app(B).messages, 1);
 }
 
-/// RFC 9260 §5.2.4 D: the same COOKIE ECHO arrives twice.
+/// RFC 9260 §5.2.4 D: the same COOKIE ECHO with DATA arrives twice. Both copies are answered, and the DATA is delivered
+/// once.
 #[test]
 fn case_d_the_cookie_came_twice() {
     let mut script = Script::new(&[]);

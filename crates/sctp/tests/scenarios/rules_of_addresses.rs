@@ -55,8 +55,8 @@ fn an_abort_to_an_address_that_goes() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT is also ignored if it arrives after the deletion was answered, at an address that other
-/// associations of this host use.
+/// RFC 5061 §5.3.1: an ABORT arrives after the deletion of its destination address was answered. Other associations of
+/// this host use that address. The ABORT is ignored.
 #[test]
 fn an_abort_to_an_address_that_has_gone() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -115,8 +115,8 @@ fn packets_from_an_address_that_has_gone() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11: after a failed addition or deletion, all later ones of the same ASCONF fail. §4.2.1, §4.2.2: a
-/// multicast address is not the address of a host.
+/// RFC 5061 §5.3 F11: after a failed addition or deletion, all later additions and deletions in the same ASCONF fail.
+/// §4.2.1, §4.2.2: a multicast address is not the address of a host.
 #[test]
 fn all_that_follows_fails() {
     let group = IpAddr::from([224, 0, 0, 9]);
@@ -188,7 +188,7 @@ fn unsupported_set_primary_is_not_requested_again() {
 }
 
 /// RFC 5061 §5.3 F11: a deletion that failed because of an earlier request is requested again. A deletion that failed
-/// for another reason is not.
+/// for another reason is not requested again.
 #[test]
 fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
     for behind in [true, false] {

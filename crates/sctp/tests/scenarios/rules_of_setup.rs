@@ -81,8 +81,8 @@ fn init_and_cookie_echo_try_every_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: addresses of a family that this side does not have are silently ignored. If an INIT arrived over a
-/// family, the peer supports this family even if the INIT does not list it.
+/// RFC 9260 §5.1.2: addresses of an IP version that this side does not have are silently ignored. If an INIT arrived
+/// over an IP version, the peer supports this version even if the INIT does not list it.
 #[test]
 fn addresses_of_a_family_that_is_not_ours() {
     let mut script = Script::new(&[]);
@@ -103,7 +103,8 @@ fn addresses_of_a_family_that_is_not_ours() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only from an address to which it sent its own.
+/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only if it comes from an address to which this
+/// endpoint sent its own INIT.
 #[test]
 fn an_init_from_a_stranger_while_asking() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -255,7 +256,7 @@ fn a_restart_while_shutdown_ack_is_out() {
 }
 
 /// RFC 9260 §5.2.4 B: the association is set up when the cookie of the peer's own INIT arrives, and stays established.
-/// From then on, the peer's tag is that in the cookie.
+/// From then on, this side uses the peer's tag in the cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);
@@ -426,8 +427,8 @@ fn nothing_is_set_up_with_a_group() {
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §8.4 1: a COOKIE ECHO behind an AUTH (RFC 4895 §6.3) is not answered either if an address is a multicast
-/// address, even if its signature is valid.
+/// RFC 9260 §8.4 1: a COOKIE ECHO with a multicast address is not answered. This holds even behind an AUTH with a valid
+/// signature (RFC 4895 §6.3).
 #[test]
 fn nothing_is_set_up_with_a_group_that_signs() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));

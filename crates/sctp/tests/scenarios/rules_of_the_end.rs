@@ -150,7 +150,7 @@ fn no_message_is_taken_while_shutting_down() {
     }
 }
 
-/// RFC 9260 §9.2: an unanswered SHUTDOWN ACK is retransmitted Association.Max.Retrans times; then the peer is
+/// RFC 9260 §9.2: an unanswered SHUTDOWN ACK is retransmitted Association.Max.Retrans times. After that, the peer is
 /// considered unreachable.
 #[test]
 fn a_shutdown_ack_is_not_repeated_for_ever() {

@@ -142,8 +142,8 @@ fn a_reneged_tsn_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2 needs two more, and so does
-/// TSN 1, which has one.
+/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2 then needs two more miss
+/// indications. TSN 1 had one before and needs two more as well.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -234,8 +234,8 @@ fn all_of_an_unordered_message_is_unordered() {
 }
 
 /// RFC 9260 §7.2.4: a SACK counts as a miss indication for the TSNs below the highest one that it newly acknowledges.
-/// It does not count for those below an older gap block. TSNs 1 and 4 are missing in three SACKs, but only TSN 1 has
-/// three misses.
+/// It does not count for TSNs that are only below an older gap block. TSNs 1 and 4 are missing in three SACKs, but only
+/// TSN 1 has three misses.
 #[test]
 fn misses_count_below_what_is_newly_acknowledged() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -289,7 +289,7 @@ fn the_window_grows_before_it_is_halved() {
     assert!(after.flight > after.cwnd, "{after:?}");
     let drawn = script.net.ladder.text();
     assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
-    // §7.2.1: the window does not grow in fast recovery either, although it is fully utilized.
+    // §7.2.1: in fast recovery the window does not grow, although it is fully utilized.
     let full = path(&script, 0);
     assert!(full.flight > full.cwnd, "{full:?}");
     sack(&mut script, 2, &[block(2, 5)]);
@@ -343,8 +343,8 @@ fn no_second_fast_retransmit() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: T3-rtx retransmits a chunk. Only chunks sent after that count as miss indications. Chunks sent
-/// before it, and those that were sent at the same time in the same packet, do not count.
+/// RFC 9260 §7.2.4: T3-rtx retransmits a chunk. A later chunk that arrives counts as a miss indication only if it was
+/// sent after the retransmission. Chunks sent before the retransmission or in the same packet do not count.
 #[test]
 fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -369,8 +369,8 @@ fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     script.forget();
 }
 
-/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx was started at 1.000. It is restarted at 1.485, when the earliest outstanding
-/// chunk is retransmitted, although other chunks are in flight.
+/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx was started at 1.000. At 1.485 the earliest outstanding chunk is retransmitted,
+/// and the timer is restarted although other chunks are in flight.
 #[test]
 fn the_earliest_restarts_the_timer() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);

@@ -29,8 +29,8 @@ impl Script {
     }
 }
 
-/// RFC 7829 §3 (4), (5): the host refuses to send a packet. This has the effect of a timeout, but at once and without
-/// an error: data is sent on another path, and a HEARTBEAT probes the failed one.
+/// RFC 7829 §3 (4), (5): the host refuses to send a packet. Data is sent on another path, and a HEARTBEAT probes the
+/// failed path, as after a timeout. This happens at once, and no error is counted.
 #[test]
 fn data_goes_by_another_path() {
     let mut script = Script::established_on(&[25, 35], &[("pf_max_retrans", "0"), ("hb_interval", "1000s")]);
@@ -72,7 +72,8 @@ fn data_goes_when_routes_have_changed() {
     "#]]);
 }
 
-/// If the host refused no packet, a change of its routes has no effect. Lost packets are retransmitted by T3-rtx.
+/// If the host refused no packet, a change of its routes has no effect: packets lost in the network are retransmitted
+/// only when T3-rtx expires.
 #[test]
 fn routes_that_change_for_others() {
     let mut script = Script::established(&[]);

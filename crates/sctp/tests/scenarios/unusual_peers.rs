@@ -74,7 +74,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
         (stats.fast_recoveries, info.paths[0].cwnd / 1_468)
     };
     assert_eq!(info(&script), (1, 7));
-    // All TSNs up to the end of the recovery, 17, have arrived except TSN 1. Of those sent afterwards, TSN 18 is lost.
+    // All TSNs up to the end of the recovery, 17, have arrived except TSN 1. Of the TSNs sent after these, TSN 18 is
+    // lost.
     sack(&mut script, 0, &[first(17)]);
     for end in 19..=20 {
         sack(&mut script, 0, &[first(17), GapBlock { start: 19, end }]);
@@ -84,8 +85,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
     assert_eq!(info(&script).0, 2);
 }
 
-/// RFC 9260 §6.1: TSN 1 moves to the second address at 5.000. This does not restart the timer that runs there for TSN
-/// 2, which expires at 5.500.
+/// RFC 9260 §6.1: TSN 1 moves to the second address at 5.000. This does not restart the timer that runs on the second
+/// path for TSN 2, which expires at 5.500.
 #[test]
 fn a_chunk_that_moves_restarts_no_timer() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -105,7 +106,7 @@ fn a_chunk_that_moves_restarts_no_timer() {
 }
 
 /// RFC 9260 §6.3.1 C4: every round trip is measured. C5: data that may have waited for a retransmission is an
-/// exception. TSN 8 is sent between TSN 6 and its retransmission.
+/// exception. TSN 8 is sent between TSN 6 and the retransmission of TSN 6, so it is not measured.
 #[test]
 fn round_trips_are_measured() {
     let mut script = Script::warm(&[("hb_interval", "0")]);

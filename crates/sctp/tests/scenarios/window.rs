@@ -103,9 +103,9 @@ fn never_more_than_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. Only the send
-/// buffer takes memory for it. §9.2: a shutdown waits for outstanding data. An application that does not want to wait
-/// can abort.
+/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. The send buffer
+/// is the only memory that this takes. §9.2: a shutdown waits for outstanding data. An application that does not want
+/// to wait can abort.
 #[test]
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
@@ -213,9 +213,9 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     assert_eq!(sent(&mut script), (0, 0), "the window has opened");
 }
 
-/// The window also stays closed while there is nothing to send. Probes are still counted, and the interval between them
-/// doubles (RFC 9260 §6.1 A). A server that writes a piece whenever the previous one was sent sends each piece as a
-/// probe.
+/// RFC 9260 §6.1 A: the peer's window stays closed, and a server writes a piece whenever the previous one was sent. So
+/// each piece is sent as a window probe. Although the queue is empty between two pieces, all probes are counted, and
+/// the interval between them doubles.
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);

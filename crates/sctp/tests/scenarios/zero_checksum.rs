@@ -88,7 +88,8 @@ fn a_peer_that_does_not_know_it() {
     }
 }
 
-/// RFC 9653 §5.3: certain packets without a checksum are discarded and counted.
+/// RFC 9653 §5.3: an INIT and a COOKIE ECHO without a checksum, and a packet with a wrong checksum, are discarded and
+/// counted. Other packets need no checksum if the extension is enabled.
 #[test]
 fn packets_that_need_a_checksum() {
     for on in [true, false] {

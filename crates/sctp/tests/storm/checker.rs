@@ -90,8 +90,8 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the packet number of the last one. Probes are sent
-    /// even if the window was halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the packet number of the last one. A probe is sent
+    /// even if the window has been halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether an NR-SACK was sent that reports more than its cumulative TSN. The peer has then freed messages that
     /// wait for other messages.
@@ -456,8 +456,8 @@ impl Watch for Checker {
                     (sack.cumulative, u64::from(sack.window) + reported as u64)
                 }
                 Chunk::Shutdown(_) => {
-                    // A SHUTDOWN acknowledges data but advertises no window. From now on only the engine knows the
-                    // window.
+                    // A SHUTDOWN acknowledges data but advertises no window. From then on the checker cannot compute
+                    // the peer's window.
                     self.sides[to as usize].window_unknown = true;
                     continue;
                 }

@@ -274,8 +274,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     }
     // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // B gave up A while A still waited for a COOKIE ACK, and a second association was set up. Undelivered messages of
-    // the first association are lost with it.
+    // B gave up A while A was waiting for a COOKIE ACK, and a second association was set up. Undelivered messages of
+    // the first association are lost with that association.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
     // The association was closed before it was established, and no message had been sent.

@@ -79,7 +79,7 @@ impl Checksum {
         self.sum = fold_once(self.sum + fold_once(sum));
     }
 
-    /// Adds 32-bit words, given as they lie in memory.
+    /// Adds 32-bit words, each given as the four bytes of the data.
     #[inline(always)]
     pub fn add_words<const N: usize>(&mut self, words: [[u8; 4]; N]) {
         let sum: u64 = words.into_iter().map(|word| u64::from(u32::from_ne_bytes(word))).sum();
@@ -110,7 +110,7 @@ impl Checksum {
         !u16::from_be(sum as u16)
     }
 
-    /// Returns whether the checksum is right, if the sum covers data that includes its checksum field.
+    /// Returns whether the checksum is right. The sum must cover the data including its checksum field.
     #[must_use]
     #[inline]
     pub fn is_valid(self) -> bool {

@@ -121,8 +121,8 @@ fn verify(bytes: &[u8], source: IpAddr, target: IpAddr) -> bool {
     })
 }
 
-/// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). None may be
-/// sent for a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
+/// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). No error may
+/// be sent for a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
 #[must_use]
 pub fn may_report(packet: &Packet<'_>) -> bool {
     let error = match (packet.protocol, packet.payload.first()) {

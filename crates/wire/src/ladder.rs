@@ -131,7 +131,7 @@ impl Numbers {
 
     fn chunk(&mut self, side: Side, chunk: &Chunk<'_>, line: &mut String) {
         let peer = side.other();
-        // The first chunk name of a line is padded to a column.
+        // The first chunk name of a line is padded, so that the values behind it form a column.
         let wide = if line.is_empty() { 13 } else { 0 };
         // The result is ignored, because writing to a string cannot fail.
         let _ = match chunk {

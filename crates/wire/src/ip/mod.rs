@@ -95,7 +95,7 @@ impl<'a> Packet<'a> {
     /// The checksum is not verified, because routers have changed the hop limit.
     ///
     /// # Errors
-    /// [`IpError`], but not because the payload is truncated.
+    /// [`IpError`]. A truncated payload is not an error.
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, IpError> {
         Self::read(bytes, false)
     }

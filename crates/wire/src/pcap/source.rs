@@ -44,7 +44,7 @@ pub enum SourceError {
     Read(#[from] io::Error),
 }
 
-/// Whether a capture ended at the end of a packet or within one.
+/// Whether a capture ended after a packet or within a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The capture ended after a complete packet or block.

@@ -64,7 +64,8 @@ pub fn is_valid(packet: &[u8]) -> bool {
 #[inline]
 pub fn put(packet: &mut [u8]) {
     assert!(packet.len() >= FIELD.end, "no room for the common header");
-    // Usually the field is already zero. It is not written then, because reading bytes that were just written is slow.
+    // The field is usually zero already. In that case it is not written, because reading bytes that were just written
+    // is slow.
     if packet[FIELD] != [0; 4] {
         packet[FIELD].fill(0);
     }

@@ -116,7 +116,7 @@ impl<'a> PacketView<'a> {
         Ok(packet)
     }
 
-    /// Reads a packet without verifying its checksum. For tools.
+    /// Reads a packet without verifying its checksum. Meant for tools.
     ///
     /// # Errors
     /// The packet is too short.

@@ -123,7 +123,7 @@ pub struct Header {
     pub window: u16,
     /// The urgent pointer.
     pub urgent: u16,
-    /// Options.
+    /// The options of the segment.
     pub options: Options,
 }
 

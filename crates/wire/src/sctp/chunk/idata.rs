@@ -35,7 +35,7 @@ pub struct IData<'a> {
     pub end: bool,
     /// The transmission sequence number.
     pub tsn: Tsn,
-    /// Stream.
+    /// The stream number.
     pub stream: u16,
     /// The message identifier. Each stream has separate numberings for ordered and unordered messages.
     pub mid: u32,
@@ -43,7 +43,7 @@ pub struct IData<'a> {
     pub fsn: u32,
     /// The payload protocol identifier. Only the first fragment carries it; it is 0 for all others.
     pub ppid: u32,
-    /// User data.
+    /// The user data.
     pub payload: &'a [u8],
 }
 

@@ -59,18 +59,18 @@ pub enum Param<'a> {
     /// The HMAC identifiers that the sender accepts, in order of preference, with two bytes each (type 0x8004,
     /// RFC 4895 §3.3).
     HmacAlgos(&'a [u8]),
-    /// The sender adds an address. If unspecified, it adds the source address of the packet (type 0xC001,
-    /// RFC 5061 §4.2.1).
+    /// The sender adds an address. If the address is unspecified, it adds the source address of the packet (type
+    /// 0xC001, RFC 5061 §4.2.1).
     AddAddress {
-        /// Correlation id.
+        /// The correlation id of the request.
         id: u32,
         /// The address.
         address: IpAddr,
     },
-    /// The sender deletes an address. If unspecified, it deletes all but the packet's source (type 0xC002,
-    /// RFC 5061 §4.2.2).
+    /// The sender deletes an address. If the address is unspecified, it deletes all addresses but the source address of
+    /// the packet (type 0xC002, RFC 5061 §4.2.2).
     DeleteAddress {
-        /// Correlation id.
+        /// The correlation id of the request.
         id: u32,
         /// The address.
         address: IpAddr,
@@ -84,7 +84,7 @@ pub enum Param<'a> {
     },
     /// The sender asks the peer to use this address as the primary path (type 0xC004, RFC 5061 §4.2.4).
     SetPrimary {
-        /// Correlation id.
+        /// The correlation id of the request.
         id: u32,
         /// The address.
         address: IpAddr,

@@ -11,8 +11,8 @@ use anabranch_base::{BitRate, Instant};
 /// The effect of a single acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acked {
-    /// The number of bytes newly acknowledged. In SCTP, only those sent on this path count, including those in gap ack
-    /// blocks.
+    /// The number of bytes newly acknowledged. In SCTP, only bytes sent on this path count, including those that gap
+    /// ack blocks acknowledge.
     pub bytes: u64,
     /// The number of bytes in flight before the acknowledgement.
     pub flight_before: u64,

@@ -62,7 +62,7 @@ const ALPHA: (u64, u64) = (9, 17);
 /// An epoch of congestion avoidance, which the RFC calls a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
-    /// The time when the epoch started, moved later by all times in which the application did not use the window.
+    /// The time when the epoch started, moved later by the periods in which the application did not use the window.
     start: Instant,
     /// The time at which the curve reaches its plateau, in ticks after `start`.
     k: u64,
@@ -135,7 +135,7 @@ impl Cubic {
         }
         state.after_timeout = false;
         // K = cbrt((W_max - cwnd) / C), with windows in segments and C = 2/5. A factor of 2^60 under the cube root is a
-        // factor of 2^20 outside. The operand stays below 2^(56 - 16 + 2 + 60).
+        // factor of 2^20 outside. The operand is below 2^(56 + 2 + 44), so it fits 128 bits.
         let rise = u128::from(state.max - state.window) * 5 / (2 * u128::from(self.mss));
         let k = cube_root(rise << (3 * TICK_BITS - FIXED_BITS));
         Epoch { start: now, k, plateau: state.max, friendly: state.window, unused_since: None }
@@ -144,9 +144,9 @@ impl Cubic {
     /// RFC 9438 §4.2 eq. 1: returns W_cubic, the height of the curve, `t` ticks after the stage began.
     fn curve(&self, epoch: &Epoch, t: u64) -> Fixed {
         let away = t.abs_diff(epoch.k).min(1 << 31);
-        let cube = u128::from(away).pow(3); // below 2^93
-        // The slope C·mss = 2/5·mss is in 1/65536 bytes. `mss` is below 2^16 in any packet, so the product is below
-        // 2^127.
+        let cube = u128::from(away).pow(3); // at most 2^93
+        // The slope C·mss = 2/5·mss is in 1/65536 bytes. The limit of 2^17 is above any MSS and keeps the slope below
+        // 2^32, so that `cube * slope` fits 128 bits.
         let slope = u128::from((self.mss.min(1 << 17) << (FIXED_BITS + 1)) / 5);
         let rise = u64::try_from((cube * slope) >> (3 * TICK_BITS)).unwrap_or(u64::MAX);
         if t >= epoch.k { epoch.plateau.saturating_add(rise) } else { epoch.plateau.saturating_sub(rise) }
@@ -188,7 +188,8 @@ impl Cubic {
         self.state.epoch = Some(epoch);
     }
 
-    /// Returns the number of bytes of which the threshold after a loss is a share.
+    /// Returns the number of bytes from which the threshold after a loss is computed: the window or the bytes in
+    /// flight.
     fn used(&self, flight: u64) -> u64 {
         if self.config.threshold_of_window { self.window() } else { flight }
     }

@@ -206,7 +206,7 @@ impl RateSampler {
             if interval > 0 && self.least_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // A packet that is found lost later was sent at most about two round trips before the delivered packet.
+            // A packet that may still be found lost was sent at most about two round trips before the delivered packet.
             // Older records are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {

@@ -33,9 +33,10 @@ pub struct HyStartLinux {
 const LOW_WINDOW: u64 = 16;
 /// hystart_ack_delta_us: acknowledgements that arrive at most this far apart form a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// HYSTART_MIN_SAMPLES.
+/// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum is judged.
 const SAMPLES: u32 = 8;
-/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX.
+/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX: the bounds, in nanoseconds, of the rise of the round-trip time that ends
+/// slow start.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
 /// hystart_ack_delay: the largest allowance in nanoseconds for segments that are sent together. The allowance is the

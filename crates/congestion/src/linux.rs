@@ -87,7 +87,7 @@ const C: u64 = 410;
 const LONGEST_UNKNOWN_PACE: u64 = 20;
 /// The window grows by one segment at most once per two segments delivered.
 const SHORTEST_PACE: u64 = 2;
-/// How long a computed pace is valid while the window does not change: HZ/32.
+/// The time for which a computed pace is valid while the window does not change: HZ/32.
 const PACE_HOLDS: Duration = Duration::from_micros(31_250);
 
 impl Linux {

@@ -65,10 +65,10 @@ impl Delivered {
 /// The verdict on a segment that was sent and has not been acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// No segment sent after this one has been delivered, so nothing can be said.
+    /// No segment sent after this segment has been delivered, so its loss cannot be judged.
     Unknown,
-    /// A segment sent after this one has been delivered. This one counts as lost unless it is acknowledged by this
-    /// time.
+    /// A segment sent after this segment has been delivered. This segment counts as lost unless it is acknowledged by
+    /// this time.
     Until(Instant),
     /// The segment is lost.
     Lost,
@@ -88,9 +88,9 @@ pub struct Rack {
     /// RACK.fack: the highest end among all delivered segments.
     highest: u64,
     reordering_seen: bool,
-    /// RACK.reo_wnd_mult minus one.
+    /// RACK.reo_wnd_mult minus one: the number of times that the reordering window was widened.
     extra: u32,
-    /// RACK.reo_wnd_persist.
+    /// RACK.reo_wnd_persist: the number of recoveries after which the widened reordering window is reset.
     recoveries_left: u32,
     /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
     widened_until: u64,

@@ -13,7 +13,7 @@ pub(crate) struct EcnState {
     echo: Option<u32>,
     /// Sender: the TSN for the next CWR; `None` if no CWR has to be sent.
     reduced: Option<u32>,
-    /// Sender: marks on chunks below this offset cause no further reduction.
+    /// Sender: marks on chunks below this TSN offset cause no further reduction.
     reduced_until: u64,
 }
 

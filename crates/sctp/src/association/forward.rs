@@ -141,8 +141,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports or
-    /// T3-rtx could show the loss. Losses below the offset `recovers_until` have already reduced the window.
+    /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports
+    /// or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced the window.
     ///
     /// A SACK does not distinguish chunks that arrived from chunks that the peer skipped. A chunk counts as skipped only if
     /// the SACK arrives at least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks

@@ -184,7 +184,7 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest offset in flight, and the chunk being measured with its send time. If the search for the
+    /// Returns the lowest TSN offset in flight, and the chunk being measured with its send time. If the search for the
     /// lowest offset was cut short, the offset is `u64::MAX`, because any acknowledged chunk may be the lowest.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
@@ -217,8 +217,8 @@ impl Path {
         }
     }
 
-    /// Takes a round-trip sample if the measured chunk is among the acknowledged chunks from offset `begin` to `end`.
-    /// Each of these chunks was sent once.
+    /// Takes a round-trip sample if the measured chunk is among the acknowledged chunks from TSN offset `begin` to
+    /// `end`. Each of these chunks was sent once.
     #[inline(always)]
     pub(crate) fn measure_run(&mut self, now: Instant, begin: u64, end: u64) {
         if let Some((timed, at)) = self.timed
@@ -288,12 +288,12 @@ impl Path {
         self.on_answer(now)
     }
 
-    /// Sets the lowest offset in flight on this path, or the next offset to be sent if nothing is in flight.
+    /// Sets the lowest TSN offset in flight on this path, or the next offset to be sent if nothing is in flight.
     pub(crate) fn set_earliest(&mut self, offset: u64) {
         self.earliest = offset;
     }
 
-    /// Records the result of a search for the lowest offset in flight. If not `found`, the search was cut short and
+    /// Records the result of a search for the lowest TSN offset in flight. If not `found`, the search was cut short and
     /// `offset` is a lower bound.
     #[inline]
     pub(crate) fn record_earliest(&mut self, offset: u64, found: bool) {
@@ -301,7 +301,7 @@ impl Path {
         self.earliest_unsure = !found;
     }
 
-    /// Returns a lower bound of the offsets in flight on this path.
+    /// Returns a lower bound of the TSN offsets in flight on this path.
     #[inline]
     pub(crate) fn earliest(&self) -> u64 {
         self.earliest
@@ -358,7 +358,7 @@ impl Path {
         self.one_packet = true;
     }
 
-    /// RFC 9260 §6.3.3 E3: removes all data from the flight, because it is marked for retransmission. New data has
+    /// RFC 9260 §6.3.3 E3: removes all data from the flight, because it is marked for retransmission. New data has TSN
     /// offsets from `next` on.
     pub(crate) fn lose_flight(&mut self, next: u64) {
         self.timed = None;
@@ -374,7 +374,7 @@ impl Path {
         self.flight = 0;
     }
 
-    /// Excludes abandoned chunks, which give no round-trip sample. `first` is the lowest offset in flight on this
+    /// Excludes abandoned chunks, which give no round-trip sample. `first` is the lowest TSN offset in flight on this
     /// path. `flies` returns whether the chunk at an offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);

@@ -22,7 +22,7 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The offset below which all chunks sent once are acknowledged, marked as lost, or in flight elsewhere.
+    /// The TSN offset below which all chunks sent once are acknowledged, marked as lost, or in flight elsewhere.
     edge: u64,
     /// Offset and send time of chunks retransmitted to this path, oldest first.
     repairs: VecDeque<(u64, Instant)>,
@@ -44,7 +44,7 @@ impl LossByTime {
         self.rack.window(smoothed, sure)
     }
 
-    /// Decides whether a chunk is lost by now. `at` is its send time, and `end` is one past its offset.
+    /// Decides whether a chunk is lost by now. `at` is its send time, and `end` is one past its TSN offset.
     pub(crate) fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
         self.rack.judge(now, at, end, window)
     }
@@ -59,12 +59,12 @@ impl LossByTime {
         self.repairs.pop_front();
     }
 
-    /// Returns the offset below which all chunks sent once are already judged.
+    /// Returns the TSN offset below which all chunks sent once are already judged.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records that all chunks sent once below offset `edge` are judged. The next chunk is lost at `reorder_at`,
+    /// Records that all chunks sent once below TSN offset `edge` are judged. The next chunk is lost at `reorder_at`,
     /// unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
@@ -85,9 +85,9 @@ pub(crate) enum LossDeadline {
 /// The facts that a SACK shows besides the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackNews {
-    /// The offset below which everything is cumulatively acknowledged.
+    /// The TSN offset below which everything is cumulatively acknowledged.
     pub(crate) base: u64,
-    /// The offset of the next new chunk.
+    /// The TSN offset of the next new chunk.
     pub(crate) end: u64,
     /// Whether no loss recovery is in progress.
     pub(crate) calm: bool,
@@ -114,7 +114,7 @@ pub(crate) struct LossControl {
     /// Linux's HyStart is off on paths with a shorter round-trip time than this.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The offset below which the pacer, not the window, held back data.
+    /// The TSN offset below which the pacer, not the window, held back data.
     held_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -401,7 +401,7 @@ impl Path {
     }
 
     /// RFC 8985 §7.3: prepares a tail loss probe: `fresh` data that may be sent now, or otherwise a retransmitted
-    /// chunk. `end` is the offset of the next new chunk.
+    /// chunk. `end` is the TSN offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if fresh {
@@ -411,8 +411,8 @@ impl Path {
         }
     }
 
-    /// Records that a packet with new data up to offset `end` was sent. Returns true if the loss timer may have to be
-    /// restarted.
+    /// Records that a packet with new data up to TSN offset `end` was sent. Returns true if the loss timer may have to
+    /// be restarted.
     #[inline]
     pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
         let Some(control) = self.congestion().1 else { return false };

@@ -56,7 +56,7 @@ pub(crate) struct Path {
     unsent: bool,
     /// RFC 7829 §3 (PFMR): the path is potentially failed after more errors than this number; `None` for never.
     pf_max: Option<u32>,
-    /// RFC 7829 §3 (9): chunks below this offset may also have been sent to another destination.
+    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination.
     moved: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Path {
     flight: u64,
     /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
     full_at: Option<u64>,
-    /// The lowest offset in flight on this path, or a lower bound from which the search for it starts.
+    /// The lowest TSN offset in flight on this path, or a lower bound from which the search for it starts.
     earliest: u64,
     /// Whether `earliest` is only a lower bound, because the search was cut short.
     earliest_unsure: bool,

@@ -195,7 +195,7 @@ impl RecvHalf {
     }
 
     /// Fast path for a whole ordered message at `payload` in `packet`. It applies if the message is the next one and
-    /// nothing is missing or waiting. Returns the offset of its TSN, and whether the message has made its stream
+    /// nothing is missing or waiting. Returns the TSN offset of its chunk, and whether the message has made its stream
     /// readable.
     #[inline(always)]
     pub(crate) fn take_next(

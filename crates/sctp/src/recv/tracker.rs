@@ -24,7 +24,7 @@ const DUPLICATES: usize = 16;
 /// The classification of a TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
-    /// The TSN has not arrived before. Contains its offset.
+    /// The TSN has not arrived before. Contains its TSN offset.
     New(u64),
     /// The TSN has arrived before.
     Duplicate,
@@ -36,9 +36,9 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 pub(crate) struct Tracker {
     initial: u32,
-    /// The lowest offset that has not arrived.
+    /// The lowest TSN offset that has not arrived.
     next: u64,
-    /// Runs of offsets that have arrived beyond `next`, ascending and never adjacent.
+    /// Runs of TSN offsets that have arrived beyond `next`, ascending and never adjacent.
     runs: VecDeque<Range<u64>>,
     duplicates: Vec<Tsn>,
 }
@@ -61,7 +61,7 @@ impl Tracker {
         self.initial = next.wrapping_sub(self.next as u32);
     }
 
-    /// Returns the lowest offset that has not arrived.
+    /// Returns the lowest TSN offset that has not arrived.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
@@ -79,7 +79,7 @@ impl Tracker {
         !self.runs.is_empty()
     }
 
-    /// Returns one past the highest offset that has arrived.
+    /// Returns one past the highest TSN offset that has arrived.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.runs.back().map_or(self.next, |run| run.end)
@@ -133,7 +133,7 @@ impl Tracker {
         }
     }
 
-    /// Inserts an offset that was classified as new.
+    /// Inserts a TSN offset that was classified as new.
     #[inline]
     pub(crate) fn insert(&mut self, offset: u64) {
         assert!(offset >= self.next, "a TSN arrived twice");

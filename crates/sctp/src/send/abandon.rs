@@ -44,7 +44,7 @@ struct Limited {
     context: u32,
     /// Number in the order of queuing: older messages have lower numbers.
     age: u64,
-    /// The offset of the message's first chunk; `None` until this chunk is sent.
+    /// The TSN offset of the message's first chunk; `None` until this chunk is sent.
     first: Option<u64>,
     given_up: bool,
 }
@@ -89,7 +89,7 @@ pub(crate) struct GivenUp {
 pub(crate) struct Limits {
     messages: BTreeMap<u32, Limited>,
     expiries: BTreeSet<(Instant, u32)>,
-    /// Messages that expired while in flight, ordered by the offset of their first chunk.
+    /// Messages that expired while in flight, ordered by the TSN offset of their first chunk.
     overdue: BTreeSet<(u64, u32)>,
     /// Messages with a priority, ordered by rank. `unsent` holds those without a sent chunk, and `sent` holds the
     /// others.
@@ -104,12 +104,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates the state before any message is limited. `base` is the offset of the lowest outstanding chunk.
+    /// Creates the state before any message is limited. `base` is the TSN offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }
 
-    /// Cancels a message. `first` is the offset of the message's first outstanding chunk.
+    /// Cancels a message. `first` is the TSN offset of the message's first outstanding chunk.
     pub(super) fn cancel(&mut self, message: u32, context: u32, first: Option<u64>) {
         self.ages += 1;
         let age = self.ages;
@@ -330,7 +330,7 @@ impl SendHalf {
         }
     }
 
-    /// Returns the outstanding chunks of a message with their offsets, lowest first.
+    /// Returns the outstanding chunks of a message with their TSN offsets, lowest first.
     fn chunks_of(&self, message: u32) -> impl Iterator<Item = (u64, &Entry)> {
         let limited = self.limits.as_ref().and_then(|limits| limits.messages.get(&message));
         let first = limited.and_then(|limited| limited.first).unwrap_or(self.outstanding.end());

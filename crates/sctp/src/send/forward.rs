@@ -15,14 +15,14 @@ use std::collections::{BTreeMap, VecDeque};
 /// The Advanced.Peer.Ack.Point, and the FORWARD TSNs that were sent for it.
 #[derive(Debug, Default)]
 pub(super) struct AckPoint {
-    /// One past the offset of the Advanced.Peer.Ack.Point.
+    /// One past the TSN offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
     /// One past the offset of the TSN in the last FORWARD TSN, and the time at which that FORWARD TSN was sent.
     said: u64,
     said_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
     said_to: usize,
-    /// For each FORWARD TSN sent so far, one past the highest offset it skips and the time at which it was first
+    /// For each FORWARD TSN sent so far, one past the highest TSN offset it skips and the time at which it was first
     /// sent. Ascending.
     told: VecDeque<(u64, Instant)>,
     /// Number of T3-rtx expirations since a FORWARD TSN was sent that skips the chunk at `unanswered_at`.
@@ -36,7 +36,7 @@ pub(super) struct AckPoint {
 }
 
 impl AckPoint {
-    /// Creates the state before anything is abandoned. `base` is the offset of the lowest outstanding chunk.
+    /// Creates the state before anything is abandoned. `base` is the TSN offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { advanced: base, said: base, ..Self::default() }
     }
@@ -76,7 +76,7 @@ impl AckPoint {
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
-    /// Records that a FORWARD TSN for all chunks below offset `point` was sent to a path.
+    /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.cut_off = point < self.advanced;
         (self.said, self.said_at, self.said_to) = (point, now, path);

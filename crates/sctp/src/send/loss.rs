@@ -15,12 +15,13 @@ use anabranch_base::trace::SendCause;
 /// The state of loss recovery.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// The exit point of fast recovery, which lasts until all chunks below this offset are acknowledged. `None` outside
-    /// fast recovery.
+    /// The exit point of fast recovery, which lasts until all chunks below this TSN offset are acknowledged. `None`
+    /// outside fast recovery.
     pub(super) exit: Option<u64>,
     /// Whether one packet of retransmissions may be sent regardless of the congestion window.
     free_packet: bool,
-    /// The exit point of the recovery after a timeout, which lasts until all chunks below this offset are acknowledged.
+    /// The exit point of the recovery after a timeout, which lasts until all chunks below this TSN offset are
+    /// acknowledged.
     pub(super) timeout_exit: Option<u64>,
     /// State for detecting that the last window reduction was spurious.
     doubt: Option<Doubt>,
@@ -68,7 +69,7 @@ impl SendHalf {
         self.recovery.exit.is_some()
     }
 
-    /// Returns the offset at which fast recovery ends, once all chunks below it are acknowledged.
+    /// Returns the TSN offset at which fast recovery ends, once all chunks below it are acknowledged.
     pub(crate) fn recovers_until(&self) -> Option<u64> {
         self.recovery.exit
     }

@@ -61,9 +61,9 @@ pub(crate) struct SendHalf {
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The offset below which the last SACK reported all arrived chunks.
+    /// The TSN offset below which the last SACK reported all arrived chunks.
     horizon: rack::Horizon,
-    /// The offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset is kept while a
+    /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset is kept while a
     /// chunk below it is outstanding.
     resets: Vec<u64>,
     /// The work that the SACKs of the current packet have caused so far.
@@ -262,13 +262,13 @@ impl SendHalf {
 
     // Outstanding chunks.
 
-    /// Returns the offset of the lowest outstanding chunk.
+    /// Returns the TSN offset of the lowest outstanding chunk.
     #[inline]
     pub(crate) fn base(&self) -> u64 {
         self.outstanding.base()
     }
 
-    /// Returns the offset that the next new chunk will have.
+    /// Returns the TSN offset that the next new chunk will have.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.outstanding.end()
@@ -279,7 +279,7 @@ impl SendHalf {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Returns the offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
+    /// Returns the TSN offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }
@@ -324,12 +324,12 @@ impl SendHalf {
         self.outstanding.has_gaps()
     }
 
-    /// Returns the offset of the lowest chunk in flight on a path.
+    /// Returns the TSN offset of the lowest chunk in flight on a path.
     pub(crate) fn earliest_on(&self, path: usize) -> Option<u64> {
         self.outstanding.earliest_on(path as u8, 0)
     }
 
-    /// Returns the first chunk in flight on `path` whose offset is `from` or higher. The search is bounded.
+    /// Returns the first chunk in flight on `path` whose TSN offset is `from` or higher. The search is bounded.
     #[inline]
     pub(crate) fn earliest_within(&self, path: usize, from: u64) -> Earliest {
         self.outstanding.earliest_within(path as u8, from)

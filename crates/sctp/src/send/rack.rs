@@ -24,7 +24,7 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// The offset up to which the last SACK reports all arrived chunks.
+/// The TSN offset up to which the last SACK reports all arrived chunks.
 ///
 /// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
 /// stacks report at most 16 or 20. Chunks beyond the last block may have arrived as well.
@@ -32,7 +32,7 @@ fn is_open(entry: &Entry) -> bool {
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     most: usize,
-    /// The last SACK does not report chunks at or above this offset.
+    /// The last SACK does not report chunks at or above this TSN offset.
     end: u64,
 }
 
@@ -41,7 +41,7 @@ impl Horizon {
         Self { most: FEW, end: u64::MAX }
     }
 
-    /// Records a SACK with `blocks` gap blocks, the last of which ends at offset `highest`. If no SACK has had more
+    /// Records a SACK with `blocks` gap blocks, the last of which ends at TSN offset `highest`. If no SACK has had more
     /// blocks, and the number is not small, further blocks may have been left out.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.most { highest } else { u64::MAX };

@@ -15,7 +15,7 @@ use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 /// A run of chunks that a SACK without gaps has acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckedRun {
-    /// The offset of the first chunk.
+    /// The TSN offset of the first chunk.
     pub(crate) begin: u64,
     /// The size of the chunks in bytes, headers included.
     pub(crate) size: u64,

@@ -121,7 +121,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// Records acknowledged chunks below offset `end` that were sent at `sent_at` or earlier.
+    /// Records acknowledged chunks below TSN offset `end` that were sent at `sent_at` or earlier.
     #[inline]
     pub(super) fn record(&mut self, end: u64, sent_at: Instant) {
         self.end = self.end.max(end);

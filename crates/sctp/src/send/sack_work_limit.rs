@@ -51,7 +51,7 @@ impl SackWorkLimit {
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
-/// one acknowledge. Cuts `after` at an offset so that at most `most` chunks differ from `before`. Above that offset
+/// one acknowledge. Cuts `after` at a TSN offset so that at most `most` chunks differ from `before`. Above that offset
 /// `after` is equal to `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
@@ -61,7 +61,7 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let kept = before.partition_point(|run| run.end <= cut);
     let told = after.partition_point(|run| run.start < cut);
     if told + before.len() - kept + 1 > RUNS {
-        // Repeated cuts at different offsets have made too many runs, so this SACK is ignored.
+        // Repeated cuts at different TSN offsets have made too many runs, so this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
@@ -79,7 +79,7 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the offset up to which `before` and `after` differ in `most` chunks; `None` if they never do.
+/// Returns the TSN offset up to which `before` and `after` differ in `most` chunks; `None` if they never do.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);

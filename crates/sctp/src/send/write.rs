@@ -142,7 +142,7 @@ impl SendHalf {
         Some(Written { offset, length: entry.length, size: entry.size(), stream, from, cause })
     }
 
-    /// Returns the lowest chunk that is marked for retransmission, and its offset.
+    /// Returns the lowest chunk that is marked for retransmission, and its TSN offset.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<(u64, Entry)> {
         let offset = self.outstanding.next_lost()?;

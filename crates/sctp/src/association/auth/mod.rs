@@ -52,7 +52,7 @@ pub(crate) struct Auth {
 #[derive(Clone, Debug)]
 struct DeactivatedKey {
     key: u16,
-    /// Messages sent below this offset, which were signed with the key, may still be in flight.
+    /// Messages sent below this TSN offset, which were signed with the key, may still be in flight.
     until: u64,
     /// Queued messages that use the key, by their numbers in the queue.
     messages: Vec<u32>,

@@ -25,8 +25,8 @@ pub(crate) struct Interleaved {
     /// TSN.
     begun: BTreeMap<u64, Name>,
     /// Unordered messages that could not be delivered in parts because another message of their stream was being
-    /// delivered in parts. Maps stream and offset to the message number. An honest peer has one unordered message per
-    /// stream in progress at a time (RFC 8260 §2.2.2).
+    /// delivered in parts. Maps stream and TSN offset to the message number. An honest peer has one unordered message
+    /// per stream in progress at a time (RFC 8260 §2.2.2).
     behind: BTreeMap<(u16, u64), u64>,
     /// Number of fragments and messages that wait for an earlier fragment or message.
     aside: usize,
@@ -103,7 +103,7 @@ impl Interleaved {
         self.aside + self.begun.len() + self.behind.len()
     }
 
-    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest offset that has not arrived.
+    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived.
     /// `eager` delivers unfinished messages in parts because buffer space is short.
     #[inline]
     pub(crate) fn accept(

@@ -66,27 +66,27 @@ impl Entry {
 /// The result of a search for the lowest chunk in flight on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Earliest {
-    /// The chunk has this offset. It is the offset of the next new chunk if no chunk was found.
+    /// The chunk has this TSN offset. It is the offset of the next new chunk if no chunk was found.
     At(u64),
-    /// The search was cut short. The chunk is not below this offset.
+    /// The search was cut short. The chunk is not below this TSN offset.
     NotBelow(u64),
 }
 
-/// The outstanding chunks, in a ring indexed by offset.
+/// The outstanding chunks, in a ring indexed by TSN offset.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     initial: u32,
     /// Offset of the lowest outstanding chunk: one past the cumulatively acknowledged chunks.
     base: u64,
     entries: VecDeque<Entry>,
-    /// Chunks acknowledged by gap blocks, as ascending ranges of offsets beyond `base`.
+    /// Chunks acknowledged by gap blocks, as ascending ranges of TSN offsets beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
-    /// Chunks acknowledged by NR gap blocks, as ascending ranges of offsets beyond `base`. `None` until the first
+    /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets beyond `base`. `None` until the first
     /// NR-SACK.
     pub(super) freed: Option<Box<FreedRuns>>,
-    /// The offset below which miss indications can mark no more chunks.
+    /// The TSN offset below which miss indications can mark no more chunks.
     pub(super) miss_floor: u64,
-    /// The offset below which no chunk is marked as lost.
+    /// The TSN offset below which no chunk is marked as lost.
     lost_floor: u64,
     lost: usize,
     /// The number of user bytes in flight.
@@ -138,13 +138,13 @@ impl Outstanding {
         self.entries.len() >= MAX_OUTSTANDING
     }
 
-    /// Returns the offset of the lowest outstanding chunk.
+    /// Returns the TSN offset of the lowest outstanding chunk.
     #[inline]
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Returns the offset that the next new chunk will have.
+    /// Returns the TSN offset that the next new chunk will have.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.base + self.entries.len() as u64
@@ -305,7 +305,7 @@ impl Outstanding {
         self.lost > 0
     }
 
-    /// Returns the offset of the lowest chunk that is marked for retransmission.
+    /// Returns the TSN offset of the lowest chunk that is marked for retransmission.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
@@ -319,7 +319,7 @@ impl Outstanding {
         Some(offset)
     }
 
-    /// Returns the first chunk in flight on `path` whose offset is `from` or higher.
+    /// Returns the first chunk in flight on `path` whose TSN offset is `from` or higher.
     pub(crate) fn earliest_on(&self, path: u8, from: u64) -> Option<u64> {
         let from = from.max(self.base);
         let skip = (from - self.base) as usize;
@@ -369,7 +369,7 @@ impl Outstanding {
         Earliest::NotBelow(offset)
     }
 
-    /// Returns the offset of the first outstanding chunk of each message.
+    /// Returns the TSN offset of the first outstanding chunk of each message.
     pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
         let mut firsts = BTreeMap::new();
         // A freed entry may belong to an earlier message with the same index, so it is ignored.
@@ -406,7 +406,7 @@ impl Outstanding {
         self.noted.get_or_insert_default();
     }
 
-    /// Returns the offsets of chunks that were marked as lost since the last call.
+    /// Returns the TSN offsets of chunks that were marked as lost since the last call.
     pub(super) fn take_noted(&mut self) -> Vec<u64> {
         self.noted.as_deref_mut().map(|Noted(noted)| std::mem::take(noted)).unwrap_or_default()
     }

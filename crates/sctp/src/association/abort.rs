@@ -18,8 +18,8 @@ const LONGEST_REASON: usize = 512;
 impl Association {
     /// Aborts the association at the request of the application.
     pub(crate) fn abort(&mut self, ctx: &mut Ctx<'_>, reason: &[u8]) {
-        // RFC 9260 §9.1: the ABORT has the User-Initiated Abort cause; §11.1.4: it contains the application's reason, if
-        // there is one.
+        // RFC 9260 §9.1: the ABORT has the User-Initiated Abort cause. §11.1.4: this cause contains the application's
+        // reason, if the application gave one.
         let reason = &reason[..reason.len().min(LONGEST_REASON)];
         self.abort_with(ctx, &Cause::UserAbort(reason), CloseReason::Local);
     }

@@ -49,9 +49,9 @@ impl AckContext {
     /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: once per recovery; §6.2.1 D iv:
     /// the SACK that ends a recovery may begin the next one.
     ///
-    /// A loss during the recovery after a timeout still reduces the window. T3-rtx marked everything outstanding as lost, so
-    /// the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is a further
-    /// sign of congestion.
+    /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
+    /// lost, so the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is
+    /// a further sign of congestion.
     fn reduces(&self) -> bool {
         !self.in_recovery
     }
@@ -64,8 +64,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. With it the peer promises to keep the data that it
-    /// acknowledges.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. With an NR-SACK the peer promises to keep the data that
+    /// it acknowledges.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -339,7 +339,8 @@ impl Association {
             if let Some(sent) = self.send.begin_probing()
                 && !self.timers.is_set(Timer::Probe)
             {
-                // The first probe is sent after one RTO. Each further interval is twice as long as the one before.
+                // The first probe is sent after one RTO. Each further interval between probes is twice as long as the
+                // previous one.
                 let rto = self.paths.get(self.paths.current()).rto();
                 let wait = rto.saturating_mul(1 << sent.min(16)).min(self.config.rto_max.max(rto));
                 self.timers.set(Timer::Probe, now + wait);

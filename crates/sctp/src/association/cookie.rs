@@ -1,11 +1,10 @@
 //! The State Cookie: its contents, its signature and its expiry.
 //!
-//! The cookie holds all that a responder needs for an association that does not exist yet. It is signed with a key that only
-//! this endpoint has. The key is changed at intervals. The previous key is kept for cookies that are still in flight.
+//! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
+//! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Some values are signed
-//! but not stored, because the packet of the COOKIE ECHO contains them anyway. These are both ports, the tag, and the local
-//! address.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Both ports, the
+//! tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
@@ -143,7 +142,8 @@ impl Sealer {
         if now - self.changed < self.period {
             return;
         }
-        // After a long time without cookies, even the current key is too old to be kept as the previous one.
+        // If the current key is too old, because no cookie was needed for a long time, it is not kept as the previous
+        // key.
         self.previous = (now - self.changed < self.period.saturating_mul(2)).then_some(self.current);
         self.rng.fill(&mut self.current);
         self.generation = self.generation.wrapping_add(1);
@@ -206,8 +206,8 @@ fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> H
     mac
 }
 
-/// Derives a random number from two tags. The hashed input is shorter than any cookie, so the random number never equals the
-/// signature of one.
+/// Derives a random number from two tags. The hashed input is shorter than any cookie, so the random number never
+/// equals the signature of a cookie.
 fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
     let mut mac = keyed(key);
     mac.update(&local_tag.to_be_bytes());
@@ -223,7 +223,8 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
 }
 
-/// Folds an address into one byte. Most local addresses differ in this byte. The signature covers the full address.
+/// Folds an address into one byte. Most local addresses differ in this byte, which is stored in the cookie. The
+/// signature covers the full address.
 fn folded(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(v4) => v4.octets().iter().fold(0, |fold, byte| fold ^ byte),
@@ -318,8 +319,8 @@ impl Cookie {
         let adaptation = if flags & flag::ADAPTATION != 0 { Some(from.word()?) } else { None };
         let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
-        // The cookie stores the low 32 bits of its expiry time in milliseconds. The key is not much older than the cookie,
-        // so the matching instant nearest to now is the right one.
+        // The cookie stores the low 32 bits of its expiry time in milliseconds. The cookie is recent, because its key
+        // is. So the expiry time is the instant nearest to now that has these low bits.
         let now = now.as_nanos() / 1_000_000;
         let ahead = expires.wrapping_sub(now as u32) as i32;
         let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
@@ -428,7 +429,7 @@ mod tests {
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-        // This address folds to the same byte as the next one.
+        // `folded` gives the same byte for this address and for the next address.
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
@@ -499,8 +500,8 @@ mod tests {
         assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made)));
     }
 
-    /// The INIT ACK consists of 32 bytes, a parameter header and this cookie. It must be at most three times as long as the
-    /// smallest INIT.
+    /// The smallest cookie is short enough that the INIT ACK is at most three times as long as the smallest INIT. The
+    /// INIT ACK consists of 32 bytes, a parameter header and the cookie.
     #[test]
     fn the_least_cookie() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));

@@ -40,8 +40,8 @@ impl EcnState {
         self.echo = self.echo.filter(|echo| tsn.wrapping_sub(*echo) >= 1 << 31);
     }
 
-    /// Requests a CWR in answer to an ECN Echo with `tsn`. Only the highest TSN is kept, because a CWR answers all echoes up
-    /// to its TSN.
+    /// Requests a CWR in answer to an ECN Echo with `tsn`. Only the highest TSN is kept, because a CWR answers all
+    /// echoes up to the TSN in the CWR.
     pub(super) fn ask_cwr(&mut self, tsn: u32) {
         let waits = self.reduced.filter(|before| before.wrapping_sub(tsn) < 1 << 31);
         self.reduced = waits.or(Some(tsn));

@@ -1,7 +1,7 @@
 //! A set of extensions: those that one side supports, or those that both sides support.
 //!
-//! [`Extensions`] is used wherever a set of extensions occurs: in the configuration, in INIT and INIT ACK, in the cookie,
-//! and for those that an association uses.
+//! [`Extensions`] is used for every set of extensions: those in the configuration, in INIT and INIT ACK, in the cookie,
+//! and in use by an association.
 //!
 //! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
 

@@ -62,8 +62,8 @@ impl Association {
     }
 
     /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, no
-    /// message for which the peer may wait is abandoned. Chunks abandoned before can be neither sent nor skipped. If there
-    /// are any, the association is aborted.
+    /// message for which the peer may wait is abandoned. Chunks abandoned earlier can be neither sent nor skipped. If
+    /// such chunks exist, the association is aborted.
     #[cold]
     pub(super) fn on_forward_tsn_unrecognized(&mut self, ctx: &mut Ctx<'_>) {
         if !self.extensions.agreed.partial_reliability {
@@ -104,8 +104,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Stops each T3-rtx that runs only for
-    /// the FORWARD TSN once it is answered.
+    /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Once the FORWARD TSN is
+    /// answered, stops each T3-rtx that ran only because of it.
     fn guard_forward(&mut self, now: Instant) {
         let pending = self.send.awaits_forward_answer();
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();

@@ -88,7 +88,7 @@ impl Identity {
         self.peer_tag = tag;
     }
 
-    /// Returns the Tie-Tags for the INIT ACK to a second INIT. The first call makes them.
+    /// Returns the Tie-Tags for the INIT ACK to a second INIT. The first call chooses them at random.
     pub(crate) fn make_tie_tags(&mut self, rng: &mut Rng) -> (u32, u32) {
         if self.tie_tags == (0, 0) {
             self.tie_tags = (rng.next_u32().max(1), rng.next_u32().max(1));

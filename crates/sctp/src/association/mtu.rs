@@ -19,7 +19,7 @@ impl Association {
         self.searched(ctx, index, Found { change: Change::Same, ended: false });
     }
 
-    /// Suspends the MTU search of a path. Called when the path is not usable, or when nothing is sent any more.
+    /// Suspends the MTU search of a path. Called when the path is not usable, or when the association is ending.
     pub(super) fn stop_mtu_search(&mut self, index: usize) {
         self.timers.stop(Timer::PathMtu(index));
         self.paths.at(index).suspend_mtu_search();

@@ -57,7 +57,7 @@ const ZERO_CHECKSUM: u16 = 0x8001;
 
 /// Reads an INIT or INIT ACK from a peer at `from`. `ours` is the set of extensions that this side supports.
 pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Offer, Refusal> {
-    // RFC 9260 §3.3.2: neither the tag nor the numbers of streams may be 0; an a_rwnd below 1500 is invalid.
+    // RFC 9260 §3.3.2: neither the tag nor a number of streams may be 0. An a_rwnd below 1500 is invalid.
     if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
         return Err(Refusal::InvalidMandatory);
     }
@@ -79,10 +79,12 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
-            // If ASCONF is disabled, these parameters are unrecognized. The Adaptation Layer Indication (0xC006, RFC 5061
-            // §4.2.6) does not concern addresses. It is passed to the application regardless of other extensions.
+            // If ASCONF is disabled, the parameters 0xC001 to 0xC005 are unrecognized. The Adaptation Layer Indication
+            // (0xC006, RFC 5061 §4.2.6) does not concern addresses. It is passed to the application regardless of other
+            // extensions.
             _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
-            // RFC 9653 §4: the parameter is skipped if this side does not support it.
+            // RFC 9653 §4: the Zero Checksum Acceptable parameter is unrecognized if this side does not support the
+            // extension.
             _ if raw.kind == ZERO_CHECKSUM && !ours.zero_checksum => Param::Unknown(raw),
             other => other.map_err(|_| Refusal::Malformed)?,
         };
@@ -96,7 +98,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                 offer.extensions.record_kinds(kinds);
                 i_forward |= Extensions::names_i_forward(kinds);
             }
-            // RFC 4895 §3: each parameter may occur once. If there are several, the first one counts.
+            // RFC 4895 §3: each of these parameters may occur once. If a parameter occurs several times, the first one
+            // counts.
             Param::Random(bytes) if ours.auth => random = random.or(Some(bytes)),
             Param::ChunkList(kinds) if ours.auth => chunks = chunks.or(Some(kinds)),
             Param::HmacAlgos(ids) if ours.auth => hmacs = hmacs.or(Some(ids)),
@@ -116,7 +119,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                     break;
                 }
             }
-            // RFC 3758 §3.3.2: a known extension that is not enabled is reported to the peer like any unrecognized one.
+            // RFC 3758 §3.3.2: a known extension that is not enabled is reported to the peer like any unrecognized
+            // parameter.
             Param::ForwardTsnSupported if offer.unrecognized.len() < 16 => {
                 offer.unrecognized.push(raw.bytes.to_vec());
             }
@@ -141,7 +145,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     }
     if ours.auth {
         offer.auth = Said::read(random, chunks, hmacs).map_err(Refusal::Violates)?;
-        // RFC 4895 §6.1: the peer supports AUTH if it sends these parameters, whatever its list of extensions contains.
+        // RFC 4895 §6.1: the peer supports AUTH if it sends the authentication parameters, whatever its list of
+        // extensions contains.
         offer.extensions.auth = offer.auth.is_some();
     }
     // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused with an ABORT.

@@ -1,7 +1,7 @@
-//! Control chunks and their paths. They stay pending here until `outbound` writes them.
+//! Pending control chunks and their paths. A chunk is pending until `outbound` writes it.
 //!
-//! Handlers mark here which chunks have to be sent. The number of queued complete chunks is limited. DATA, SACK, FORWARD
-//! TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
+//! Handlers of events mark in the [`Outbox`] which chunks have to be sent. The number of queued complete chunks is
+//! limited. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
 //!
 //! Home of no rule: each chunk has its own home.
 

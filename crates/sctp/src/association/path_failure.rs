@@ -45,7 +45,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path stays idle until then.
+    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path stays idle until
+    /// its time.
     pub(super) fn schedule_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let Some(interval) = self.config.hb_interval else {
             return;
@@ -54,9 +55,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. They stop once SHUTDOWN is sent, with one exception. If the
-    /// peer has removed all verified addresses, another address must be verified before SHUTDOWN can be repeated (RFC 5061
-    /// §5.3 F14).
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one
+    /// exception: if the peer has removed all verified addresses, another address must be verified before SHUTDOWN can
+    /// be repeated (RFC 5061 §5.3 F14).
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -150,8 +151,8 @@ impl Association {
             return;
         }
         if known && !path.is_active() && path.has_potentially_failed_state() {
-            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which one is tried. So this failure to
-            // send does not count as another error.
+            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which path is tried. A HEARTBEAT
+            // that the host could not send must not change these counts.
             self.schedule_heartbeat(ctx, index);
             return;
         }
@@ -174,7 +175,7 @@ impl Association {
             self.rescue_flight(ctx, index);
         }
         if stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: this is the only path, and only HEARTBEATs can be sent on it before it is verified.
+            // RFC 5061 §5.3 F14: the path is the only one, and only HEARTBEATs can be sent on it before it is verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns, so
@@ -219,7 +220,7 @@ impl Association {
     /// Responds to a change in the health of a path.
     pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
         if self.paths.get(index).is_potentially_failed() {
-            // RFC 7829 §3 (3), (4): data is sent on another path as soon as this one is potentially failed.
+            // RFC 7829 §3 (3), (4): data is sent on another path as soon as this path is potentially failed.
             self.paths.reselect();
         }
         if health == Health::PotentiallyFailed {
@@ -313,8 +314,8 @@ impl Association {
 
     /// RFC 9260 §10: handles an ICMP message. It quotes a packet with the verification tag `tag`.
     pub(crate) fn on_icmp(&mut self, ctx: &mut Ctx<'_>, report: &Icmp, tag: u32, quoted: &[u8]) {
-        // The packet must have the peer's tag or, if it is an INIT, contain ours. Only somebody who observes our packets
-        // knows either.
+        // The quoted packet must have the peer's tag or, if it is an INIT, contain our own tag. Only a host that sees
+        // our packets knows these tags.
         let init_tag =
             quoted.get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(u32::from_be_bytes);
         let of_init =
@@ -330,8 +331,9 @@ impl Association {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
             // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
-            // treats it as a soft error for TCP. Here the error ends the association only after `SILENCES` timeouts
-            // have confirmed it. So the packet that causes the decisive ICMP error is sent after the second timeout.
+            // treats the error as a soft error for TCP. Here the error ends the association only after `SILENCES`
+            // timeouts have confirmed it. So the packet that causes the decisive ICMP error is sent after the second
+            // timeout.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {

@@ -3,7 +3,7 @@
 //! Home of RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). A needless reduction, which
 //! duplicate TSNs reveal, is undone as in RFC 3708 §2.
 //!
-//! T3-rtx works as in RFC 9260: it marks everything outstanding on its path as lost (§6.3.3 E3). One recovery spans the
+//! T3-rtx works as in RFC 9260: it marks all chunks outstanding on its path as lost (§6.3.3 E3). One recovery spans the
 //! association (§7.2.4), while congestion windows and probes belong to a path.
 
 use super::timers::Timer;
@@ -13,8 +13,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
 impl Association {
-    /// Detects losses on a path, based on the chunks that a SACK shows to have arrived on it. Returns the number of bytes
-    /// lost.
+    /// Detects losses on a path. `fresh` are the chunks of this path that a SACK newly reports as arrived. Returns the
+    /// number of bytes lost.
     pub(super) fn detect_losses_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)

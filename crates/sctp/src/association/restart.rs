@@ -44,8 +44,8 @@ impl Association {
         }
     }
 
-    /// Returns whether both tags in the cookie are those of this association. If so, the cookie counts as valid even when
-    /// stale.
+    /// Returns whether both tags in the cookie are those of this association. If so, the cookie counts as valid even if
+    /// it is stale.
     pub(crate) fn owns(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Repeated
     }
@@ -139,8 +139,8 @@ impl Association {
         self.accept_offer(ctx, &offer, from);
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted. Handles this like an ABORT followed by a new COOKIE ECHO, but the
-    /// application keeps its association.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. The restart has the effect of an ABORT followed by a new COOKIE ECHO,
+    /// but the application keeps its association.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));

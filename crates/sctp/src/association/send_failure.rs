@@ -4,7 +4,7 @@
 //! packet's data is sent on another path at once, as if the path without a route were potentially failed. If there is
 //! no other path, the data waits until the host reports a change of its routes. A missing route does not count as an
 //! error of the path or association. Only T3-rtx and HEARTBEAT count errors, so an association whose host stays without
-//! a network still ends in the usual time.
+//! a network ends after the usual time.
 //!
 //! Home of RFC 7829 §3 (2) for failures that this host detects itself, and of RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).
@@ -60,8 +60,8 @@ impl Association {
         (0..self.paths.len()).any(|index| self.ends(index).1 == peer)
     }
 
-    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that could not be sent before
-    /// is sent at once. This is the first INIT that leaves the host, so its answer measures the round trip (RFC 9260
+    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that the host could not send is
+    /// sent at once. This is the first INIT that leaves the host, so its answer measures the round trip (RFC 9260
     /// §6.3.1 C5).
     pub(crate) fn carried(&mut self, ctx: &mut Ctx<'_>) {
         let path = self.handshake_path();

@@ -1,6 +1,6 @@
 //! The state of an association.
 //!
-//! Each variant of `State` owns the data that only that state needs.
+//! Each variant of `State` owns the data that is needed in that state only.
 //!
 //! Home of RFC 9260 §4.
 

@@ -23,7 +23,7 @@ macro_rules! timers {
         const ONCE: &[Timer] = &[$(Timer::$once,)*];
         const EACH_PATH: &[fn(usize) -> Timer] = &[$(Timer::$each,)*];
 
-        /// Indices of the timers, among those of the association or among those of one path.
+        /// The indices of the association's timers in the table. `EachPath` has the indices of the timers of a path.
         enum Once { $($once,)* }
         enum EachPath { $($each,)* }
 
@@ -88,7 +88,8 @@ timers! {
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
-    /// A lower bound of all deadlines: the earliest deadline that was set since `floor` was last computed.
+    /// A lower bound of all deadlines. Setting an earlier deadline lowers it. A search of the table computes it
+    /// exactly.
     floor: Instant,
 }
 
@@ -149,8 +150,8 @@ impl Timers {
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// Returns the earliest deadline if it is earlier than `armed`. `floor` usually shows that no deadline is earlier, and
-    /// then no search is needed.
+    /// Returns the earliest deadline if it is earlier than `armed`. In most calls `floor` shows that no deadline is
+    /// earlier, so the table is not searched.
     #[inline]
     pub(crate) fn earlier_than(&mut self, armed: Instant) -> Option<Instant> {
         if self.floor >= armed { None } else { self.search_below(armed) }

@@ -100,7 +100,8 @@ anabranch_base::knobs! {
             Or("off", Count(0, 100)),
             "errors in a row after which data goes elsewhere (RFC 7829 PFMR), from 0 to 100; off = \
              path_max_retrans decides";
-        /// Primary.Switchover.Max.Retrans (RFC 7829); `None` returns to the primary once it works again.
+        /// Primary.Switchover.Max.Retrans (RFC 7829); with `None`, data returns to the primary path once it works
+        /// again.
         primary_switch: Option<u32> = None, "RFC 9260 §6.4.1 (failback); RFC 7829 §5 is an option",
             Or("off", Count(0, 100)),
             "errors in a row after which a primary is one no longer (RFC 7829 PSMR, at least PFMR), from 0 to 100; \
@@ -115,7 +116,7 @@ anabranch_base::knobs! {
         /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO.
         init_max_retrans: u32 = 8, "RFC 9260 §16",
             Count(0, 100), "retransmissions of INIT and of COOKIE ECHO, from 0 to 100";
-        /// HB.interval; `None` sends HEARTBEATs only to confirm addresses.
+        /// HB.interval. With `None`, HEARTBEATs are sent only to confirm addresses.
         hb_interval: Option<Duration> = Some(Duration::from_secs(30)), "RFC 9260 §16",
             INTERVAL, "HEARTBEAT interval of an idle destination, such as 30s; 0 = none";
         /// The destination of SACKs.
@@ -169,15 +170,16 @@ anabranch_base::knobs! {
         /// Interleaving: a large message does not delay other messages; uses I-DATA (RFC 8260).
         interleaving: bool = false, EXTENSION,
             SWITCH, "large messages do not hold up others: I-DATA (RFC 8260): yes or no";
-        /// NR-SACK: data received out of order is acknowledged for good, so the sender can free it at once
-        /// (draft-natarajan-tsvwg-sctp-nrsack).
+        /// NR-SACK: the receiver never drops data that it has acknowledged out of order, so the sender can free that
+        /// data at once (draft-natarajan-tsvwg-sctp-nrsack).
         nr_sack: bool = false, "an extension, an Internet draft",
             SWITCH,
             "what has arrived behind a gap is acknowledged for good: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack): \
              yes or no";
         /// AUTH: chunks can be authenticated (RFC 4895).
         auth: bool = false, EXTENSION, SWITCH, "chunks can be authenticated: AUTH (RFC 4895): yes or no";
-        /// The chunk types that are accepted only if authenticated. ASCONF chunks always are.
+        /// The chunk types that are accepted only if authenticated. ASCONF chunks are always accepted only if
+        /// authenticated.
         auth_chunks: ChunkSet = ChunkSet::default(), OURS,
             Text(ChunkSet::parse, ToString::to_string),
             "what is taken only authenticated: none, all, or data, sack, heartbeat, abort, shutdown, error, \
@@ -200,7 +202,7 @@ anabranch_base::knobs! {
         /// RE-CONFIG: streams can be reset and added (RFC 6525).
         reconfig: bool = false, EXTENSION,
             SWITCH, "streams are reset and added: RE-CONFIG (RFC 6525): yes or no";
-        /// The requests that the peer may make with RE-CONFIG; others are answered "Denied" (RFC 6525 §6.3.1).
+        /// The requests that the peer may make with RE-CONFIG. Other requests are answered "Denied" (RFC 6525 §6.3.1).
         reconfig_requests: ReconfigRequests = ReconfigRequests::ALL, "ours: who speaks RE-CONFIG does it (RFC 6525 §6.3.1, for its sockets: none)",
             Text(ReconfigRequests::parse, ToString::to_string),
             "what the peer may ask for by RE-CONFIG: none, all, or streams, association and change joined by +; \
@@ -219,7 +221,7 @@ anabranch_base::knobs! {
         /// An ICMP Protocol Unreachable ends an association only if the destination has had two consecutive timeouts.
         icmp_doubt: bool = false, "RFC 9260 §10 ICMP8: as good as an ABORT",
             SWITCH, "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no";
-        /// Peers with the same address and SCTP port are distinguished by their UDP port. A peer that restarts with
+        /// Whether the UDP port distinguishes peers with the same address and SCTP port. A peer that restarts with
         /// another UDP port then counts as a new peer, and its old association ends like that of an unreachable peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,

@@ -79,8 +79,8 @@ pub enum Algorithm {
     Bbr,
 }
 
-/// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. No other
-/// mechanism may limit sending.
+/// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. PRR and HyStart
+/// must be off, because no other mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
 /// The initial congestion window.
@@ -131,7 +131,8 @@ pub enum PathMtu {
 
 /// The order in which streams with data to send are served (RFC 8260 §3).
 ///
-/// With interleaving, the scheduler chooses a stream for each chunk; without it, for each message.
+/// With interleaving, the scheduler chooses a stream for each chunk. Without interleaving, it chooses a stream for each
+/// message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerKind {
     /// Messages are sent in the order in which they were passed to `send`.
@@ -264,9 +265,9 @@ impl Config {
     /// Adapts the settings to a lower layer, such as DTLS, that transports the packets and adds `overhead` bytes to
     /// each. ICMP messages do not reach SCTP over such a layer, and the peer's lower layer may have small buffers.
     ///
-    /// With `pmtud=blackhole`, the setting for real networks, this selects `plpmtud` unless the user has set `pmtud`.
-    /// The path MTU then starts at 1200 bytes, overhead included, and probes search for a larger one (RFC 8261 §4,
-    /// RFC 8899).
+    /// If `pmtud` is `blackhole`, the setting for real networks, this method changes it to `plpmtud`, unless the user
+    /// has set `pmtud`. The path MTU then starts at 1200 bytes, overhead included, and probes search for a larger MTU
+    /// (RFC 8261 §4, RFC 8899).
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};

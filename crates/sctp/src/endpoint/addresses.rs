@@ -1,7 +1,7 @@
 //! The endpoint's own addresses, which may change during an association.
 //!
-//! An association whose peer supports ASCONF follows the changes automatically. Any other association keeps the addresses of
-//! the handshake, and its paths from a removed local address fail.
+//! An association whose peer supports ASCONF follows changes of the endpoint's addresses automatically. Any other
+//! association keeps the addresses of the handshake, and its paths from a removed local address fail.
 //!
 //! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
 

@@ -1,8 +1,8 @@
 //! Verification of packets whose checksum may be missing.
 //!
-//! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets that
-//! begin an association. It is also accepted on packets out of the blue: a host that has lost its state must still answer
-//! packets of the old association.
+//! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets
+//! that begin an association. A checksum of zero is also accepted on packets out of the blue, because a host that has
+//! lost its state must answer packets of the old association.
 //!
 //! Home of RFC 9653 §5.3. Which packets are sent without a checksum is decided in `association::outbound`.
 
@@ -21,6 +21,6 @@ pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<Packet
     if !matches!(first.kind, Init::KIND | CookieEcho::KIND) && may(view.header.tag) {
         return Some(view);
     }
-    // RFC 9653 §3: zero may also be the correct checksum, so the packet is parsed as usual.
+    // RFC 9653 §3: zero may be the correct checksum of the packet, so the packet is parsed as usual.
     PacketView::parse(bytes).ok()
 }

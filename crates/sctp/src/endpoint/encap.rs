@@ -12,7 +12,7 @@ use crate::error::PrimaryError;
 use anabranch_base::Instant;
 use std::net::SocketAddr;
 
-/// Sets the UDP port of a path to the one that the peer's latest packet came from, so that replies go there.
+/// Sets the UDP port of a path to the source port of the peer's latest packet, so that replies are sent to that port.
 #[inline]
 pub(super) fn follow_port(association: &mut Association, path: usize, source: SocketAddr) {
     // RFC 6951 §5.4: use the port of the last valid packet, because a NAT may have changed it. If the packet has no UDP

@@ -69,7 +69,8 @@ impl Answers {
             }
             self.kept.push_back((serial, answer));
         }
-        // E2: an ASCONF that was carried out before gets the same answer again. E5: any other ASCONF is ignored.
+        // RFC 5061 §5.2 E2: an ASCONF that was carried out before gets the same answer again. E5: any other ASCONF with
+        // an unexpected number is ignored.
         if let Some((_, answer)) = self.kept.iter().find(|(other, _)| *other == serial)
             && self.waiting.len() < KEPT
         {
@@ -200,7 +201,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // RFC 5061 §5.1 A7: all requests after this one count as failed, because they are not answered.
+            // RFC 5061 §5.1 A7: requests after this one are not carried out. They count as failed, because they get no
+            // answer.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -285,7 +287,8 @@ impl Association {
             self.set_asconf_addresses(ctx, heir);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
-            // HEARTBEATs stopped when the SHUTDOWN was sent, but one is needed to verify this address.
+            // HEARTBEATs stopped when the SHUTDOWN was sent. But this address must be verified, which needs a
+            // HEARTBEAT.
             self.paths.at(self.paths.current()).ask_heartbeat();
         }
         let address = self.paths.get(index).address().ip();

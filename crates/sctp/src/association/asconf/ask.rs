@@ -25,7 +25,7 @@ const MAX_GONE: usize = 32;
 /// The longest time that a packet to the peer and the peer's answer may be in flight.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
-/// The maximum number of requests in one ASCONF. Further requests go into the next ASCONF.
+/// The maximum number of requests in one ASCONF. Requests beyond this number go into the next ASCONF.
 const MAX_REQUESTS: usize = 12;
 
 /// The state of address changes in one association.
@@ -109,9 +109,9 @@ impl Asconf {
         ctx.locals_for(peer).filter(|address| !self.withheld.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted local addresses that the peer knows, so packets may be sent from them.
-    /// An address whose deletion is still unanswered is excluded, even if this side uses it again. The peer may have deleted
-    /// it.
+    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted local addresses that the peer knows, so packets may be sent from
+    /// them. An address whose deletion is unanswered is excluded, because the peer may have deleted it. This holds even
+    /// if this side uses the address again.
     pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
         self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
@@ -131,7 +131,7 @@ impl Asconf {
     }
 
     /// Sets the local address that the peer should use as its primary destination. Returns false if the peer did not
-    /// recognize such a request before. RFC 5061 §5.3 F3b: that peer is not asked again.
+    /// recognize an earlier request of this kind. RFC 5061 §5.3 F3b: such a peer is not asked again.
     pub(super) fn request_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
             self.wish = Some(address);
@@ -144,9 +144,9 @@ impl Asconf {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. It requests to add and delete addresses, so that the peer knows
-    /// exactly the present local addresses. With `prefer`, it also requests that the peer uses the address added last as its
-    /// primary destination.
+    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The ASCONF requests to add and delete addresses, so that
+    /// the peer knows exactly the present local addresses. With `prefer`, the ASCONF also requests that the peer uses
+    /// the address added last as its primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,

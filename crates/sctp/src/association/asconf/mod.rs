@@ -40,8 +40,8 @@ impl Association {
         if let Some((sent_by, source)) = asconf.under_way()
             && !wanted.contains(&source)
         {
-            // The local address from which the ASCONF was sent is gone. So the ASCONF is sent again at once from another
-            // address.
+            // The local address from which the ASCONF was sent was removed. So the ASCONF is sent again at once from
+            // another local address.
             asconf.aim(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
         }
         self.plan_asconf(ctx, path.unwrap_or(self.paths.current()));
@@ -253,8 +253,8 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. This holds while the address
-    /// is being deleted. It also holds once the peer has deleted the address (end of §5.3). The ABORT answers packets
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. It must be ignored while the
+    /// address is being deleted, and once the peer has deleted the address (end of §5.3). The ABORT answers packets
     /// that were sent before the deletion. It may still be in flight when the address is added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))

@@ -1,9 +1,9 @@
 //! Builds all packets of an association.
 //!
-//! Handlers only mark what has to be sent. When polled, this module turns the marks into packets. It decides which chunks go
-//! into a packet, in which order, and how many fit. [`choice`] selects the next packet and decides whether it may be sent.
-//! [`packet`] adds the common header and the checksum, also to packets that belong to no association. All counters, timers
-//! and trace records of sent data are updated here.
+//! Handlers only mark what has to be sent. When polled, this module turns the marks into packets. It decides which
+//! chunks go into a packet, in which order, and how many fit. [`choice`] selects the next packet and decides whether it
+//! may be sent. [`packet`] adds the common header and the checksum, also to packets that belong to no association. This
+//! module also updates the counters, timers and trace records of sent data.
 //!
 //! Home of RFC 9260 §6.1 and §6.10.
 
@@ -169,8 +169,9 @@ impl Association {
             Job::AsconfAck(path) => self.write_asconf_ack(ctx, path, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other address.
-                // RFC 5061 §5.3 F14: while the association waits for the verification, they are not sent to any address.
+                // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other
+                // address. RFC 5061 §5.3 F14: while the association waits for the verification, SACK and DATA are not
+                // sent to any address.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
                     // If a HEARTBEAT tests whether small packets get through, no DATA is added to its packet.
@@ -312,7 +313,7 @@ impl Association {
         }
     }
 
-    /// Writes DATA chunks: first those marked for retransmission, then new ones.
+    /// Writes DATA chunks: first chunks marked for retransmission, then new chunks.
     fn write_data(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -380,7 +381,7 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, false);
     }
 
-    /// Retransmits a chunk that is marked for it.
+    /// Retransmits a chunk that is marked for retransmission.
     #[cold]
     fn write_again(
         &mut self,
@@ -413,8 +414,9 @@ impl Association {
         let path = self.paths.at(index);
         let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start the timer. If it runs, restart it only when the earliest outstanding chunk
-        // on this path is sent again on this path. A chunk that moves here from another path does not restart the timer.
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start the timer. If it runs, restart it only when the earliest outstanding
+        // chunk on this path is sent again on this path. A chunk that moves to this path from another path does not
+        // restart the timer.
         if earliest_again || !self.timers.is_set(timer) {
             self.timers.set(timer, ctx.now + path.rto());
         }

@@ -1,8 +1,8 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
 //! [`request`] implements the requests of this side, and [`response`] those of the peer. Both use the sequence numbers
-//! in [`Reconfig`]. One request chunk is outstanding at a time. It may hold a pair of requests that RFC 6525 §3.1
-//! allows. Further requests wait in a bounded queue. The association passes in the parts of itself that a request
+//! in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC 6525
+//! §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of itself that a request
 //! affects ([`Siblings`]). This module applies the effects of an answer to paths.
 //!
 //! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
@@ -29,7 +29,8 @@ use request::{Ask, Flying};
 use response::{Answer, Asked, Deferred};
 use std::collections::VecDeque;
 
-/// RFC 6525 §5.1.4: the minimum time between two TSN resets. Within it, packets with the old TSNs may still arrive.
+/// RFC 6525 §5.1.4: the minimum time between two TSN resets. For this time after a reset, packets with the old TSNs may
+/// arrive.
 const LIFETIME: Duration = Duration::from_secs(30);
 
 /// RFC 6525 §4.4, Table 3: the result codes.
@@ -46,7 +47,8 @@ mod result {
 /// The RE-CONFIG state of an association.
 #[derive(Debug)]
 pub(crate) struct Reconfig {
-    /// RFC 6525 §4.1: the sequence number of this side's next request. The first one is the initial TSN.
+    /// RFC 6525 §4.1: the sequence number of this side's next request. The first request has the initial TSN as its
+    /// number.
     next: u32,
     /// The sequence number of the peer's next request.
     expected: u32,
@@ -66,9 +68,9 @@ pub(crate) struct Reconfig {
     reply_path: usize,
     /// A reset by the peer that waits, because the last TSN before the reset has not arrived yet.
     deferred: Option<Deferred>,
-    /// The peer's request to reset outgoing streams of this side, while it has to wait.
+    /// The peer's request to reset outgoing streams of this side, if the request has to wait.
     asked: Option<Asked>,
-    /// When the TSNs were last reset, or when this side last requested a reset of them, whichever is later.
+    /// The time of the last TSN reset, or of this side's last request for a TSN reset, whichever is later.
     renumbered: Option<Instant>,
 }
 
@@ -240,7 +242,7 @@ impl Association {
         }
     }
 
-    /// RFC 6525 §5.1.1: retransmits the request, to another address if there is one.
+    /// RFC 6525 §5.1.1: retransmits the outstanding request, to another address if the peer has one.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
         let Some(flying) =
@@ -340,7 +342,8 @@ impl Association {
         reconfig.advance_deferred(&mut siblings, path);
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted yet.
+    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
+    /// the reset is done.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))

@@ -69,7 +69,7 @@ pub(super) struct Flying {
     lists: [Vec<u8>; 2],
     /// The number and kind of each parameter in the request, and whether the peer has answered it.
     pub(super) parts: Vec<(u32, Kind, bool)>,
-    /// The last TSN that was assigned before the request was made.
+    /// The last TSN that this side had assigned when it made the request.
     last: u32,
     /// The number of the peer's request to which the reset of outgoing streams in this request responds.
     response: u32,
@@ -230,7 +230,7 @@ impl Reconfig {
         asked
     }
 
-    /// Sends the request again, on another path if one is given.
+    /// Marks the outstanding request for retransmission, on another path if `path` is given.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
         self.send = true;
         if let Some(flying) = &mut self.flying {
@@ -238,7 +238,8 @@ impl Reconfig {
         }
     }
 
-    /// Makes the next queued request outstanding on `path`, if no request is outstanding and the next one is ready.
+    /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next one may be
+    /// sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
         // neither would ever send one. So this side drops its outstanding request if two conditions hold. The peer has
@@ -335,7 +336,8 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the peer is still busy. Restart the timer; its next expiration does not count as an error.
+            // RFC 6525 §5.2.7 H2: the peer has not finished. Restart the timer. Its next expiration does not count as
+            // an error.
             flying.patient = true;
             flying.accepted = true;
             let rto = siblings.paths.get(flying.path).rto();
@@ -406,7 +408,7 @@ impl Flying {
             (Ask::Reset { incoming, .. }, Kind::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // The event for this reset comes from the peer's own request, so no event follows here.
+                    // The peer's own request for this reset has already caused the event.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;

@@ -1,4 +1,4 @@
-//! Error types. Each lists only the errors of the calls that return it.
+//! Error types. Each type lists only the errors of the calls that return it.
 
 /// The reason why the endpoint cannot listen on a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]

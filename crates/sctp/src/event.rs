@@ -76,9 +76,9 @@ pub enum Event {
         /// Whether at least a part of the message had been sent, so that it may have arrived.
         sent: bool,
     },
-    /// A message will not be delivered, as far as this side knows (RFC 9260 §11.2.2). There are three reasons. Its
-    /// association has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer does not
-    /// grant its stream.
+    /// A message will not be delivered, as far as this side knows (RFC 9260 §11.2.2). There are three reasons. The
+    /// association of the message has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer
+    /// does not grant the stream of the message.
     ///
     /// One event is reported for each message that was neither acknowledged nor abandoned before. While about 65,000
     /// events are waiting, no more events of this kind are added, but the counters still count the messages.
@@ -111,7 +111,7 @@ pub enum Event {
         /// The destination address of the path.
         address: IpAddr,
     },
-    /// A destination address may have failed (RFC 7829). Data is sent to other addresses until this one answers
+    /// A destination address may have failed (RFC 7829). Data is sent to other addresses until the address answers
     /// (`PathUp`) or is declared inactive (`PathDown`).
     PathPotentiallyFailed {
         /// The association.
@@ -290,8 +290,8 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. It resumed on another path, or on a path that had
-    /// failed in the meantime.
+    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, or on a path
+    /// that had failed during the interruption.
     Interrupted {
         /// The association.
         id: AssociationId,
@@ -416,7 +416,7 @@ pub enum AddressChange {
     Removed,
     /// The peer was asked to use the address as its primary destination, and has accepted.
     Primary,
-    /// The peer refused the request with this error cause code, or 0 if it gave none.
+    /// The peer refused the request with this error cause code; 0 if the peer gave no error cause.
     Refused(u16),
 }
 

@@ -19,8 +19,8 @@ pub struct Message {
     pub reliability: Reliability,
     /// A value of the application. It is returned in `Event::Abandoned` and `Event::SendFailed`.
     pub context: u32,
-    /// The endpoint pair shared key that authenticates the message, if chunks are authenticated (RFC 4895). It may be
-    /// any key that the association knows; `None` means the active key. If the key is deleted before the message is
+    /// The endpoint pair shared key that authenticates the message, if chunks are authenticated (RFC 4895). Any key
+    /// that the association knows is allowed; `None` means the active key. If the key is deleted before the message is
     /// sent, the active key is used.
     pub key: Option<u16>,
 }
@@ -42,7 +42,7 @@ pub struct Received {
     /// Whether the end of the message was reached.
     pub end_of_message: bool,
     /// Whether the message ends here because the peer has abandoned it (RFC 3758). The rest of the message will not
-    /// arrive. `bytes` is then 0.
+    /// arrive. If this is true, `bytes` is 0.
     pub incomplete: bool,
     /// Whether the message was sent unordered.
     pub unordered: bool,

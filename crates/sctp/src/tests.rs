@@ -233,8 +233,8 @@ fn storms_on_two_paths_with_outages() {
     }
 }
 
-/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer, which continues on the other path. When the
-/// primary path works again, it is used again.
+/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer, which continues on the other path. When the primary
+/// path works again, data returns to it.
 #[test]
 fn failover_and_failback() {
     let mut config = Config::default();
@@ -502,8 +502,8 @@ fn a_clock_that_stands_still_does_not_stop_the_sender() {
     assert_eq!(ends[0].stats(id).expect("alive").data_sent, 40);
 }
 
-/// RFC 6056 §2: the port of one association reveals nothing about that of the next one. All concurrent associations
-/// have different ports.
+/// RFC 6056 §2: the port of one association reveals nothing about the port of the next association. All concurrent
+/// associations have different ports.
 #[test]
 fn local_ports_do_not_follow_each_other() {
     let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
@@ -519,7 +519,8 @@ fn local_ports_do_not_follow_each_other() {
     assert_eq!(ports.len(), 200, "each has its own");
 }
 
-/// A congestion controller for this test. It has a wide window and one rate, and lists the packets that were sent.
+/// A congestion controller for this test. It has a large congestion window and a fixed pacing rate, and records the
+/// packets that were sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 
@@ -592,7 +593,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
 }
 
 /// A HEARTBEAT leaves no room in its packet for DATA that must be retransmitted and authenticated. The packet at the
-/// start of the batch is then smaller than an AUTH chunk (RFC 4895 §6.2).
+/// start of the batch is smaller than an AUTH chunk in this case (RFC 4895 §6.2).
 #[test]
 fn a_heartbeat_before_a_whole_packet_of_lost_data() {
     let mut config = Config::default();

@@ -183,8 +183,8 @@ impl Endpoint {
             return;
         }
         let slot = match slot {
-            // RFC 9260 §5.2.4 A: treat the old association as if an ABORT had arrived. The COOKIE ECHO then begins a new
-            // one.
+            // RFC 9260 §5.2.4 A: treat the old association as if an ABORT had arrived. The COOKIE ECHO then begins a
+            // new association.
             Some(slot) if self.is_replaced_by(slot, &cookie) => {
                 self.with(now, slot, |association, ctx| association.close(ctx, CloseReason::PeerRestarted));
                 None
@@ -205,7 +205,8 @@ impl Endpoint {
                 }
             }
             // The association of this cookie has already ended. If the COOKIE ECHO is a delayed copy, the ABORT has no
-            // effect. If the peer never received the COOKIE ACK, the ABORT tells it that the association is gone.
+            // effect. If the peer never received the COOKIE ACK, the ABORT informs the peer that the association has
+            // ended.
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
@@ -260,8 +261,8 @@ impl Endpoint {
 
     /// Queues a packet that belongs to no association.
     pub(super) fn send_final(&mut self, packet: FinalPacket) {
-        /// The maximum number of queued packets. It limits the number of answers to a flood. It is reached only if nobody
-        /// polls the endpoint.
+        /// The maximum number of queued packets, which limits the number of answers to a flood. The maximum is reached
+        /// only if the caller does not poll the endpoint.
         const MAX_WAITING: usize = 1024;
         if self.final_packets.len() < MAX_WAITING {
             self.totals.stray_sent += 1;

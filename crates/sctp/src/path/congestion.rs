@@ -12,7 +12,8 @@ use congestion::sctp::Variant;
 use congestion::{Algorithm, Controller, Kind, Params, cubic, sctp};
 use std::sync::Arc;
 
-/// The congestion control of a path. It is created with the first data, because most secondary paths never carry data.
+/// The congestion control of a path. The controller is created with the first data, because most secondary paths never
+/// carry data.
 #[derive(Debug)]
 pub(super) enum Congestion {
     /// No data was sent yet. Congestion control will start with this configuration and with DATA chunks of at most

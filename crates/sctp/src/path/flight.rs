@@ -81,14 +81,14 @@ impl Path {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This is so from a timeout until data is
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until data is
     /// acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }
 
-    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. This
-    /// matters only with loss recovery beyond RFC 9260 §7.2.
+    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. It is called
+    /// only with loss recovery beyond RFC 9260 §7.2.
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -157,7 +157,7 @@ impl Path {
         self.last_data = now;
     }
 
-    /// Returns the time at which DATA was last sent on this path. It means nothing if no DATA was sent.
+    /// Returns the time at which DATA was last sent on this path, or `Instant::MAX` if no DATA was sent.
     pub(crate) fn last_data_sent(&self) -> Instant {
         self.last_data
     }
@@ -281,7 +281,7 @@ impl Path {
         self.flight += bytes;
     }
 
-    /// Records that a chunk other than a SACK shows that the path works. Returns true if the path recovered from a
+    /// Records that the path works, as shown by a chunk other than a SACK. Returns true if the path recovered from a
     /// failure.
     pub(crate) fn on_shown(&mut self, now: Instant) -> bool {
         self.one_packet = false;
@@ -381,7 +381,7 @@ impl Path {
         self.timed = self.timed.filter(|&(timed, _)| flies(timed));
     }
 
-    /// Stops using the path for now. Forgets the data that was in flight.
+    /// Stops using the path for now. No data counts as in flight on this path, and no HEARTBEAT as outstanding.
     pub(crate) fn stand_still(&mut self) {
         self.flight = 0;
         self.timed = None;

@@ -62,7 +62,7 @@ impl Path {
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: consecutive errors count, including those that a HEARTBEAT ACK had cleared.
+            // RFC 9260 §8.2: consecutive errors count, including errors that a HEARTBEAT ACK had cleared.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, most)
@@ -196,8 +196,8 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement up to `base` shows that this path works. Otherwise the chunks may have arrived
-    /// through another path.
+    /// Whether an acknowledgement up to `base` shows that this path works. If false, the acknowledged chunks may have
+    /// arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
         // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these.

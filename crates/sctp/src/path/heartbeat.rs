@@ -22,7 +22,8 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// Returns the send time of the outstanding HEARTBEAT if it has this `nonce`. It is then no longer outstanding.
+    /// Returns the send time of the outstanding HEARTBEAT if it has this `nonce`. After that, no HEARTBEAT is
+    /// outstanding.
     pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
         self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
     }

@@ -242,7 +242,7 @@ impl Path {
     /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. If an earlier SACK found
     /// the window full and there is `more` data to send, the window counts as full until the association can send
     /// again. `polls` then changes. Otherwise a host that reads several SACKs at once would grow the window for the
-    /// first one only.
+    /// first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
@@ -251,9 +251,9 @@ impl Path {
     /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
     /// `acked`.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The
-    /// window was used if less than one packet was free, or if in slow start half of it was used. It was also used if
-    /// the pacer held data back (RFC 9002 §7.8). In these cases it was not the application that limited the sender.
+    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The window
+    /// was used if less than one packet was free, or if in slow start half of it was used. It was also used if the
+    /// pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -263,8 +263,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Whether a packet may be sent, if tail loss probes or proportional rate reduction decide this. `None` if
-    /// neither decides.
+    /// Returns whether a packet may be sent, if tail loss probes or proportional rate reduction decide this. Returns
+    /// `None` if neither mechanism decides.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -291,8 +291,8 @@ impl Path {
         }
     }
 
-    /// Records the chunks that a SACK newly acknowledges on this path. With loss detection by time, returns its state
-    /// and the smoothed round-trip time.
+    /// Records the chunks that a SACK newly acknowledges on this path. With loss detection by time, returns the state
+    /// of this detection and the smoothed round-trip time.
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
@@ -374,14 +374,14 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The chunk that might be lost has arrived or moved to another path. Data that was sent on this path after
-            // it is not overdue yet.
+            // The chunk that might be lost has arrived or moved to another path. Chunks sent on this path after that
+            // chunk are not overdue yet.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
             return Some(LossDeadline::Lost(at));
         }
-        // RFC 8985 §7.2: no probe is sent while a loss is known or suspected, and only one probe at a time.
+        // RFC 8985 §7.2: no probe is sent while a loss is known or suspected, or while another probe is pending.
         if !control.probes || control.probe.is_pending() || flight == 0 || !is_quiet() {
             return Some(LossDeadline::Never);
         }
@@ -422,8 +422,8 @@ impl Path {
         true
     }
 
-    /// If pacing delays the next packet, returns the time until which it does. Records that the pacer held back the
-    /// data after `end`.
+    /// If pacing delays the next packet, returns the time at which the packet may be sent. Records that the pacer held
+    /// back the data after `end`.
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);

@@ -1,10 +1,10 @@
 //! A destination address of the peer and the state of the path to it.
 //!
-//! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU.
-//! [`health`] counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's.
-//! [`select`] chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss; [`congestion`]
-//! has the controller that limits it. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules call
-//! the path that an event concerns.
+//! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU. [`health`]
+//! counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's. [`select`]
+//! chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss. [`congestion`] has the
+//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules
+//! call the path that an event concerns.
 //!
 //! Home of RFC 9260 §14.3.
 
@@ -54,13 +54,14 @@ pub(crate) struct Path {
     potentially_failed: bool,
     /// Whether the host had no route to the destination for the last packet.
     unsent: bool,
-    /// RFC 7829 §3 (PFMR): the path is potentially failed after more errors than this number; `None` for never.
+    /// RFC 7829 §3 (PFMR): the path becomes potentially failed after more errors than this number. With `None`, the
+    /// path never becomes potentially failed.
     pf_max: Option<u32>,
     /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination.
     moved: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// Timeouts of data that answered HEARTBEATs do not excuse; `None` if there were none.
+    /// Timeouts of data, which answered HEARTBEATs do not excuse; `None` if there were no such timeouts.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
@@ -176,7 +177,8 @@ impl Path {
         self.active = false;
     }
 
-    /// Changes the local address. This makes the path a new one, so measurements and congestion control start again.
+    /// Changes the local address. A path from another address is a new path, so measurements and congestion control
+    /// start again.
     pub(crate) fn set_source(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
@@ -234,7 +236,7 @@ impl Path {
         self.sourceless = true;
     }
 
-    /// Records that a packet was sent that can give a round-trip sample.
+    /// Records that a packet that can give a round-trip sample was sent.
     pub(crate) fn on_used(&mut self, now: Instant) {
         self.last_used = now;
     }

@@ -22,7 +22,8 @@ pub(crate) struct Verified {
 }
 
 impl Path {
-    /// Processes a HEARTBEAT ACK that names this path. Returns `None` if the nonce is not the one sent.
+    /// Processes a HEARTBEAT ACK that names this path. Returns `None` if the nonce is not that of the outstanding
+    /// HEARTBEAT.
     pub(crate) fn on_heartbeat_ack(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! Receives FORWARD TSN chunks, with which the peer skips abandoned chunks.
 //!
-//! The new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver
-//! tracks would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or
-//! delivered and to the streams listed in the chunk, not to the number of skipped TSNs.
+//! A new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver tracks
+//! would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or delivered and to
+//! the streams listed in the chunk, not to the number of skipped TSNs.
 //!
 //! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 pub(crate) enum Forwarded {
     /// The cumulative TSN has advanced.
     New,
-    /// The cumulative TSN was already at this value or beyond it.
+    /// The cumulative TSN was already at the value in the chunk or beyond it.
     Old,
 }
 
@@ -359,7 +359,7 @@ mod tests {
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::New));
         assert_eq!(half.cumulative(), Tsn(1 << 20));
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::Old));
-        // Half of all TSNs are ahead of the cumulative TSN, the others are behind it.
+        // Half of all TSNs are ahead of the cumulative TSN, the other half is behind it.
         let far = Tsn((1 << 20) + (1 << 31) - 1);
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));

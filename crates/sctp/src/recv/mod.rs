@@ -1,8 +1,8 @@
 //! The receiving half of an association, from DATA chunk to user message.
 //!
-//! [`tracker`] stores which TSNs have arrived. [`ack`] decides when to acknowledge them, and [`window`] how much more
-//! the peer may send. [`reassembly`] and [`order`] turn fragments into messages. [`idata`] does the same for I-DATA,
-//! in which messages have their own numbers. This module never sends packets: it records that a SACK is due.
+//! [`tracker`] stores which TSNs have arrived. [`ack`] decides when to acknowledge these TSNs, and [`window`] how much
+//! more the peer may send. [`reassembly`] turns fragments into messages, or [`idata`] if the peer sends I-DATA.
+//! [`order`] puts the messages in order. This module never sends packets: it records that a SACK is due.
 
 pub(crate) mod ack;
 pub(crate) mod forward;
@@ -53,7 +53,7 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` until a chunk arrives that is not simply the next message.
+    /// Reassembles DATA. `None` while every chunk that arrives is the whole next message.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
     interleaves: bool,
@@ -131,9 +131,9 @@ impl RecvHalf {
                 return Taken::Refused;
             }
         };
-        // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that
-        // fill a gap are accepted up to a bound. An honest sender counted them against the window before the later
-        // chunks, so they exceed the window by little.
+        // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that fill
+        // a gap are accepted up to a bound: an honest sender counted them against the window before the later chunks,
+        // so they exceed the window by little.
         if self.is_crowded() {
             self.lower_ceiling();
         }
@@ -291,7 +291,7 @@ impl RecvHalf {
         }
     }
 
-    /// Like [`emit_sack`](Self::emit_sack), for the case that there are gaps.
+    /// Like [`emit_sack`](Self::emit_sack), if there are gaps.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
         // `FEW_GAPS` is usually enough. Clearing an array for the maximum number would touch kilobytes.
@@ -333,7 +333,7 @@ impl RecvHalf {
         self.ack.sent(packet::HEADER + buffer.len() - begin);
     }
 
-    /// Returns the size in bytes of a SACK sent now, at least that of its fixed part.
+    /// Returns the size in bytes of a SACK sent now. The size is never smaller than the fixed part of a SACK.
     #[inline]
     pub(crate) fn sack_size(&self) -> usize {
         if !self.tracker.has_gaps() && self.tracker.duplicates().is_empty() {

@@ -11,7 +11,7 @@ use super::order::{Delivery, Order};
 use super::pool::Pool;
 use std::collections::{BTreeMap, VecDeque};
 
-/// One DATA chunk, with an offset for its TSN.
+/// One DATA chunk, whose TSN is given as an offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment<'a> {
     pub(crate) offset: u64,
@@ -33,7 +33,7 @@ impl Fragment<'_> {
     }
 }
 
-/// A fragment that waits for the one before it.
+/// A fragment that waits for the fragment before it.
 #[derive(Debug)]
 struct WaitingFragment {
     stream: u16,

@@ -137,7 +137,7 @@ fn a_message_read_in_part_ends_with_the_peer() {
 }
 
 /// RFC 6458 §5: the message that became readable first on any stream is read first. A message that is dropped before
-/// any part of it was read does not affect the order of later ones.
+/// any part of it was read does not affect the order of later messages.
 #[test]
 fn messages_are_read_in_the_order_in_which_they_became_readable() {
     let mut config = Config::default();
@@ -192,7 +192,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     }
 }
 
-/// Messages of one byte have much bookkeeping, which limits their number.
+/// Messages of one byte need much bookkeeping, so their number is limited although their bytes would fit.
 #[test]
 fn tiny_messages_that_wait_are_bounded() {
     let mut config = Config::default();

@@ -14,8 +14,8 @@ use std::ops::Range;
 /// (RFC 9260 §3.3.4). TSNs further ahead are not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
-/// The largest number of runs beyond the cumulative TSN. It is far more than one SACK can report, but each run makes
-/// inserting a TSN slower.
+/// The largest number of runs beyond the cumulative TSN. This is far more than one SACK can report. A higher number
+/// would make inserting a TSN slow.
 pub(crate) const RUNS: usize = 1_024;
 
 /// The largest number of duplicates reported in one SACK.
@@ -28,7 +28,7 @@ pub(crate) enum Arrival {
     New(u64),
     /// The TSN has arrived before.
     Duplicate,
-    /// The TSN is too far ahead, or would start a new run when there are already too many.
+    /// The TSN is too far ahead, or would start a new run although there are already [`RUNS`] runs.
     TooFar,
 }
 
@@ -99,7 +99,7 @@ impl Tracker {
         if ahead == 0 {
             return Arrival::New(self.next);
         }
-        // RFC 9260 §1.6: half of all TSNs are ahead of the expected TSN, the others are behind it.
+        // RFC 9260 §1.6: half of all TSNs are ahead of the expected TSN, the other half is behind it.
         if ahead >= 1 << 31 {
             return Arrival::Duplicate;
         }
@@ -201,7 +201,8 @@ impl Tracker {
 
     /// Returns the Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
     pub(crate) fn gap_blocks(&self) -> impl Iterator<Item = GapBlock> {
-        // The Cumulative TSN Ack has offset `next - 1`, so offset `o` is `o - next + 1` after it.
+        // The Cumulative TSN Ack has TSN offset `next - 1`. Gap blocks count from there. In a gap block, TSN offset `o`
+        // is the number `o - next + 1`.
         let next = self.next;
         self.runs
             .iter()

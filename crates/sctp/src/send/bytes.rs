@@ -1,9 +1,9 @@
 //! Stores the bytes of a stream's messages, back to back, until these bytes are acknowledged.
 //!
-//! There is one ring per stream. A message therefore needs no allocation of its own, and an idle stream does not hold
-//! memory of other streams. Positions are counted from the first byte ever queued on the stream. Bytes are freed in
-//! order, as their TSNs are acknowledged. Bytes freed out of order keep their memory until all bytes before them are
-//! freed.
+//! There is one ring per stream. A message therefore needs no allocation of its own, and an idle stream does not keep
+//! bytes of other streams in memory. Positions are counted from the first byte ever queued on the stream. Bytes are
+//! freed as their TSNs are acknowledged, usually in order. Bytes freed out of order keep their memory until all bytes
+//! before them are freed.
 //!
 //! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. They are prefetched a few
 //! packets ahead, while earlier packets are built.
@@ -36,7 +36,7 @@ pub(super) struct StreamBytes {
     near: u64,
 }
 
-/// Ranges freed out of order: maps the first position of each to the position after its last byte.
+/// Ranges freed out of order: maps the first position of each range to the position after its last byte.
 #[derive(Debug, Default)]
 struct Freed(BTreeMap<u64, u64>);
 
@@ -228,14 +228,14 @@ mod tests {
                 bytes.push(&[7; 1_000], most);
             }
             assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
-            // A ring accepts more bytes than its usual size.
+            // Pushes twice as many bytes as the ring's usual size, which the ring accepts.
             bytes.push(&vec![7; 2 * most as usize], most);
             assert!(bytes.capacity() >= 2 * most);
         }
     }
 
-    /// A trimmed ring keeps the held bytes and a quarter more capacity. If trimming would free little, the ring keeps
-    /// all its capacity.
+    /// A trimmed ring has capacity for the bytes that it holds and a quarter more. If trimming would free little, the
+    /// ring keeps all its capacity.
     #[test]
     fn a_ring_gives_back_what_holds_nothing() {
         let length = 100_000;

@@ -54,7 +54,7 @@ impl AckPoint {
             self.advanced += 1;
         }
         self.cut_off &= self.said > base;
-        // RFC 3758 §3.5 C3: the Advanced.Peer.Ack.Point lies beyond the last FORWARD TSN, so a new one is sent.
+        // RFC 3758 §3.5 C3: the Advanced.Peer.Ack.Point lies beyond the last FORWARD TSN, so a new FORWARD TSN is sent.
         self.wanted |= self.advanced > self.said.max(base) && !self.cut_off;
         self.wanted &= self.advanced > base;
     }
@@ -149,9 +149,9 @@ impl SendHalf {
         }
     }
 
-    /// Whether nothing is left to send and the peer does not answer the FORWARD TSN. No data waits, and all
-    /// unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked). T3-rtx has expired `times` times since
-    /// the FORWARD TSN that skips all of them was sent.
+    /// Whether nothing is left to send and the peer does not answer the FORWARD TSN. No data waits to be sent, and all
+    /// unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked). T3-rtx has expired `times` times since a
+    /// FORWARD TSN that skips all of these chunks was sent.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))
@@ -180,8 +180,8 @@ impl SendHalf {
         let mut streams = BTreeMap::new();
         let mut point = base;
         let mut last = None;
-        // RFC 6525 §5.2.2: sequence numbers from before a reset get a FORWARD TSN of their own. Otherwise the peer
-        // would mistake them for numbers after the reset.
+        // RFC 6525 §5.2.2: one FORWARD TSN does not list sequence numbers from before and after a reset. The peer would
+        // mistake the earlier numbers for numbers after the reset.
         let fence = self.resets.iter().copied().find(|&at| at > base).unwrap_or(u64::MAX);
         while point < limits.point.advanced.min(fence) {
             let Some(entry) = self.outstanding.get(point) else {

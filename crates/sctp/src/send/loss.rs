@@ -112,7 +112,7 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts the recovery after a timeout. It lasts until all data sent so far is acknowledged.
+    /// Starts the recovery after a timeout. The recovery lasts until all data sent so far is acknowledged.
     pub(crate) fn begin_timeout_repair(&mut self) {
         self.recovery.timeout_exit = Some(self.outstanding.end());
     }
@@ -122,8 +122,8 @@ impl SendHalf {
         self.recovery.free_packet
     }
 
-    /// Allows one packet of retransmissions regardless of the congestion window, because no acknowledgement would
-    /// come to allow it.
+    /// Allows one packet of retransmissions regardless of the congestion window, because no acknowledgement may come
+    /// that would open the window.
     pub(crate) fn allow_free_packet(&mut self) {
         self.recovery.free_packet = true;
     }
@@ -139,8 +139,8 @@ impl SendHalf {
         self.recovery.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
 
-    /// Counts `count` duplicates of retransmitted chunks that the peer reports. Returns the path whose window
-    /// reduction was spurious once all retransmissions since then were unnecessary (RFC 3708 §2).
+    /// Counts `count` duplicates of retransmitted chunks that the peer reports. Once all retransmissions since the last
+    /// window reduction were unnecessary, returns the path of that reduction, which was spurious (RFC 3708 §2).
     pub(crate) fn on_needless(&mut self, count: u64) -> Option<usize> {
         let doubt = self.recovery.doubt.as_mut()?;
         doubt.needless = doubt.needless.saturating_add(count.min(u64::from(u32::MAX)) as u32);

@@ -73,7 +73,7 @@ pub(crate) struct SendHalf {
     /// Maximum number of user bytes in a chunk (AMDCS minus the chunk header).
     largest: u32,
     burst: BurstLimit,
-    /// The outcome of the last SACK. It is kept so that the next SACK reuses its memory.
+    /// The outcome of the last SACK, kept so that the next SACK reuses its memory.
     outcome: Option<Box<SackOutcome>>,
 }
 
@@ -120,7 +120,7 @@ impl SendHalf {
         }
     }
 
-    /// Resets the work limits after a packet, for the SACKs of the next one.
+    /// Resets the work limits after a packet, for the SACKs of the next packet.
     #[inline]
     pub(crate) fn reset_sack_work(&mut self) {
         self.sack_work = SackWorkLimit::default();
@@ -166,8 +166,8 @@ impl SendHalf {
         self.queue.writable_bytes()
     }
 
-    /// Whether this association shares memory with others. The send buffer then follows the amount of data that can
-    /// be in flight.
+    /// Whether this association shares memory with others. If so, the size of the send buffer follows the amount of
+    /// data that can be in flight.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
         self.queue.is_shared()

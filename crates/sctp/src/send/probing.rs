@@ -1,7 +1,7 @@
 //! Probes a window that the peer has closed.
 //!
-//! Stores whether a probe may be sent, how many were sent, and whether the peer has answered since the last one. The
-//! association owns the timer of the next probe.
+//! Stores whether a window probe may be sent, how many probes were sent, and whether the peer has answered since the
+//! last probe. The association owns the timer of the next probe.
 //!
 //! Home of RFC 9260 §6.1 A.
 
@@ -77,7 +77,7 @@ impl SendHalf {
         }
     }
 
-    /// Records that the peer has sent an acknowledgement. `shut` says whether its window is closed.
+    /// Records that the peer has sent an acknowledgement. `shut` says whether the peer's window is closed.
     pub(super) fn on_answered(&mut self, shut: bool) {
         if let Some(probing) = &mut self.probing {
             probing.answered = true;

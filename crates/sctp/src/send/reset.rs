@@ -9,7 +9,8 @@ use super::SendHalf;
 use super::queue::Ticket;
 
 impl SendHalf {
-    /// Records that a reset takes effect after all chunks sent so far: sequence numbers start again from there.
+    /// Records that a reset takes effect after all chunks sent so far: the sequence numbers of later chunks start
+    /// again.
     pub(crate) fn record_reset(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.resets.retain(|&at| at > base && at < end);
@@ -39,7 +40,7 @@ impl SendHalf {
     }
 
     /// Whether a message was queued on one of `streams` since the last reset of that stream. An empty list stands for
-    /// any stream. The message may still wait for its number.
+    /// any stream. This includes messages that still wait for their sequence number.
     pub(crate) fn has_begun(&self, streams: &[u16]) -> bool {
         self.queue.is_numbered(streams) || self.queue.is_waiting(streams)
     }

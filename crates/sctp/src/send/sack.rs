@@ -84,8 +84,9 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless it acknowledges chunks that were
-    /// all sent once and on one path, while nothing is missing, marked or being recovered.
+    /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless all chunks that it acknowledges
+    /// were sent once and on one path. It also returns `None` if a chunk is missing or marked, or loss recovery is in
+    /// progress.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
         /// The largest number of chunks on the fast path. Their entries are scanned twice, which is too slow for a
@@ -133,7 +134,7 @@ impl SendHalf {
         // RFC 9260 §3.3.8: earlier gap blocks beyond the Cumulative TSN Ack remain valid.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
-        // A SHUTDOWN has no a_rwnd. The data that it acknowledges is assumed to have left the peer's buffer.
+        // A SHUTDOWN has no a_rwnd. The data that a SHUTDOWN acknowledges is assumed to have left the peer's buffer.
         // Otherwise the peer's window would shrink with every chunk sent until it had to be probed.
         self.peer_window += before - self.outstanding.in_flight();
         self.on_answered(false);
@@ -259,7 +260,7 @@ impl SendHalf {
         run
     }
 
-    /// Compares the gap blocks of a SACK with the runs that were known before it, run by run.
+    /// Compares the gap blocks of a SACK, run by run, with the runs that earlier SACKs acknowledged.
     fn take_gaps(
         &mut self,
         now: Instant,
@@ -351,8 +352,8 @@ impl SendHalf {
         }
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped chunks that it had acknowledged. They are outstanding again, with
-    /// one miss more.
+    /// RFC 9260 §6.2.1 D iii: the peer has dropped chunks that it had acknowledged. These chunks are outstanding again,
+    /// and one more miss is counted for each.
     fn renege(&mut self, range: std::ops::Range<u64>, outcome: &mut SackOutcome) {
         for offset in range {
             let Some(entry) = self.outstanding.at(offset) else {

@@ -32,7 +32,7 @@ pub(crate) struct PathAck {
 /// Why a SACK is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SackError {
-    /// The SACK is older than one that was already processed.
+    /// The SACK is older than another SACK that was already processed.
     Old,
     /// The SACK acknowledges a TSN that was never sent.
     NeverSent,

@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-/// The largest number of chunks that the SACKs of one packet can change by gap blocks. It also limits the chunks for
-/// which they count a miss. An honest peer changes far fewer between two SACKs.
+/// The largest number of chunks that the SACKs of one packet can change by gap blocks. The same number limits the
+/// chunks for which these SACKs count a miss. An honest peer changes far fewer between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks that the SACKs of one packet compare, old and new ones together. The first SACK
+/// The largest number of gap blocks that the SACKs of one packet compare, known and new blocks together. The first SACK
 /// is always compared.
 const BLOCKS: usize = 8_192;
 
@@ -37,7 +37,7 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether `blocks` more gap blocks may be compared. Counts them if this is so.
+    /// Returns whether `blocks` more gap blocks may be compared. If so, counts these blocks.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -51,7 +51,7 @@ impl SackWorkLimit {
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
-/// one acknowledge. Cuts `after` at a TSN offset so that at most `most` chunks differ from `before`. Above that offset
+/// SACK acknowledge. Cuts `after` at a TSN offset so that at most `most` chunks differ from `before`. Above that offset
 /// `after` is equal to `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {

@@ -74,7 +74,7 @@ impl Sockets {
             Event::Closed { reason, .. } => {
                 socket.ended(id, reason);
                 if socket.style == Style::OneToMany {
-                    // The socket's inbox still finds messages of the association that were not read.
+                    // The socket's inbox still returns messages of the association that were not read.
                     socket.associations.remove(&id);
                 }
             }
@@ -272,7 +272,8 @@ impl Socket {
         if self.inbox.notify(notification, self.arrived) {
             return;
         }
-        // RFC 6458 §6.1.10: the last notification reports that no more follow until the application subscribes again.
+        // RFC 6458 §6.1.10: the last notification reports that no more notifications follow until the application
+        // subscribes again.
         self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
         self.settings.events = EventSet::default();
     }

@@ -90,14 +90,15 @@ impl From<SndInfo> for SendInfo {
 pub struct RcvInfo {
     /// The stream number (`rcv_sid`).
     pub stream: u16,
-    /// The stream sequence number that the peer has sent (`rcv_ssn`). It has no meaning for unordered messages. With
-    /// I-DATA it is the lower half of the message identifier (RFC 8260 §4.1).
+    /// The stream sequence number that the peer has sent (`rcv_ssn`). The number has no meaning for unordered messages.
+    /// With I-DATA the number is the lower half of the message identifier (RFC 8260 §4.1).
     pub ssn: u16,
     /// Whether the message was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,
     /// The payload protocol identifier in host byte order (`rcv_ppid`).
     pub ppid: u32,
-    /// The TSN of the message's first chunk (`rcv_tsn`). It is the same for every part of the message that is read.
+    /// The TSN of the message's first chunk (`rcv_tsn`). If a message is read in parts, this TSN is the same for every
+    /// part.
     pub tsn: u32,
     /// The cumulative TSN (`rcv_cumtsn`): all chunks up to this TSN have arrived.
     pub cumulative_tsn: u32,
@@ -120,7 +121,7 @@ pub struct NxtInfo {
     pub complete: bool,
     /// The payload protocol identifier in host byte order (`nxt_ppid`).
     pub ppid: u32,
-    /// The number of bytes of the next message that can be read (`nxt_length`); 0 for a notification.
+    /// The number of bytes of the next message that can be read now (`nxt_length`); 0 for a notification.
     pub length: usize,
     /// The association (`nxt_assoc_id`).
     pub association: AssociationId,

@@ -1,8 +1,8 @@
 //! The sockets API of RFC 6458 over an endpoint, for programs written for kernel SCTP.
 //!
-//! [`Sockets`] owns an [`Endpoint`] and is driven in the same way, through [`Engine`]. No call ever waits. A call
-//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. `poll_event` returns the socket when it is
-//! worth trying again.
+//! [`Sockets`] owns an [`Endpoint`] and is driven in the same way, through [`Engine`]. No call ever waits. A call that
+//! would block returns [`Errno::Again`] or [`Errno::InProgress`]. `poll_event` returns the socket when the call may
+//! succeed.
 //!
 //! | RFC 6458 | here |
 //! |---|---|
@@ -151,8 +151,8 @@ struct Socket {
     /// The error that `SO_ERROR` returns.
     error: Option<Errno>,
     inbox: Inbox,
-    /// The number of messages that have arrived on the association of the current event. Notifications of this event
-    /// are read after these messages.
+    /// The number of messages that have arrived on the association of the current event. Notifications of the current
+    /// event are read after these messages.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,

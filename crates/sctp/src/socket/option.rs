@@ -246,10 +246,10 @@ pub enum SocketOption {
     /// `SCTP_AUTH_ACTIVE_KEY`: the key that authenticates sent chunks. Set it with
     /// [`Sockets::request_key`](super::Sockets::request_key).
     ActiveKey(u16),
-    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. It works without any extension.
+    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. The option needs no extension.
     Adaptation(Option<u32>),
-    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): the requests that the peer may make; others are denied. Unlike
-    /// in the RFC, all requests are accepted until this option is set.
+    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): the requests that the peer may make; other requests are denied.
+    /// Unlike in the RFC, all requests are accepted until this option is set.
     EnableStreamReset(ReconfigRequests),
     /// `SCTP_STATUS` (§8.2.1); read only.
     Status(Status),

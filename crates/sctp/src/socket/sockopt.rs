@@ -97,8 +97,8 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        // Existing associations may have other settings than future ones. So the option is checked against the settings
-        // of each association.
+        // Existing associations may have other settings than future associations. So the option is checked against the
+        // settings of each association.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
         let possible = apply(option, &mut changed);

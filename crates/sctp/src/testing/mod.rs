@@ -83,7 +83,7 @@ struct Flying {
     payload: Vec<u8>,
 }
 
-/// A function that is called for each sent packet, with the time, the sender, the packet, and whether it is
+/// A function that is called for each sent packet, with the time, the sender, the packet, and whether the packet is
 /// delivered.
 pub type Observer = Box<dyn FnMut(Instant, Side, &[u8], bool)>;
 

@@ -1,9 +1,9 @@
 //! Reassembles I-DATA fragments into messages.
 //!
-//! Owns the incomplete messages, by stream, order and message identifier. Identifiers and fragment numbers are
-//! extended to 64 bits, so that they never wrap here. A message that is the next in its stream is reassembled in the
-//! stream's buffer, other messages in their own buffers. Complete messages go to [`order`](super::order), which
-//! receives messages only in order. TSNs matter here only for deciding which messages may be delivered in parts.
+//! Owns the incomplete messages, by stream, order and message identifier. Identifiers and fragment numbers are extended
+//! to 64 bits, so that they never wrap here. A message that is the next in its stream is reassembled in the stream's
+//! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
+//! messages only in order. TSNs matter here only for deciding which messages may be delivered in parts.
 //!
 //! Home of RFC 8260 §2.2.3.
 
@@ -21,8 +21,8 @@ const FIRST: u64 = 1 << 32;
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
     streams: Streams<Stream>,
-    /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the offset of the first
-    /// TSN.
+    /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the TSN offset of the first
+    /// fragment.
     begun: BTreeMap<u64, Name>,
     /// Unordered messages that could not be delivered in parts because another message of their stream was being
     /// delivered in parts. Maps stream and TSN offset to the message number. An honest peer has one unordered message
@@ -53,7 +53,7 @@ struct Stream {
 
 #[derive(Debug)]
 struct Sequence {
-    /// For ordered messages, the number of the next message. For unordered ones, one past the highest number seen.
+    /// For ordered messages, the number of the next message. For unordered messages, one past the highest number seen.
     next: u64,
     /// The lowest number that is still expected: messages below it were abandoned.
     floor: u64,
@@ -65,7 +65,7 @@ struct Sequence {
 /// A message of which at least one fragment has arrived.
 #[derive(Debug, Default)]
 struct PartialMessage {
-    /// The offset of the first fragment's TSN, its PPID, and that TSN. `None` until the first fragment arrives.
+    /// The TSN offset, PPID and TSN of the first fragment. `None` until the first fragment arrives.
     begin: Option<(u64, u32, u32)>,
     /// The number of the next fragment to be appended.
     next: u64,
@@ -75,7 +75,7 @@ struct PartialMessage {
     buffer: Vec<u8>,
     /// Whether the bytes of the message go directly to the stream's buffer.
     direct: bool,
-    /// Fragments that wait for a missing one, by fragment number.
+    /// Fragments that wait for a missing fragment, by fragment number.
     held: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -235,7 +235,7 @@ impl Interleaved {
     }
 
     /// RFC 8260 §2.3.2: makes `streams` count from 0 again, for ordered and unordered messages. An empty list stands
-    /// for all streams. Complete messages are delivered, others are dropped.
+    /// for all streams. Complete messages are delivered, incomplete messages are dropped.
     pub(crate) fn reset(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
         let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
         if streams.is_empty() {
@@ -419,8 +419,8 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that
-    /// waited behind it is tried again. Only one is tried at a time, so that each step costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that waited
+    /// behind it is tried again. Only one message is tried at a time, so that each step costs little.
     fn leave(&mut self, name: Name, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {

@@ -23,8 +23,8 @@ impl Sent {
     }
 }
 
-/// Returns the chunks, as message index and fragment index, in an order that a sender could use. Messages of a stream
-/// follow one another; chunks of different streams are mixed at random.
+/// Returns the chunks, as message index and fragment index, in an order that a sender could use. Messages of one stream
+/// are sent one after the other; chunks of different streams are mixed at random.
 fn interleave(rng: &mut Rng, messages: &[Sent]) -> Vec<(usize, usize)> {
     let mut lines: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 4];
     for (n, message) in messages.iter().enumerate() {
@@ -214,7 +214,7 @@ fn many_large_messages_share_a_small_buffer() {
         while !missing.is_empty() {
             rounds += 1;
             assert!(rounds < 2_000, "seed {seed}: {} chunks never get in", missing.len());
-            // One window of data is sent in order, and one chunk of it is lost. The reader is slow.
+            // One window of data is sent in order, one chunk in the window is lost, and the reader is slow.
             let lost = rng.below(20) as usize;
             missing = std::mem::take(&mut missing)
                 .into_iter()

@@ -1,7 +1,7 @@
 //! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For a stream on which nothing has arrived yet, only the next number is kept. A long list of such streams therefore
-//! costs little memory.
+//! For a stream on which nothing has arrived yet, only the next number is kept. A FORWARD TSN with a long list of such
+//! streams therefore costs little memory.
 //!
 //! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
 
@@ -57,7 +57,7 @@ impl Stream {
         let dropped = tail.have;
         lane.bytes.truncate(lane.bytes.len() - dropped as usize);
         if reading && lane.messages.is_empty() {
-            // RFC 3758 §3.6: the reader of a partial message is informed that no more of it will arrive.
+            // RFC 3758 §3.6: the reader of a partial message is informed that the rest of that message will not arrive.
             lane.end_message(tail.end(true));
         }
         dropped.into()
@@ -107,7 +107,7 @@ impl Order {
         }
     }
 
-    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. Those that have arrived are delivered.
+    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. The complete messages among these are delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
         skips.any = true;
@@ -123,7 +123,7 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of the skipped ones, so it is dropped even if only its end is missing.
+        // The unfinished message is one of the skipped messages, so it is dropped even if only its end is missing.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);

@@ -25,8 +25,7 @@ pub(crate) enum ChunkState {
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It still counts as in flight unless `fast` is
-    /// set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless `fast` is set.
     Abandoned,
 }
 
@@ -91,10 +90,11 @@ pub(crate) struct Outstanding {
     lost: usize,
     /// The number of user bytes in flight.
     in_flight: u64,
-    /// Offsets of recent retransmissions. Reports of duplicates are compared with them to detect spurious ones.
+    /// Offsets of recent retransmissions. Reports of duplicates are compared with these offsets to detect spurious
+    /// retransmissions.
     repeated: Option<Box<Repeated>>,
-    /// Offsets of chunks that were marked as lost. They are listed because some may belong to messages to be
-    /// abandoned.
+    /// Offsets of chunks that were marked as lost. They are collected because the messages of some chunks may have to
+    /// be abandoned now.
     noted: Option<Box<Noted>>,
 }
 
@@ -228,7 +228,7 @@ impl Outstanding {
         Some(entry)
     }
 
-    /// Returns at most `most` of the lowest entries, as far as they are contiguous in memory. The result is empty
+    /// Returns at most `most` of the lowest entries: only the part that is contiguous in memory. The result is empty
     /// only if there are no entries.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
@@ -286,14 +286,15 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Whether nothing is in flight or marked for retransmission. All outstanding chunks are then acknowledged by gap
-    /// blocks or abandoned, which counts as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether no chunk is in flight or marked for retransmission. If true, all outstanding chunks are acknowledged by
+    /// gap blocks or abandoned, and abandoned chunks count as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// Whether there are no gaps and nothing is lost. All outstanding chunks are then in flight or abandoned.
+    /// Whether the peer reports no gaps and no chunk is marked as lost. If true, all outstanding chunks are in flight
+    /// or abandoned.
     #[inline]
     pub(crate) fn has_no_gaps_or_losses(&self) -> bool {
         self.runs.is_empty() && self.lost == 0

@@ -15,7 +15,7 @@ pub(super) enum ReliabilityPolicy {
     Full,
     /// The message may be abandoned.
     Limited,
-    /// The message was abandoned. This number of its chunks are still outstanding.
+    /// The message was abandoned. Contains the number of its chunks that are still outstanding.
     Abandoned(u32),
 }
 

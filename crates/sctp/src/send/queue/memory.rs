@@ -1,9 +1,9 @@
 //! Sizes the send buffer and, if associations share memory, accounts for its memory.
 //!
-//! A buffer of twice the data that can be in flight keeps the network busy. One half is in flight while the
-//! application fills the other half. Linux sizes TCP buffers in the same way (`tcp_sndbuf_expand`). If the peer keeps
-//! its window closed, the buffer stays small. The size is not reduced during loss recovery, because lost data stays
-//! buffered until then.
+//! A buffer of twice the data that can be in flight keeps the network busy. One half is in flight while the application
+//! fills the other half. Linux sizes TCP buffers in the same way (`tcp_sndbuf_expand`). If the peer keeps its window
+//! closed, the buffer stays small. The size is not reduced when the congestion window shrinks, because lost data stays
+//! buffered until it is acknowledged.
 
 use super::{Queue, Stored};
 use anabranch_base::{Account, Budget};
@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// Memory above the limit, in bytes, that is freed only when there is nothing to send.
+/// Streams may hold this many bytes above their limit until there is nothing to send.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;

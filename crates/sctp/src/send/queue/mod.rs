@@ -31,7 +31,8 @@ use memory::MemoryAccount;
 use std::ops::Range;
 pub(crate) use undelivered::Undelivered;
 
-/// Queued data is prefetched only if more than this number of bytes are buffered, about the size of an L2 cache.
+/// Queued data is prefetched only if more than this number of bytes are buffered. The number is about the size of an L2
+/// cache.
 const NEAR: u64 = 1 << 20;
 
 /// A message in the send buffer.
@@ -65,7 +66,7 @@ pub(crate) struct Stored {
     scattered: bool,
     /// Whether the message may be abandoned (RFC 3758).
     promise: ReliabilityPolicy,
-    /// The bytes of a message that may be abandoned. They have their own buffer so that they can be freed at any
+    /// The bytes of a message that may be abandoned. These bytes have their own buffer so that they can be freed at any
     /// time.
     own: Option<Box<[u8]>>,
 }
@@ -123,15 +124,15 @@ pub(crate) struct Cut {
 struct Stream {
     next_ordered: u32,
     next_unordered: u32,
-    /// Number of bytes ever queued on this stream, including abandoned ones.
+    /// Number of bytes ever queued on this stream, including bytes of abandoned messages.
     given: u64,
     amount: Amount,
     bytes: StreamBytes,
 }
 
 impl Stream {
-    /// Counts `bytes` more queued bytes and returns the count before them. Bytes abandoned before they are sent still
-    /// count, because the application has counted them.
+    /// Counts `bytes` more queued bytes and returns the previous count. Bytes abandoned before they are sent count as
+    /// well, because the application has counted them.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
         let before = self.given;
@@ -245,8 +246,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues `payload` as reliable messages of `piece` bytes, as far as there is room. The last message may be
-    /// shorter. Returns the number of bytes queued.
+    /// Queues `payload` as reliable messages of `piece` bytes each, until there is no more room. The last message may
+    /// be shorter. Returns the number of bytes queued.
     pub(crate) fn push_pieces(
         &mut self,
         message: Message,
@@ -424,7 +425,8 @@ impl Queue {
     }
 
     /// Returns true once when the buffer has room again after a message was rejected. The call comes late enough that
-    /// the application is not called for every acknowledgement, and early enough that the buffer does not run empty.
+    /// the application is not called for every acknowledgement, and early enough that the application can write more
+    /// before the buffer is empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {

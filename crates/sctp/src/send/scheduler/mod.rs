@@ -12,10 +12,10 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// The distance, in messages, of the message that is prefetched from the one that is being cut.
+/// How many messages ahead of the message being cut into chunks a message is prefetched.
 const SOON: usize = 8;
 
-/// The messages that wait to be sent. Each is identified by its index in the queue.
+/// The messages that wait to be sent. Each message is identified by its index in the queue.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     kind: SchedulerKind,
@@ -39,7 +39,7 @@ struct Turns {
     lines: Streams<Line>,
     /// Streams with waiting messages, except the one being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
-    /// The stream that is being served. It is served until its message or the packet ends.
+    /// The stream that is being served, until its message or the packet ends.
     served: Option<u16>,
     /// Whether a chunk of the served stream's first message was already cut, and the message is not finished.
     begun: bool,
@@ -91,7 +91,7 @@ impl Scheduler {
     /// Changes the kind of scheduler. `begun` says whether a chunk was already cut from the first message.
     /// `stream_of` returns the stream of a message.
     pub(crate) fn set_kind(&mut self, kind: SchedulerKind, begun: bool, stream_of: impl Fn(u32) -> u16) {
-        // A message that must be finished first stays before all others.
+        // A message that must be finished first stays before all other messages.
         let first = self.head().filter(|_| begun && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
@@ -168,7 +168,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether they were its last bytes.
+    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether these were the last bytes
+    /// of the message.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
         match &mut self.order {
@@ -257,8 +258,8 @@ impl Turns {
             SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
             // RFC 8260 §3.4: 0 is the highest priority (§4.3.2). Streams of equal priority are served in turn.
             SchedulerKind::Priority => line.value.into(),
-            // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. It is not
-            // earlier than the current virtual time, so an idle stream does not accumulate credit.
+            // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. The rank is
+            // not earlier than the current virtual time, so an idle stream does not accumulate credit.
             SchedulerKind::Fair | SchedulerKind::WeightedFair => {
                 line.paid = line.paid.max(self.now);
                 line.paid

@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: a packet with a duplicate is answered at once by one SACK. Even with hundreds of gaps to report, all
-/// these SACKs together are not larger than the packets that they answer.
+/// RFC 9260 §6.2: a packet with a duplicate TSN is answered at once by one SACK. Even with hundreds of gaps to report,
+/// these SACKs together have no more bytes than the packets that they answer.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -381,8 +381,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// A peer's packets are answered by at most three times their bytes. Packets of each kind grow until they fill the
-/// path's MTU.
+/// A peer sends 100 packets of each kind, with few or many chunks. The answers to a kind have at most the listed
+/// multiple of the bytes of these packets, and never more than three times.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

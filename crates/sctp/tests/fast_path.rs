@@ -1,5 +1,5 @@
-//! Compares the fast path with the slow path. A run with the fast path enabled and one with it disabled give the same
-//! packets, events, reads, deadlines, counters and trace records.
+//! Compares the fast path with the slow path. A run with the fast path and a run without it give the same packets,
+//! events, reads, deadlines, counters and trace records.
 //!
 //! A seed chooses the profile and its knobs, one or two paths, and the size of batches. It also chooses the faults of
 //! the network (loss, reordering, duplication, marks, outages), and the actions of the two applications.
@@ -28,7 +28,8 @@ const STEPS: u64 = 700;
 struct Applications {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
-    /// One action in this number of actions is neither sending nor reading. If it is 0, all actions send or read.
+    /// One action in this number of actions is neither sending nor reading. If the number is 0, all actions send or
+    /// read.
     control: u64,
 }
 

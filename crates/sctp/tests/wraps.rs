@@ -28,8 +28,8 @@ fn seed_near_the_end(config: &Config, within: u32) -> u64 {
     (0..4_000_000).find(near).expect("one of millions")
 }
 
-/// Sends `count` messages from A on stream 1. Every seventh is unordered. Checks that each message arrives once, and
-/// that the ordered ones arrive in order.
+/// Sends `count` messages from A on stream 1. Every seventh message is unordered. Checks that each message arrives
+/// once, and that the ordered messages arrive in order.
 fn transfer(config: &Config, seed: u64, count: u32) {
     let mut pair = Pair::new(config.clone(), config.clone(), 1, seed);
     pair.b.listen(PORT).expect("free");

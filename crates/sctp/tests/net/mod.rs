@@ -165,7 +165,7 @@ impl Net {
         *self.ends[side as usize].ids.last().expect("an association")
     }
 
-    /// Opens an association to the other side. Only the first `known` of the other side's addresses are known.
+    /// Opens an association to the other side. `side` knows only the first `known` addresses of the other side.
     pub fn associate(&mut self, side: Side, known: usize) -> AssociationId {
         self.associate_from(side, known, None, PORT)
     }
@@ -307,7 +307,7 @@ impl Net {
                 self.end(side).ids.push(id);
             }
             if let Event::Restarted { .. } = event {
-                // The messages that this side sent in the previous association are lost with it.
+                // The messages that this side sent in the previous association are lost with that association.
                 self.end(side.other()).app.forgive();
             }
             let end = self.end(side);
@@ -453,7 +453,7 @@ impl Drop for Net {
     }
 }
 
-/// Returns a fate that only applies the rules of the scenario.
+/// Returns the fate that applies the rules of the scenario and no other faults.
 pub fn rules_fate() -> Box<Fate<'static>> {
     Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
 }

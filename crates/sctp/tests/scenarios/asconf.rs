@@ -9,7 +9,7 @@ use expect_test::expect;
 const ON: &[(&str, &str)] = &[("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
 
 /// Sets up an association over two networks with delays of 25 and 40 ms. A has an address in the first network, and B
-/// has one in each of the first `peer` networks.
+/// has an address in each of the first `peer` networks.
 fn roaming(peer: usize, changes: &[(&str, &str)]) -> Script {
     let mut script = Script::multi_homed(&[25, 40], &[ON, changes].concat());
     script.remove(A, 2);
@@ -84,8 +84,7 @@ fn make_before_break() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.5.2: when packets leave from another address, they use another path, so congestion control starts
-/// anew.
+/// RFC 9260 §7.2.5.2: packets that leave from another address use another path, so congestion control starts anew.
 #[test]
 fn a_new_source_resets_the_window() {
     let mut script = roaming(1, &[]);
@@ -304,8 +303,8 @@ fn set_primary() {
     "#]]);
 }
 
-/// A Set Primary request arrives while data flows. Data that B sends after verifying the new address goes there,
-/// although the old address still exists.
+/// A Set Primary request arrives while data flows. Data that B sends after verifying the new address goes to the new
+/// address, although the old address still exists.
 #[test]
 fn set_primary_moves_data_that_flows() {
     let mut script = roaming(1, &[("asconf_primary", "yes")]);

@@ -82,7 +82,7 @@ fn everything_is_signed() {
     "#]]);
 }
 
-/// If only one side supports AUTH, neither side uses it.
+/// If only one side supports AUTH, neither side uses AUTH.
 #[test]
 fn only_one_side_speaks_it() {
     let [a, b] = [&[][..], &[ON, ("auth_chunks", "all")]].map(configured);
@@ -117,7 +117,7 @@ fn invalid_auth_chunks_are_discarded() {
     };
     script.inject(A, tag, data).run(100);
     script.inject(A, tag, |b| Abort::default().emit(b)).run(100);
-    // A chunk of a type that needs no signature is processed before the AUTH, but not after it.
+    // A chunk of a type that needs no signature is processed if it precedes the AUTH chunk, but not if it follows.
     script.inject(A, tag, |b| {
         Heartbeat { info: b"me", rest: &[] }.emit(b);
         auth_chunk(0, 1, &[7; 20], b);
@@ -203,7 +203,7 @@ fn keys_change() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: a server that shares a key with its clients accepts no COOKIE ECHO from others.
+/// RFC 4895 §6.3: a server that shares a key with its clients accepts no COOKIE ECHO from hosts without the key.
 #[test]
 fn a_cookie_echo_with_a_shared_key() {
     let changes: &[_] = &[ON, ("auth_chunks", "cookie_echo"), ("init_max_retrans", "1")];
@@ -280,7 +280,7 @@ fn impossible_offers() {
 }
 
 /// RFC 6458 §5.3.8: a message names the key that signs it, also when the message is retransmitted. Messages with
-/// different keys are sent in separate packets. A message that names no key is signed with the active one.
+/// different keys are sent in separate packets. A message that names no key is signed with the active key.
 #[test]
 fn a_key_for_each_message() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
@@ -327,7 +327,7 @@ fn a_key_for_each_message() {
 
 /// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So without a common key, DATA is never
 /// acknowledged. RFC 9260 §8.1: both sides give up, although HEARTBEATs are answered. A stream reset that waits for
-/// that DATA is answered as in progress, and does not prevent this.
+/// that DATA is answered "in progress", but such answers do not keep the association alive.
 #[test]
 fn without_a_key_in_common_everything_ends() {
     let settings = [
@@ -394,7 +394,7 @@ fn a_key_is_free_when_nothing_needs_it() {
     };
     // No chunk signed with key 8 is in flight, and no message is queued, so the key is free at once.
     leave(&mut script, 8);
-    // The first message is lost. The second one takes many packets, and not all of them have been sent.
+    // The first message is lost. The second message takes many packets, and not all of these have been sent.
     script.lose_times(A, "AUTH key=7", 1);
     for length in [50, 9_000] {
         script.send_message(A, Message { key: Some(7), ..Message::default() }, length);

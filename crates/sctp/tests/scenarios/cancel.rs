@@ -30,7 +30,8 @@ impl Script {
     }
 }
 
-/// Sets up an association. B has sent more on stream 1 than the window allows, and then a message on stream 2.
+/// Sets up an association. B's application has sent more data on stream 1 than the window allows, and then a message on
+/// stream 2.
 fn answering(changes: &[(&str, &str)]) -> Script {
     let mut script = Script::established(changes);
     script.send(A, 1, 100).send(A, 2, 100).run(1_000);
@@ -43,8 +44,8 @@ fn answering(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// The cancelled messages that are unsent are dropped, and those that were sent are abandoned. The stream is reset at
-/// once.
+/// Cancelled messages that are unsent are dropped, and cancelled messages that were sent are abandoned. The stream is
+/// reset at once.
 #[test]
 fn cancelled_and_reset() {
     let mut script = answering(BOTH);
@@ -85,7 +86,7 @@ fn cancelled_and_reset() {
     "#]]);
 }
 
-/// Without FORWARD TSN, cancelled messages that were partly sent are completed, and the others are dropped.
+/// Without FORWARD TSN, cancelled messages that were partly sent are completed, and unsent messages are dropped.
 #[test]
 fn what_was_sent_is_finished() {
     let mut script = answering(RESET);

@@ -172,8 +172,8 @@ fn closing_chunks_need_a_valid_tag() {
     }
 }
 
-/// RFC 9260 §5.2.2, §12.2.4.1: a host sends an INIT that lists the address of an association as its own. It can neither
-/// join nor end the association, no matter from which port it sends.
+/// RFC 9260 §5.2.2, §12.2.4.1: a host sends an INIT that lists the address of an association as its own. The host can
+/// neither join nor end the association, no matter from which port the INIT comes.
 #[test]
 fn a_restart_from_elsewhere() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -228,7 +228,7 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// A peer acknowledges all data as soon as it may have been sent, without having received it. This only harms the peer,
+/// A peer acknowledges all data as soon as A may have sent it, without having received it. This harms only the peer,
 /// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. If the acknowledgement is split
 /// into more SACKs, each SACK adds less (RFC 3465 gives the reason).
 #[test]

@@ -51,7 +51,8 @@ fn a_loss_of_fewer_than_three_reports_reduces_the_window() {
 }
 
 /// RFC 3758 §3.5 F5, RFC 9260 §7.2.4: a chunk that was abandoned in flight counts as lost at its third miss indication,
-/// like any other chunk. The window is halved then and not earlier. The chunk is not retransmitted.
+/// like any other chunk. The window is halved at the third miss indication and not earlier. The chunk is not
+/// retransmitted.
 #[test]
 fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     let mut script = Script::warm(ON);
@@ -252,8 +253,8 @@ fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
     }
 }
 
-/// The answer to a FORWARD TSN arrives late, and the shutdown waits for this answer. A SHUTDOWN could not report
-/// everything that a SACK reports.
+/// The answer to a FORWARD TSN arrives late, and the shutdown waits for this answer. A SHUTDOWN cannot report all that
+/// a SACK reports, such as gap blocks.
 #[test]
 fn a_shutdown_waits_for_a_second_forward_tsn() {
     let mut script = Script::warm(ON);

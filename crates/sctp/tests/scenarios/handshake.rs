@@ -172,8 +172,8 @@ fn stale_cookie() {
     "#]]);
 }
 
-/// A COOKIE ECHO is too late, and so is its retransmission. The second ERROR arrives after the new cookie, but refers
-/// to the previous one. So the new cookie is not discarded.
+/// A COOKIE ECHO arrives too late, and so does its retransmission. The second ERROR arrives after the new cookie, but
+/// refers to the previous cookie. So the new cookie is not discarded.
 #[test]
 fn the_same_cookie_is_stale_twice() {
     let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);
@@ -239,7 +239,8 @@ fn the_rto_after_a_stale_cookie() {
     }
 }
 
-/// RFC 9260 §6.3.1 C4: the INIT after a stale cookie is not a retransmission, so its answer measures the round trip.
+/// RFC 9260 §6.3.1 C4: the INIT after a stale cookie is not a retransmission, so the answer to this INIT measures the
+/// round trip.
 #[test]
 fn the_new_init_measures_the_round_trip() {
     let mut script = Script::new(&[("cookie_life", "60ms"), ("rto_min", "10ms"), ("rto_var_min", "0")]);
@@ -284,7 +285,7 @@ fn the_cookie_echo_does_not_wait_as_the_init_did() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: each side sends on no more streams than the other accepts.
+/// RFC 9260 §5.1.1: each side sends on no more streams than the other side accepts.
 #[test]
 fn streams_are_negotiated() {
     let mut script = Script::with(configured(&[("streams", "3")]), configured(&[("streams", "7")]), &[25]);

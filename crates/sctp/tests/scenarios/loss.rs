@@ -59,7 +59,8 @@ fn two_holes() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once. If it is lost again, T3-rtx retransmits it.
+/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once. If the retransmission is lost as well, T3-rtx
+/// retransmits the chunk.
 #[test]
 fn the_fast_retransmit_is_lost() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -115,8 +116,8 @@ fn backing_off() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3 E3: a whole window is lost. When T3-rtx expires, one packet is sent, and the rest follows as the
-/// window opens.
+/// RFC 9260 §6.3.3 E3: a whole window is lost. When T3-rtx expires, one packet is sent, and the remaining packets
+/// follow as the congestion window opens.
 #[test]
 fn a_whole_window_is_lost() {
     let mut script = Script::established(&[("iw", "4")]);
@@ -206,8 +207,8 @@ fn reordering_by_two_is_tolerated() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. A duplicate TSN later shows that it had
-/// arrived.
+/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. A duplicate TSN later shows that the
+/// chunk had arrived.
 #[test]
 fn reordering_by_three_is_not() {
     let mut script = reordered(3_500);

@@ -16,7 +16,7 @@ fn buffered(script: &Script) -> u64 {
     script.net.ends[0].engine.info(script.id(A)).expect("there").buffered
 }
 
-/// If both sides announce NR-SACK in INIT and INIT ACK, they send only NR-SACKs. Otherwise they send SACKs.
+/// If both sides announce NR-SACK in INIT and INIT ACK, both send only NR-SACKs. Otherwise both send SACKs.
 #[test]
 fn it_is_agreed_on() {
     for peer in ["yes", "no"] {
@@ -223,7 +223,7 @@ fn nr_acknowledged_data_cannot_be_reneged() {
     "#]]);
 }
 
-/// If NR-SACK was not negotiated, it is an unknown chunk. Its type says that the rest of the packet must not be
+/// If NR-SACK was not negotiated, an NR-SACK is an unknown chunk. Its type says that the rest of the packet must not be
 /// processed (RFC 9260 §3.2).
 #[test]
 fn without_agreement_it_is_unknown() {

@@ -142,7 +142,7 @@ fn a_reflected_abort_counts() {
     "#]]);
 }
 
-/// RFC 9260 §8.4: B's host has lost the association. The ABORT that it sends ends the association at A, too.
+/// RFC 9260 §8.4: B's host has lost the association. The ABORT that B's host sends ends the association at A, too.
 #[test]
 fn the_peer_forgot_everything() {
     let mut script = Script::established(&[]);

@@ -6,7 +6,7 @@ use anabranch_base::engine::{Icmp, IcmpKind};
 use anabranch_base::time::Duration;
 use expect_test::expect;
 
-/// RFC 9260 §5.1.2, §5.4: INIT and INIT ACK list the other addresses, which are then verified by HEARTBEATs.
+/// RFC 9260 §5.1.2, §5.4: INIT and INIT ACK list the other addresses of each host, which HEARTBEATs then verify.
 #[test]
 fn two_addresses_each() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -189,7 +189,7 @@ fn sacks_on_the_other_path() {
     "#]]);
 }
 
-/// RFC 9260 §11.1.3: the application chooses another primary path. Data is then sent on that path.
+/// RFC 9260 §11.1.3: the application chooses another primary path. From that time on, data is sent on this path.
 #[test]
 fn another_primary() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -284,8 +284,8 @@ fn the_alternate_fails() {
 }
 
 /// A path fails during a transfer. The interruption lasts from the last acknowledgement before the failure to the first
-/// one after it, which arrives on the other path. Bytes count for the path on which they were acknowledged. The
-/// receiver sees an interruption of the same length.
+/// acknowledgement after it, which arrives on the other path. Bytes count for the path on which they were acknowledged.
+/// The receiver sees an interruption of the same length.
 #[test]
 fn an_interruption_is_told_by_both_ends() {
     let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];

@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
 
-/// RFC 8985 §7: the last chunk is lost. A tail loss probe sends it again, long before T3-rtx expires.
+/// RFC 8985 §7: the last chunk is lost. A tail loss probe retransmits it, long before T3-rtx expires.
 #[test]
 fn the_probe_repairs_the_tail() {
     let mut script = Script::established(&TIMED);
@@ -124,7 +124,7 @@ fn sent_in_one_instant() {
 }
 
 /// RFC 8985 §6.2: a chunk whose reordering timer was running has become too large for its path, and has moved to
-/// another one. The timer does not make the next chunk on the old path count as lost.
+/// another path. The timer does not make the next chunk on the old path count as lost.
 #[test]
 fn a_time_that_nothing_waits_for() {
     let mut script = Script::established_on(&[100, 5], &TIMED);

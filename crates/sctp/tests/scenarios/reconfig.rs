@@ -24,7 +24,8 @@ fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigPar
     script.inject(A, tag, |buffer| ReConfig::write(buffer, &params)).run(1_000);
 }
 
-/// RFC 6525 §5.1.2, §5.2.2: messages that were sent before the reset keep their SSNs. Messages queued during it wait.
+/// RFC 6525 §5.1.2, §5.2.2: messages that were sent before the reset keep their SSNs. Messages queued during the reset
+/// wait until it ends.
 #[test]
 fn outgoing_streams_are_reset() {
     let mut script = used();
@@ -161,7 +162,8 @@ fn a_lost_request() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.1: if a response is lost, the request is repeated. It gets the same answer, and is executed once.
+/// RFC 6525 §5.2.1: if a response is lost, the request is repeated. The repeated request gets the same response, and
+/// the reset is executed only once.
 #[test]
 fn a_lost_response() {
     let mut script = used();
@@ -298,7 +300,7 @@ fn the_association_is_reset() {
 }
 
 /// RFC 6525 §5.2.4: while this side has data outstanding, the peer's request to reset the TSNs is denied. Otherwise
-/// that data would be taken as delivered.
+/// that data would count as delivered.
 #[test]
 fn the_association_is_not_reset_over_data() {
     let mut script = used();
@@ -397,7 +399,7 @@ fn too_many_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: no request is sent to a peer that does not support RE-CONFIG, and a request from it is not
+/// RFC 6525 §5.1.1: no request is sent to a peer that does not support RE-CONFIG, and a request from such a peer is not
 /// answered.
 #[test]
 fn not_negotiated() {

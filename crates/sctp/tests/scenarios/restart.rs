@@ -43,8 +43,8 @@ fn case_a_the_peer_restarted() {
 }
 
 /// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants separate sessions. The old association ends as
-/// if by an ABORT, and a new one begins. Data bundled with the COOKIE ECHO belongs to the new association. Unread data
-/// of the old one is dropped.
+/// if by an ABORT, and a new association begins. Data bundled with the COOKIE ECHO belongs to the new association.
+/// Unread data of the old association is dropped.
 #[test]
 fn case_a_the_peer_restarted_and_is_accepted_anew() {
     let mut script = Script::new(&[]);
@@ -264,7 +264,8 @@ fn an_init_alone_changes_nothing() {
 }
 
 /// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them. They can be read
-/// after the restart, before later messages. Incomplete messages, and messages that wait for missing ones, are dropped.
+/// after the restart, before later messages. Incomplete messages, and messages that wait for missing messages, are
+/// dropped.
 #[test]
 fn what_has_arrived_is_read_after_a_restart() {
     for interleaving in ["no", "yes"] {

@@ -72,8 +72,8 @@ fn an_abort_to_an_address_that_has_gone() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. So it is ignored
-/// while the address is added again, and for a while afterwards. A much later ABORT ends the association.
+/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. So an ABORT is
+/// ignored while the address is added again, and for a while afterwards. A much later ABORT ends the association.
 #[test]
 fn an_abort_to_an_address_that_is_back() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -135,7 +135,7 @@ fn all_that_follows_fails() {
         assert_eq!(drawn.matches("no-room-for-address").count(), 2, "{drawn}");
         known.lives(2);
     }
-    // Requests before the failed one are executed. A primary may be set even after it.
+    // Requests before a failed addition are executed, and so is a Set Primary request after it.
     let mut known = Known::with(2);
     known.ask(
         1,
@@ -153,8 +153,8 @@ fn all_that_follows_fails() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, it is not requested from that peer again. F3a: the same
-/// holds for adding and deleting addresses.
+/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, Set Primary is not requested from that peer again. F3a:
+/// the same holds for adding and deleting addresses.
 #[test]
 fn unsupported_set_primary_is_not_requested_again() {
     let mut known = Known::with(2);

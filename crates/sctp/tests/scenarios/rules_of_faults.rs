@@ -58,7 +58,7 @@ fn probes_of_unverified_addresses_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §8.3: a failed path is still probed, but its errors do not count for the association.
+/// RFC 9260 §8.3: a failed path is still probed, but unanswered probes no longer count as errors.
 #[test]
 fn a_path_that_is_down_counts_no_more() {
     let mut script = Script::established_on(

@@ -38,7 +38,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the INIT ACK that is in flight to A, with its State Cookie. A does not receive it, because A sent no INIT.
+/// Returns the INIT ACK that is in flight to A, with its State Cookie. A does not receive this INIT ACK, because A sent
+/// no INIT.
 fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
     let packet = under_way(script, A).pop().expect("an answer");
     script.net.flying.clear();
@@ -58,9 +59,9 @@ struct InitFields {
     inbound: u16,
 }
 
-/// RFC 9260 §5.1: when their timers expire, INIT and COOKIE ECHO are sent to the next address, with the RTO of each
-/// address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO. That address is not verified, so a HEARTBEAT
-/// is bundled.
+/// RFC 9260 §5.1: when the timer of an INIT or COOKIE ECHO expires, the chunk is sent to the next address, with the RTO
+/// of that address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO. That address is not verified, so a
+/// HEARTBEAT is bundled with the COOKIE ACK.
 #[test]
 fn init_and_cookie_echo_try_every_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -103,8 +104,8 @@ fn addresses_of_a_family_that_is_not_ours() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only if it comes from an address to which this
-/// endpoint sent its own INIT.
+/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only if that INIT comes from an address to which
+/// this endpoint sent its own INIT.
 #[test]
 fn an_init_from_a_stranger_while_asking() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -199,8 +200,8 @@ fn the_answer_to_a_restart() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 step 3: a cookie whose tags differ from the association's may be stale. It is then answered by
-/// ERROR, and the other chunks of its packet are discarded.
+/// RFC 9260 §5.2.4 step 3: a stale cookie whose tags differ from the association's is answered by ERROR, and the other
+/// chunks of its packet are discarded.
 #[test]
 fn a_stale_cookie_of_a_restart() {
     let mut script = Script::established(&[]);
@@ -256,7 +257,7 @@ fn a_restart_while_shutdown_ack_is_out() {
 }
 
 /// RFC 9260 §5.2.4 B: the association is set up when the cookie of the peer's own INIT arrives, and stays established.
-/// From then on, this side uses the peer's tag in the cookie.
+/// From that time on, this side uses the peer's tag in the cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);

@@ -26,7 +26,7 @@ fn error(script: &mut Script, cause: &Cause<'_>) {
 }
 
 /// RFC 3758 §3.3.3: a peer reports the parameter or the chunk as unknown, so it does not support FORWARD TSN after all.
-/// It gets no FORWARD TSN, and data that was sent is retransmitted until it arrives.
+/// The peer gets no FORWARD TSN, and data that was sent is retransmitted until it arrives.
 #[test]
 fn a_peer_that_reports_forward_tsn_as_unknown_receives_none() {
     for cause in

@@ -116,8 +116,8 @@ fn gaps_while_shutting_down_need_a_sack() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: a gap block has acknowledged a TSN, and the next SACK does not. The TSN is outstanding again,
-/// has one miss indication, and has a timer (§6.3.2 R4).
+/// RFC 9260 §6.2.1 D iii: a gap block has acknowledged a TSN, and the next SACK no longer reports it. The TSN is
+/// outstanding again, has one miss indication, and has a timer (§6.3.2 R4).
 #[test]
 fn a_reneged_tsn_is_missing_again() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -142,8 +142,8 @@ fn a_reneged_tsn_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2 then needs two more miss
-/// indications. TSN 1 had one before and needs two more as well.
+/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2, which was revoked, then
+/// needs two more miss indications. TSN 1, which already had one, needs two more as well.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -163,7 +163,7 @@ fn reneging_counts_as_one_miss() {
 }
 
 /// RFC 9260 §6.3.2 R4: the acknowledgement of a TSN is revoked. T3-rtx of the TSN's destination address is started
-/// again, although all data sent there had been acknowledged. No other timer expires before it.
+/// again, although all data sent there had been acknowledged. No other timer expires before this T3-rtx.
 #[test]
 fn reneging_starts_t3_rtx() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -233,9 +233,9 @@ fn all_of_an_unordered_message_is_unordered() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: a SACK counts as a miss indication for the TSNs below the highest one that it newly acknowledges.
-/// It does not count for TSNs that are only below an older gap block. TSNs 1 and 4 are missing in three SACKs, but only
-/// TSN 1 has three misses.
+/// RFC 9260 §7.2.4: a SACK counts as a miss indication for missing TSNs below the highest TSN that it newly
+/// acknowledges. For missing TSNs below an older gap block only, the SACK does not count. TSNs 1 and 4 are missing in
+/// three SACKs, but only TSN 1 has three misses.
 #[test]
 fn misses_count_below_what_is_newly_acknowledged() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -263,8 +263,8 @@ fn misses_count_below_what_is_newly_acknowledged() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: the SACK with the third miss indication also acknowledges data. The window grows first, and then it
-/// is halved.
+/// RFC 9260 §7.2.4: the SACK with the third miss indication also acknowledges data. The congestion window grows first,
+/// and then it is halved.
 #[test]
 fn the_window_grows_before_it_is_halved() {
     let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
@@ -409,7 +409,7 @@ fn chunks_marked_for_retransmission_free_rwnd() {
     let all = room(&script);
     script.lose_times(A, "DATA", 4).send(A, 0, 1_400).send(A, 0, 1_400).run(10);
     assert_eq!(room(&script), all - 2 * 1_400);
-    // One of the two chunks is in flight again.
+    // One of the two marked chunks was retransmitted, so it is in flight again.
     script.run(1_000);
     assert_eq!(room(&script), all - 1_400);
     script.net.rules.clear();
@@ -417,7 +417,7 @@ fn chunks_marked_for_retransmission_free_rwnd() {
 }
 
 /// RFC 9260 §6.1 A: the peer accepts each window probe, but keeps its window closed. The first probe is sent after one
-/// RTO, and later ones at growing intervals, up to RTO.Max.
+/// RTO, and later probes at growing intervals, up to RTO.Max.
 #[test]
 fn accepted_window_probes_back_off() {
     let mut script = Script::established(&[("rto_max", "8s"), ("mss", "100B")]);
@@ -446,8 +446,8 @@ fn accepted_window_probes_back_off() {
     assert_eq!(waits, [2, 4, 8, 8], "{drawn}");
 }
 
-/// RFC 9260 §6.2.1 D i: a SACK that is older than one already received is ignored. Neither its window nor its gap
-/// blocks count.
+/// RFC 9260 §6.2.1 D i: a SACK that is older than a SACK already received is ignored: neither its window nor its gap
+/// blocks have an effect.
 #[test]
 fn an_old_sack_is_ignored() {
     let mut script = Script::established(&[]);
@@ -485,7 +485,7 @@ fn rwnd_is_a_rwnd_less_what_is_outstanding() {
         script.inject(B, vtag, |b| sack.emit(b)).run(30);
         rwnd(&script)
     };
-    // First TSNs 2 to 5 are outstanding, and then TSNs 2, 3 and 5.
+    // For the first SACK, TSNs 2 to 5 are outstanding. For the second SACK, TSNs 2, 3 and 5 are outstanding.
     assert_eq!(told(60_000, &[]), 60_000 - 4 * 1_000);
     assert_eq!(told(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
     assert_eq!(told(3_000, &[block(3, 3)]), 0);

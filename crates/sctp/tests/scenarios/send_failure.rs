@@ -1,4 +1,5 @@
-//! Packets that the host itself failed to send. They are sent on another path at once, or as soon as the routes change.
+//! Packets that the host itself failed to send. Their chunks are sent on another path at once, or as soon as the routes
+//! change.
 
 use crate::net::{self, A, B};
 use crate::script::Script;
@@ -8,7 +9,8 @@ use anabranch_wire::sctp::packet;
 use expect_test::expect;
 
 impl Script {
-    /// Makes A's host report that it failed to send a packet from A's address in network `from` to B's in network `to`.
+    /// Makes A's host report that it failed to send a packet from A's address in network `from` to B's address in
+    /// network `to`.
     fn unsent(&mut self, from: usize, to: usize) -> &mut Self {
         let (source, target) = self.ports(A);
         let tag = self.net.ladder.numbers().latest_tag(B).expect("a tag");

@@ -1,5 +1,5 @@
-//! The time after which a peer that does not answer is given up (RFC 9260 §8.1). It depends on a number of errors in a
-//! row, and optionally on a minimum time.
+//! The time after which a peer that does not answer is given up (RFC 9260 §8.1). This time depends on a number of
+//! consecutive errors, and optionally on a minimum time.
 
 use crate::net::A;
 use crate::script::Script;

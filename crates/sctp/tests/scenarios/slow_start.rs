@@ -28,7 +28,7 @@ fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
 }
 
 /// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. `hystart_min_rtt` excludes
-/// paths whose minimum round trip is below that value. The RFC's rule has no such limit.
+/// paths whose minimum round trip is below that value. The rule of HyStart++ (RFC 9406) has no such limit.
 #[test]
 fn hystart_of_linux_leaves_shorter_paths_alone() {
     let linux =

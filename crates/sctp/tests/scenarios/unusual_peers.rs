@@ -1,4 +1,4 @@
-//! Corner cases of the RFC: chunks and packets that a peer like this stack would never send, or not in that order.
+//! Corner cases of the RFC: chunks and packets that this stack would never send, or not in that order.
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -54,8 +54,8 @@ fn a_shutdown_takes_no_gap_block_back() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iv, §7.2.4: the SACK that ends a recovery is also the third miss indication of a TSN beyond it.
-/// The next recovery begins, and the window is halved again.
+/// RFC 9260 §6.2.1 D iv, §7.2.4: the SACK that ends a recovery is also the third miss indication of a TSN sent during
+/// that recovery. So the next recovery begins, and the window is halved again.
 #[test]
 fn one_sack_ends_a_recovery_and_begins_the_next() {
     let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
@@ -105,8 +105,9 @@ fn a_chunk_that_moves_restarts_no_timer() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C4: every round trip is measured. C5: data that may have waited for a retransmission is an
-/// exception. TSN 8 is sent between TSN 6 and the retransmission of TSN 6, so it is not measured.
+/// RFC 9260 §6.3.1 C4: a round-trip time is measured in every round trip. C5: data whose acknowledgement may have
+/// waited for a retransmission is not measured. TSN 8 is sent between TSN 6 and the retransmission of TSN 6, so TSN 8
+/// is not measured.
 #[test]
 fn round_trips_are_measured() {
     let mut script = Script::warm(&[("hb_interval", "0")]);
@@ -148,8 +149,8 @@ fn round_trips_are_measured() {
     assert_eq!(srtt(&script), 75, "not by TSN 8");
 }
 
-/// RFC 9260 §6.9: a chunk that has a TSN is not divided again when the path MTU shrinks. It is sent on a path with a
-/// larger MTU.
+/// RFC 9260 §6.9: a chunk that has a TSN is not divided again when the path MTU shrinks. The chunk is sent on another
+/// path with a larger MTU.
 #[test]
 fn a_chunk_too_large_for_its_path_goes_elsewhere() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -211,8 +212,8 @@ fn an_init_ack_with_tag_zero() {
     "#]]);
 }
 
-/// RFC 9260 §3.3.3: an INIT ACK with a window below 1500 is answered by an ABORT. It has no other effect, and the INIT
-/// is retransmitted.
+/// RFC 9260 §3.3.3: an INIT ACK with a window below 1500 is answered by an ABORT. The INIT ACK has no other effect, and
+/// the INIT is retransmitted.
 #[test]
 fn an_init_ack_with_a_small_window() {
     let mut script = Script::new(&[]);
@@ -258,7 +259,7 @@ fn an_init_ack_from_another_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: the application gave A an address of B that B does not list. Nothing is sent there.
+/// RFC 9260 §5.1.2: the application gave A an address of B that B does not list. No packet is sent to that address.
 #[test]
 fn an_address_that_is_not_listed() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -381,8 +382,8 @@ fn all_of_a_heartbeat_is_returned() {
     assert_eq!(view.chunks().next(), Some(Ok(Chunk::HeartbeatAck(expected))));
 }
 
-/// RFC 9260 §3.3.5: a HEARTBEAT without Heartbeat Information, as pion sends it, is not answered. It does not end the
-/// association.
+/// RFC 9260 §3.3.5: a HEARTBEAT without Heartbeat Information, as pion sends it, is not answered. This HEARTBEAT does
+/// not end the association.
 #[test]
 fn a_heartbeat_that_asks_for_nothing() {
     let mut script = Script::established(&[]);

@@ -122,7 +122,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             // An outage of all networks may end the association, even if the endpoints behave well.
             let which = rng.below(networks as u64 + 1) as usize;
             outage |= length > Duration::from_secs(1);
-            // A network may fail permanently if another one still works.
+            // A network may fail permanently if another network still works.
             let length = if which == 0 || networks == 1 || which == 1 {
                 length.min(Duration::from_secs(10))
             } else {
@@ -165,7 +165,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut checker = Checker::new(networks);
     let limit = Instant::from_millis(3_600_000);
     let mut number = 0;
-    // Addresses change only if both sides support it.
+    // Addresses change only if both sides support ASCONF.
     let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
     checker.moving = moves.is_some();
     (checker.proportional, checker.bbr, checker.probing) = (proportional, bbr, probing);
@@ -211,7 +211,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         }
     }
     // Packets in flight arrive after the associations have ended, and have no effect. (An endpoint still wakes at
-    // deadlines that were postponed or cancelled. The latest possible one is PMTU_RAISE_TIMER.)
+    // deadlines that were postponed or cancelled. The latest possible deadline is PMTU_RAISE_TIMER.)
     net.run_until(
         net.now + Duration::from_secs(700),
         &mut |now, _, flight| faults.fate(now, flight),
@@ -280,8 +280,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     let excused = excused || again;
     // The association was closed before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6). It may
-    // count more errors than the limit before the next COOKIE ECHO arrives.
+    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6). This
+    // sender may count more errors than the limit before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
     // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may
@@ -306,8 +306,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the side then ends, the
-            // message is lost without a report.
+            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the association of that
+            // side then ends, the message is lost without a report.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let told = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !told(number)).collect();

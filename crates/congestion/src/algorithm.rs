@@ -51,7 +51,7 @@ pub enum Kind {
     Bbr,
 }
 
-/// Any controller. It is boxed so that a path without a controller needs little memory.
+/// Any controller, boxed so that a path without a controller needs little memory.
 #[derive(Debug)]
 pub enum Algorithm {
     /// Slow start and congestion avoidance of TCP (RFC 5681).

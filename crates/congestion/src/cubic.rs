@@ -28,8 +28,8 @@ pub struct Config {
     /// RFC 9438 §4.3: whether α rises to 1 once W_est, the window that Reno would have, has reached the window before
     /// the last loss. Linux keeps α at 9/17.
     pub alpha_rises: bool,
-    /// Whether the threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3). Otherwise it is
-    /// a share of the bytes in flight.
+    /// Whether the threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3). Otherwise the
+    /// threshold is a share of the bytes in flight.
     pub threshold_of_window: bool,
 }
 
@@ -52,7 +52,7 @@ type Fixed = u64;
 const FIXED_BITS: u32 = 16;
 /// The number of bits after the binary point of times, which are in units of 2^-20 seconds.
 const TICK_BITS: u32 = 20;
-/// A window in bytes that is far larger than any real one. The limit keeps all products in range.
+/// A window in bytes that is far larger than any real window. The limit keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;
 /// β of RFC 9438 §4.6, 0.7, as a fraction.
 const BETA: (u64, u64) = (7, 10);
@@ -78,7 +78,7 @@ struct Epoch {
 struct CurveState {
     window: Fixed,
     ssthresh: u64,
-    /// W_max, the height of the next plateau; 0 while unknown.
+    /// W_max, the window at the plateau of the curve; 0 while unknown.
     max: Fixed,
     /// cwnd_prior: the window before the last reduction.
     prior: Fixed,
@@ -124,8 +124,8 @@ impl Cubic {
     /// RFC 9438 §4.2: begins a new congestion avoidance stage with the current window.
     fn begin_epoch(&mut self, now: Instant) -> Epoch {
         let state = &mut self.state;
-        // RFC 9438 §4.8, §4.10: after a timeout, and after a slow start that ended without a loss, the plateau is at
-        // the current window. The same holds if the window is already above the plateau.
+        // RFC 9438 §4.8, §4.10: the plateau is at the current window after a timeout, after a slow start that ended
+        // without a loss, and if the window is already above W_max.
         let known = state.max > state.window && !state.after_timeout;
         if !known {
             state.max = state.window;
@@ -166,15 +166,16 @@ impl Cubic {
         let window = self.state.window;
         let bytes = bytes.min(window >> FIXED_BITS);
 
-        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once it has reached the window
-        // before the last loss, it grows by one segment.
+        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once W_est has reached the
+        // window before the last loss, α is 1.
         let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
         let risen = self.config.alpha_rises && epoch.friendly >= self.state.prior;
         let (times, over) = if risen { (1, 1) } else { ALPHA };
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
-            // RFC 9438 §4.3: the window grows no more slowly than Reno's. It never shrinks here.
+            // RFC 9438 §4.3: the window grows no more slowly than Reno's window. The `max` ensures that the window
+            // never shrinks.
             epoch.friendly.max(window)
         } else {
             // RFC 9438 §4.2: the target is the height of the curve one RTT ahead, but at most 1.5 times the window.
@@ -281,7 +282,8 @@ impl Controller for Cubic {
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        // RFC 9438 §4.9.2: the state is restored, unless the window has already grown to its value before the loss.
+        // RFC 9438 §4.9.2: the state from before the loss is restored, unless the window has already grown to its value
+        // before the loss.
         if let Some(before) = self.before.take()
             && self.state.window < self.state.prior
         {
@@ -361,8 +363,8 @@ mod tests {
         assert_eq!((after(false), after(true)), (14_000, 70_000));
     }
 
-    /// RFC 9438 §4.3: once W_est has reached the window before the last loss, it grows by a segment per round trip.
-    /// Linux keeps 9/17 of a segment. No time passes in this test, so the curve stays below W_est.
+    /// RFC 9438 §4.3: once W_est has reached the window before the last loss, W_est grows by a segment per round trip.
+    /// Linux keeps 9/17 of a segment. No time passes in this test, so the cubic curve stays below W_est.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {
@@ -405,7 +407,8 @@ mod tests {
         assert_eq!(after(AfterIdle::Decay), (20_000, 80_000));
     }
 
-    /// RFC 9438 §5.8: a window that is not fully used does not grow, unless the setting allows it.
+    /// RFC 9438 §5.8: a window that is not fully used does not grow, unless the configuration allows this
+    /// (`grow_unused`).
     #[test]
     fn an_unused_window_grows_only_where_that_is_set() {
         let after = |grow_unused| {

@@ -4,8 +4,8 @@
 //! segment size, and reports deliveries in the same way. [`Reno`](crate::Reno) and [`Cubic`](crate::Cubic) follow the
 //! RFCs. This controller differs from them in five ways:
 //! - The window grows by whole segments.
-//! - If slow start needs only some of the acknowledged segments to reach the threshold, the others count towards
-//!   congestion avoidance.
+//! - If slow start needs only some of the acknowledged segments to reach the threshold, the other segments count
+//!   towards congestion avoidance.
 //! - The growth of Reno's share in CUBIC stays at 9/17 segments per round trip, and does not rise to 1.
 //! - Before its first loss, CUBIC's window grows by at least a twentieth per round trip.
 //! - After a timeout, the window allows one segment more than is believed to be in flight.
@@ -49,8 +49,8 @@ struct Curve {
     epoch: Option<Epoch>,
     /// The window at the last loss in segments; 0 before the first loss.
     max: u64,
-    /// `pace` is the number of segments delivered for each increase by one. It was computed for `window` at the time
-    /// `computed`.
+    /// `pace` is the number of segments delivered for each increase by one. This number was computed for `window` at
+    /// the time `computed`.
     pace: u64,
     window: u64,
     computed: Instant,
@@ -74,7 +74,7 @@ pub struct Linux {
     timed_out: bool,
 }
 
-/// A window in segments that is far larger than any real one. The limit keeps all products in range.
+/// A window in segments that is far larger than any real window. The limit keeps all products in range.
 const LARGEST: u64 = 1 << 30;
 /// β of CUBIC as Linux defines it: 717/1024, about 0.7.
 const BETA: (u64, u64) = (717, 1024);

@@ -18,8 +18,8 @@ pub struct RttConfig {
     pub granularity: Duration,
 }
 
-/// The values of [`RttConfig`] in nanoseconds. They need less memory, which matters because every path of every
-/// association has them.
+/// The values of [`RttConfig`] in nanoseconds. In this form they need less memory. This matters, because every path of
+/// every association has them.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     initial: u64,
@@ -29,9 +29,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7: limits `rto` to the bounds. If the bounds contradict each other,
-    /// the maximum applies, because every wait must end. Configurations with such bounds should have been rejected
-    /// before.
+    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7: limits `rto` to the bounds. If the minimum exceeds the maximum, the
+    /// maximum applies, so that a retransmission never waits too long. The transports reject such configurations.
     #[inline]
     fn within(self, rto: u64) -> u64 {
         rto.max(self.min).min(self.max)

@@ -31,7 +31,7 @@ pub struct Progress {
     pub acked: u64,
     /// The position up to which all data has been sent.
     pub next: u64,
-    /// The round-trip time of the newest delivered data, if that was sent only once.
+    /// The round-trip time of the newest delivered data, if that data was sent only once.
     pub rtt: Option<Duration>,
     /// The congestion window in bytes.
     pub window: u64,
@@ -72,7 +72,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// Returns the minimum round-trip time, if the rule records it and one has been measured.
+    /// Returns the minimum round-trip time, if the rule records it and a round trip has been measured.
     #[inline]
     #[must_use]
     pub fn least_rtt(&self) -> Option<Duration> {

@@ -67,7 +67,8 @@ impl Flow {
         }
     }
 
-    /// Sends what window and pacing allow. Returns when pacing allows the next packet, if that is the limit.
+    /// Sends the packets that window and pacing allow. If pacing prevents the next packet, returns the time at which
+    /// pacing allows it.
     fn send(&mut self) -> Option<Instant> {
         while self.flight + MSS <= self.controller.window() {
             if let Some(pacer) = &mut self.pacer {

@@ -3,7 +3,7 @@
 //!
 //! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1. The sum is computed over native 64-bit
 //! words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one fold
-//! and one byte swap at the end are enough.
+//! and at most one byte swap at the end give the checksum.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -200,8 +200,8 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Inserts TLS secrets into a capture written by [`Writer`]. They are placed before the packets, where decoders look
-/// for them.
+/// Inserts TLS secrets into a capture written by [`Writer`]. The secrets are placed before the packets, where decoders
+/// look for secrets.
 ///
 /// # Errors
 /// `Other` if `lines` has 4 GiB or more.

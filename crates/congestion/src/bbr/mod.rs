@@ -7,8 +7,8 @@
 //! application has nothing to send.
 //!
 //! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of the
-//! draft. There are two differences. First, the offload budget is two packets, because no layer below the transport
-//! aggregates packets here. Second, the transport's pacer controls bursts.
+//! draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no layer
+//! below the transport aggregates packets. Second, the transport's pacer controls bursts.
 
 mod model;
 #[cfg(test)]
@@ -246,12 +246,13 @@ impl Bbr {
         inflight.max(QUANTUM_PACKETS * self.mss).max(self.min_window()).saturating_add(more)
     }
 
-    /// Inflight: returns the amount in flight that keeps the path busy at this rate, times `gain` in percent.
+    /// Inflight: returns the number of bytes in flight that keeps the path busy at the rate `bandwidth`, times `gain`
+    /// in percent.
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.quantized(self.bdp_multiple(bandwidth, gain))
     }
 
-    /// InflightWithHeadroom: returns the long-term bound on the amount in flight, less 15 % that are left to other
+    /// InflightWithHeadroom: returns the long-term bound on the bytes in flight, less 15 % that are left to other
     /// flows.
     fn inflight_with_headroom(&self) -> u64 {
         let longterm = self.model.inflight_longterm;
@@ -397,7 +398,7 @@ impl Bbr {
                     self.model.advance_max_bw();
                 }
                 // Precautionary Bandwidth Probing: the last probe stopped early although it caused no high loss, so the
-                // next one follows at once.
+                // next probe follows at once.
                 if self.prev_probe_precautionary && !self.prev_probe_too_high {
                     self.start_refill();
                     return true;
@@ -413,7 +414,7 @@ impl Bbr {
         false
     }
 
-    /// IsTimeToProbeBW: returns whether it is time for a probe, and starts it in that case.
+    /// IsTimeToProbeBW: returns whether it is time for a probe. If so, starts the probe.
     fn is_time_to_probe(&mut self, now: Instant) -> bool {
         let waited = now.since(self.cycle_stamp) > self.probe_wait;
         // IsRenoCoexistenceProbeTime: a probe is due as often as a Reno flow with this window would have a loss.
@@ -446,7 +447,8 @@ impl Bbr {
         self.model.full_bw_now
     }
 
-    /// C.is_cwnd_limited: returns whether the congestion window limited sending in this round trip or the last.
+    /// C.is_cwnd_limited: returns whether the congestion window limited sending in this round trip or in the previous
+    /// round trip.
     fn uses_window(&self) -> bool {
         self.window_used[0] || self.window_used[1]
     }
@@ -697,7 +699,7 @@ impl Controller for Bbr {
     }
 
     fn on_application_limited(&mut self) {
-        // CheckIfApplicationLimited: only the window is checked here. The transport checks the other conditions.
+        // CheckIfApplicationLimited: this function checks only the window. The transport checks the other conditions.
         if self.sampler.in_flight() < self.window {
             self.sampler.mark_limited();
         }

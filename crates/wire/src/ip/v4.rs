@@ -144,8 +144,8 @@ impl Header {
     }
 }
 
-/// The fields that all headers of a flow have in common, and their share of the checksum. With a template, the checksum
-/// of a packet needs only a few additions.
+/// The fields that all headers of a flow have in common, and the sum of these fields for the checksum. With a template,
+/// the checksum of a packet needs only a few additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     /// Bytes 8 to 20 of the header: hop limit, protocol, a checksum of zero, addresses.

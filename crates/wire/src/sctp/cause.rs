@@ -65,7 +65,7 @@ pub struct MissingParams<'a> {
 }
 
 impl<'a> MissingParams<'a> {
-    /// The list that names the state cookie, a parameter that every INIT ACK must have.
+    /// The list of missing parameters that contains only the state cookie, which every INIT ACK must have.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
     /// Returns the parameter types.

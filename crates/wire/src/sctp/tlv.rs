@@ -1,7 +1,7 @@
 //! Type-length-value encoding, common to chunks, parameters and error causes.
 //!
-//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths at the end. Contains
-//! nothing that is specific to a single type.
+//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths at the end. The rules of
+//! single types are in other modules.
 //!
 //! Home of RFC 9260 §3.2, §3.2.1 and §3.2.2.
 

@@ -209,7 +209,8 @@ impl<'a> Segment<'a> {
         Ok(segment)
     }
 
-    /// Like [`parse`](Self::parse), but fills in `self`, because moving a header costs more than reading it.
+    /// Like [`parse`](Self::parse), but writes the result into `self`, because moving a header costs more than reading
+    /// it.
     ///
     /// # Errors
     /// [`ParseError`]. In that case the segment is unchanged.

@@ -1,6 +1,6 @@
 //! Reads and writes the most common form of TCP header quickly.
 //!
-//! In this form, ACK is set, PSH may be set, and there is no urgent data. The only option is timestamps at the usual
+//! In this form, ACK is set, PSH may be set, and no other flags are set. The only option is timestamps at the usual
 //! offset (RFC 7323 app. A). [`Plain`] reads such headers and [`Template`] writes them. A template keeps the fields
 //! that all segments of a connection share, and their part of the checksum. `header` handles all other forms.
 //!
@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// `Plain` reads a segment as the general parser does, and rejects segments with anything else in their header.
+    /// `Plain` reads a segment as the general parser does, and rejects segments with other flags or options in their
+    /// header.
     #[test]
     fn only_segments_without_further_fields_are_plain() {
         let mut rng = anabranch_base::Rng::new(4);

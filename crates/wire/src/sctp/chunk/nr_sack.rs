@@ -1,4 +1,4 @@
-//! NR-SACK: a SACK that also reports TSNs as non-renegable, which means that the receiver will not drop them.
+//! NR-SACK: a SACK that also reports TSNs as non-renegable, which means that the receiver will not drop their chunks.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -33,10 +33,10 @@ pub struct NrSack<'a> {
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
-    /// Renegable runs of TSNs that arrived beyond gaps, in ascending order. The receiver may still drop them.
+    /// Renegable runs of TSNs that arrived beyond gaps, in ascending order. The receiver may still drop these chunks.
     pub gaps: &'a [GapBlock],
     /// Non-renegable runs of TSNs that arrived beyond gaps, in ascending order and disjoint from `gaps`. The receiver
-    /// will not drop them.
+    /// will not drop these chunks.
     pub nr_gaps: &'a [GapBlock],
     /// TSNs that have arrived again since the last SACK.
     pub duplicates: &'a [Tsn],
@@ -111,7 +111,7 @@ impl<'a> NrSackView<'a> {
     /// overlap, the later block is cut to the part that is new.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
-        // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable ones.
+        // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable blocks.
         let (mut told, mut nr_told) = (0, 0);
         std::iter::from_fn(move || {
             loop {

@@ -1,6 +1,6 @@
 //! Two SCTP endpoints without a network. The program carries packets between them, loses every fifth packet, and owns
 //! the clock. So seconds of the protocol take milliseconds, and every run prints the same lines. Each of the three
-//! messages has its own stream, so a lost packet delays only the messages in it.
+//! messages has its own stream, so a lost packet delays only the messages in that packet.
 //!
 //! `cargo run -p anabranch-sctp --example two_endpoints`
 
@@ -26,7 +26,7 @@ struct Flying {
 /// Runs both endpoints until neither has anything to do. Returns a line for each event.
 pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
-    // Fixed seeds make every run the same. A program with real peers uses `Rng::from_os()`.
+    // With fixed seeds, every run has the same result. A program with real peers uses `Rng::from_os()`.
     let mut ends = [CLIENT, SERVER]
         .map(|end| Endpoint::new(Config::default(), vec![addresses[end]], Rng::new(end as u64)));
     let mut now = Instant::ZERO;
@@ -77,8 +77,8 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
             }
         }
 
-        // Advances the clock to the next arrival of a packet or expiry of a timer. If there is neither, the example has
-        // ended.
+        // Advances the clock to the next arrival of a packet or expiry of a timer. If no packet is in flight and no
+        // timer runs, the example has ended.
         let arrival = flying.front().map(|packet| packet.arrives);
         let timers = ends.iter().filter_map(Engine::poll_timeout);
         let Some(next) = arrival.into_iter().chain(timers).min() else { return Ok(lines) };

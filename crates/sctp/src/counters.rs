@@ -6,7 +6,7 @@
 use crate::stats::{AssociationStats, PathStats};
 use anabranch_base::Instant;
 
-/// The frequent counters inline, and a box for the rare ones.
+/// The counters of an association: frequent counters inline, rare counters in a box.
 #[derive(Debug)]
 pub(crate) struct AssociationCounters {
     pub(crate) packets_sent: u64,
@@ -74,7 +74,7 @@ impl AssociationCounters {
     }
 }
 
-/// The frequent counters of a path inline, and a box for the rare ones.
+/// The counters of a path: frequent counters inline, rare counters in a box.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathCounters {
     pub(crate) packets_sent: u64,

@@ -151,8 +151,8 @@ pub enum Event {
         direction: Direction,
         /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// True if the peer had sent nothing on these incoming streams. They were already in their initial state, so no
-        /// reset took place.
+        /// True if the peer had sent no message on these incoming streams. The streams were already in their initial
+        /// state, so no reset took place.
         idle: bool,
     },
     /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
@@ -162,8 +162,8 @@ pub enum Event {
         id: AssociationId,
         /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// True if nothing has been sent on the streams since their last reset, and no message is queued. The streams
-        /// are then in their initial state already, so no `Event::StreamsReset` follows.
+        /// True if no message has been sent on the streams since their last reset, and no message is queued. In this
+        /// case the streams are already in their initial state, so no `Event::StreamsReset` follows.
         idle: bool,
     },
     /// The association has additional streams (RFC 6525), at the request of either side.

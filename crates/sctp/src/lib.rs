@@ -2,8 +2,9 @@
 //! randomness of its own.
 //!
 //! [`Endpoint`] is the SCTP instance of one host: any number of local ports, listeners and associations that share one
-//! set of local addresses. It is driven through [`anabranch_base::Engine`]: the caller passes in packets and the time,
-//! then takes out packets, events and one deadline. The same calls at the same times produce the same packets.
+//! set of local addresses. An endpoint is driven through [`anabranch_base::Engine`]: the caller passes in packets and
+//! the time, then takes out packets, events and one deadline. The same calls at the same times produce the same
+//! packets.
 //!
 //! | to | see |
 //! |---|---|

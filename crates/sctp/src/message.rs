@@ -17,7 +17,7 @@ pub struct Message {
     pub immediate: bool,
     /// The conditions under which the message may be abandoned (RFC 3758).
     pub reliability: Reliability,
-    /// A value of the application. It is returned in `Event::Abandoned` and `Event::SendFailed`.
+    /// A value of the application, which is returned in `Event::Abandoned` and `Event::SendFailed`.
     pub context: u32,
     /// The endpoint pair shared key that authenticates the message, if chunks are authenticated (RFC 4895). Any key
     /// that the association knows is allowed; `None` means the active key. If the key is deleted before the message is
@@ -29,14 +29,14 @@ pub struct Message {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Received {
-    /// Number of bytes written to the buffer. It is at least 1, unless the buffer is empty or the message is
+    /// Number of bytes written to the buffer. The number is at least 1, unless the buffer is empty or the message is
     /// incomplete.
     pub bytes: usize,
     /// The payload protocol identifier of the message.
     pub ppid: u32,
     /// The TSN of the message's first chunk.
     pub tsn: u32,
-    /// The stream sequence number as received. With I-DATA, it is the lower half of the message identifier (RFC 8260
+    /// The stream sequence number as received. With I-DATA, this is the lower half of the message identifier (RFC 8260
     /// §4.1).
     pub ssn: u16,
     /// Whether the end of the message was reached.

@@ -130,7 +130,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds the paths of an association, if it has several.
+    /// Adds the paths of an association, if it has several paths.
     pub(crate) fn add_paths(&mut self, paths: impl ExactSizeIterator<Item = PathInfo>) {
         if paths.len() < 2 {
             return;

@@ -293,7 +293,7 @@ fn failover_and_failback() {
 }
 
 /// RFC 9260 §6.4.1, RFC 7829 §3: an unanswered HEARTBEAT shows that a path has failed while T3-rtx of the data on the
-/// path still runs. The data is retransmitted on the other path at once. It does not wait for T3-rtx.
+/// path still runs. The data is retransmitted on the other path at once, without waiting for T3-rtx.
 #[test]
 fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     let mut config = Config::profile("modern").expect("a profile");

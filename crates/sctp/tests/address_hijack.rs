@@ -23,7 +23,7 @@ struct Flight {
     bytes: Vec<u8>,
 }
 
-/// A network of hosts. Each host owns some addresses, but may claim others.
+/// A network of hosts. Each host owns some addresses, but may also list addresses of other hosts as its own.
 struct Town {
     now: Instant,
     hosts: Vec<Endpoint>,

@@ -264,7 +264,7 @@ fn an_init_draws_three_times_its_bytes_at_most() {
     }
 }
 
-/// RFC 9260 §5.1.2: if an INIT is as large as those of real peers, the answer lists all addresses.
+/// RFC 9260 §5.1.2: if an INIT is as large as the INITs of real peers, the answer lists all addresses.
 #[test]
 fn addresses_are_listed_as_far_as_they_fit() {
     let servers = ["10.0.1.1:0", "10.0.2.1:0", "[2001:db8:1::1]:0", "[2001:db8:2::1]:0"];
@@ -352,7 +352,8 @@ fn an_init_for_an_association_draws_little() {
     }
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet, which is not larger.
+/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet, which is not larger than
+/// the packet that it answers.
 #[test]
 fn out_of_the_blue_draws_no_more_than_it_is() {
     let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");

@@ -35,8 +35,8 @@ struct Applications {
 
 type Story = story::Story<Endpoint, Applications>;
 
-/// Returns a profile, mostly with a few knobs changed. One seed in three has no extension, because extensions prevent
-/// the fast path.
+/// Returns a profile, mostly with a few knobs changed. For one seed in three, all extensions are off, because
+/// extensions prevent the fast path.
 fn configuration(seed: u64, rng: &mut Rng) -> Config {
     let mut config = Config::profile(PROFILES[seed as usize % PROFILES.len()]).expect("a profile");
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");

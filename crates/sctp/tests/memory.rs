@@ -90,7 +90,7 @@ fn send_buffers_follow_what_the_peer_takes() {
         peers.give(&piece);
         peers.turn(|_| true);
     }
-    // If each send buffer had 4 MiB, they would hold 80 MB.
+    // If each send buffer had 4 MiB, all send buffers together would hold 80 MB.
     assert!(peers.buffered() < 20 * 120_000, "{}", peers.buffered());
     let mut peers = Peers::new(shared(&budget), 1, 4 << 20);
     let (id, mut into) = (peers.ids[0][0], vec![0; 1 << 20]);

@@ -69,8 +69,9 @@ fn transfer(config: &Config, seed: u64, count: u32) {
     }
 }
 
-/// RFC 9260 §1.6, §6.5: 80,000 messages are sent on a stream, and the TSNs wrap around after fewer than 40,000. The
-/// SSNs wrap around, too. The cases are RFC 9260, loss detection by time, and I-DATA, whose identifiers are longer.
+/// RFC 9260 §1.6, §6.5: 80,000 messages are sent on a stream, and the TSNs wrap around after fewer than 40,000
+/// messages. The SSNs also wrap around. The cases are RFC 9260, loss detection by time, and I-DATA, whose identifiers
+/// are longer.
 #[test]
 fn the_last_tsn_is_not_the_last_message() {
     for (profile, interleaving) in [("rfc9260", "no"), ("modern", "no"), ("modern", "yes")] {

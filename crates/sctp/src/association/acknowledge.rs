@@ -41,13 +41,13 @@ struct AckContext {
     /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
     /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths: some sent
-    /// before a path failed, and some sent on another path since. This field then holds the path used last.
+    /// before a path failed, and some sent on another path since. In this case the field holds the path used last.
     advanced: Option<usize>,
 }
 
 impl AckContext {
-    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: once per recovery; §6.2.1 D iv:
-    /// the SACK that ends a recovery may begin the next one.
+    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: once per recovery. §6.2.1 D iv:
+    /// the SACK that ends a recovery may begin the next recovery.
     ///
     /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
     /// lost, so the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is
@@ -179,7 +179,7 @@ impl Association {
         if self.config.rack {
             lost += self.detect_losses_by_time(ctx.now, index, &outcome.fresh[index]);
         }
-        // RFC 9260 §7.2.4: reduce the window after it has grown by the acknowledged data.
+        // RFC 9260 §7.2.4: the window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
             round.lost = true;
             self.record_loss(ctx.now, index, lost, round.reduces());
@@ -256,7 +256,7 @@ impl Association {
         let path = self.paths.at(index);
         let timer = Timer::T3Rtx(index);
         if path.flight() == 0 {
-            // RFC 9260 §6.3.2 R2: stop the timer if nothing is in flight.
+            // RFC 9260 §6.3.2 R2: T3-rtx stops if no chunk is in flight on the path.
             path.record_earliest(self.send.end(), true);
             self.timers.stop(timer);
             return;
@@ -276,13 +276,14 @@ impl Association {
     /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx causes no second back-off and no slow start.
+            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx only marks the chunks, without a second
+            // back-off and without slow start.
             self.mark_all_for_retransmission();
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // The peer answers every window probe that it receives. So an expiry for a window probe indicates too large
-        // packets only if the peer has sent no SACK since that probe.
+        // The peer answers every window probe that it receives. So if T3-rtx expires for a window probe, the probe may
+        // have been too large only if the peer has sent no SACK since.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
@@ -309,7 +310,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path for retransmission.
+    /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path for retransmission.
     pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
         self.paths.at(index).lose_flight(self.send.end());
         self.timers.stop(Timer::Loss(index));

@@ -1,7 +1,6 @@
-//! The answer to an INIT that arrives for an existing association.
+//! Decides how to answer an INIT that arrives for an existing association.
 //!
-//! This module only decides on the answer. `endpoint::listen` sends the answer without keeping state, as for any INIT,
-//! and the association does not change.
+//! `endpoint::listen` sends the answer without keeping state, as for any INIT. The association does not change.
 //!
 //! Home of RFC 9260 §5.2.1 and §5.2.2.
 

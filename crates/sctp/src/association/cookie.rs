@@ -65,7 +65,7 @@ pub(crate) struct Echoed<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// The local addresses, starting with those to which the INIT was most likely sent.
+    /// The local addresses, starting with the addresses to which the INIT was most likely sent.
     pub(crate) locals: &'a [IpAddr],
 }
 
@@ -94,7 +94,7 @@ pub(crate) enum Opened {
     Stale(Cookie, Duration),
 }
 
-/// Signs and verifies cookies. Holds the secret keys for this.
+/// Signs and verifies cookies, with secret keys that only the endpoint has.
 pub(crate) struct Sealer {
     rng: Rng,
     generation: u8,
@@ -132,8 +132,8 @@ impl Sealer {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
-        // A key signs cookies for one period, and then only verifies them for a second period. A period is longer than
-        // the configured lifetime of a cookie.
+        // A key signs cookies for one period. For a second period it only verifies cookies. A period is longer than the
+        // configured lifetime of a cookie.
         let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
     }
@@ -142,8 +142,7 @@ impl Sealer {
         if now - self.changed < self.period {
             return;
         }
-        // If the current key is too old, because no cookie was needed for a long time, it is not kept as the previous
-        // key.
+        // If no cookie was needed for a long time, the current key is too old to be kept as the previous key.
         self.previous = (now - self.changed < self.period.saturating_mul(2)).then_some(self.current);
         self.rng.fill(&mut self.current);
         self.generation = self.generation.wrapping_add(1);
@@ -320,7 +319,7 @@ impl Cookie {
         let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
         // The cookie stores the low 32 bits of its expiry time in milliseconds. The cookie is recent, because its key
-        // is. So the expiry time is the instant nearest to now that has these low bits.
+        // is recent. So the expiry time is the instant nearest to now that has these low bits.
         let now = now.as_nanos() / 1_000_000;
         let ahead = expires.wrapping_sub(now as u32) as i32;
         let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
@@ -418,7 +417,7 @@ mod tests {
         }
     }
 
-    /// Returns the smallest cookie, as an INIT without optional parameters produces it.
+    /// Returns the smallest cookie, which an INIT without optional parameters gets.
     fn least(now: Instant, v6: bool) -> Cookie {
         let init_source = if v6 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, 1].into() };
         let all = cookie(now);
@@ -440,7 +439,7 @@ mod tests {
     }
 
     /// RFC 9260 §5.1.5, steps 1, 2 and 4: a cookie is good until it expires and stale afterwards. A forged or shortened
-    /// cookie, or one whose key was discarded, is not opened.
+    /// cookie, or a cookie whose key was discarded, is not opened.
     #[test]
     fn good_stale_forged_and_forgotten() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -512,7 +511,7 @@ mod tests {
         }
     }
 
-    /// 2^32 ms are 50 days. The expiry is still decoded correctly when the 32-bit counter wraps.
+    /// 2^32 ms are 50 days. The expiry time is decoded correctly even when the 32-bit counter wraps.
     #[test]
     fn milliseconds_wrap() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));

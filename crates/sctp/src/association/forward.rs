@@ -19,7 +19,7 @@ impl Association {
     /// Handles a FORWARD TSN or I-FORWARD-TSN.
     pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
         if !self.extensions.agreed.partial_reliability {
-            // RFC 3758 §3.3.1: treat the chunk as one of an unrecognized type.
+            // RFC 3758 §3.3.1: treat the FORWARD TSN as a chunk of an unrecognized type.
             self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             return;
         }
@@ -105,7 +105,7 @@ impl Association {
     }
 
     /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Once the FORWARD TSN is
-    /// answered, stops each T3-rtx that ran only because of it.
+    /// answered, stops each T3-rtx that ran only because of this FORWARD TSN.
     fn guard_forward(&mut self, now: Instant) {
         let pending = self.send.awaits_forward_answer();
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();

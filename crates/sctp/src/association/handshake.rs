@@ -58,7 +58,7 @@ impl Association {
         now.shrink_to_fit();
         match self.handshake.told.is_empty() {
             true => self.handshake.told = now,
-            // The INIT ACK may answer any of the INITs. So the peer is only certain to know addresses that all INITs
+            // The INIT ACK may answer any of the INITs. So the peer certainly knows only addresses that all INITs
             // listed.
             false => self.handshake.told.retain(|address| now.contains(address)),
         }
@@ -254,7 +254,7 @@ impl Association {
             };
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
-        // RFC 9260 §5.1.2: the peer's addresses are the source address of the packet and the listed ones.
+        // RFC 9260 §5.1.2: the peer's addresses are the source address of the packet and the listed addresses.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none()
                 && let Some(turn) = self.paths.free_index(address, MAX_PATHS)
@@ -341,8 +341,8 @@ impl Association {
         }
         let (stale, late) = (echo.stale + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. The peer may have ended that association since. The
-        // association from a new cookie would then wait forever for the acknowledged data.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have ended that association since. If
+        // so, the association from a new cookie would wait forever for the acknowledged data.
         let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
@@ -355,8 +355,8 @@ impl Association {
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
         // RFC 9260 §6.3.1 C5: if the COOKIE ECHO was sent once, the ERROR that answers it measures the round trip. If
-        // it was sent again, there is no measurement. But the peer has answered, so the new attempt starts without the
-        // back-off of the last attempt.
+        // the COOKIE ECHO was retransmitted, there is no measurement. But the peer has answered, so the new attempt
+        // starts without the back-off of the last attempt.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -367,7 +367,7 @@ impl Association {
         self.outbox.set_handshake(true);
         // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
         self.handshake.repeated = init_repeated;
-        // RFC 9260 §5.4: an INIT is not sent to an unverified address, so another path is used.
+        // RFC 9260 §5.4: an INIT is not sent to an unverified address, so the current path is used.
         if !self.paths.get(self.handshake_path()).is_usable() {
             self.handshake.path = self.paths.current() as u8;
         }
@@ -469,7 +469,7 @@ impl Association {
     }
 }
 
-/// Appends a list of the local addresses. If there is only one local address, appends nothing.
+/// Appends a list of the local addresses, unless there is only one.
 pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
     // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the sender's only address.
     if addresses.clone().nth(1).is_some() {

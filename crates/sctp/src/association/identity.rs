@@ -14,7 +14,7 @@ pub(crate) struct Identity {
     local_tag: u32,
     /// The peer's tag, 0 until known.
     peer_tag: u32,
-    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's. They are 0 until a second INIT arrives.
+    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's Tie-Tag. Both are 0 until a second INIT arrives.
     tie_tags: (u32, u32),
     initial_tsn: u32,
     /// Whether this side sent the INIT.

@@ -153,8 +153,8 @@ impl Association {
             // INIT ACK may follow a malformed INIT ACK, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
             // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it.
-            // Without the information there is nothing to return to the peer. The chunk is ignored, because it does no
-            // harm to the association.
+            // Without the information there is nothing to return to the peer. The HEARTBEAT is ignored and does not end
+            // the association, because it does no harm.
             Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
                 self.on_malformed_chunk(ctx);

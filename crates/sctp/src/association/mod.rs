@@ -106,8 +106,8 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns those addresses in `locals` at which a peer with this address can reach this host. A peer at 127.0.0.1 is on
-/// this host. If no local address is a loopback address, such a peer can reach this host at any local address.
+/// Returns the addresses in `locals` at which a peer with the address `peer` can reach this host. A peer at 127.0.0.1
+/// is on this host. If no local address is a loopback address, such a peer can reach this host at any local address.
 pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
     let fits = move |local: &&Local| in_scope(local.address.ip(), peer);
     let any = peer.is_loopback() && !locals.iter().any(|local| fits(&local));

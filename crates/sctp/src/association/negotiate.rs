@@ -80,8 +80,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
             // If ASCONF is disabled, the parameters 0xC001 to 0xC005 are unrecognized. The Adaptation Layer Indication
-            // (0xC006, RFC 5061 §4.2.6) does not concern addresses. It is passed to the application regardless of other
-            // extensions.
+            // (0xC006, RFC 5061 §4.2.6) does not concern addresses. This parameter is passed to the application
+            // regardless of other extensions.
             _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
             // RFC 9653 §4: the Zero Checksum Acceptable parameter is unrecognized if this side does not support the
             // extension.
@@ -126,7 +126,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             }
             param => {
                 if let Some(address) = param.address()
-                    // RFC 8261 §6.1: over DTLS no addresses are listed, so listed addresses are ignored.
+                    // RFC 8261 §6.1: over DTLS peers must not list addresses, so listed addresses are ignored.
                     && !from.is_unspecified()
                     && is_unicast(address)
                     && in_scope(address, from)

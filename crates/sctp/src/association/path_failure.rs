@@ -115,7 +115,7 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // `None` if there is no other path. In that case data is sent on this path whatever the state of the path.
+            // `None` if there is no other path. In that case data is sent on this path even if the path has failed.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             most: self.config.path_max_retrans,
         };
@@ -175,7 +175,8 @@ impl Association {
             self.rescue_flight(ctx, index);
         }
         if stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: the path is the only one, and only HEARTBEATs can be sent on it before it is verified.
+            // RFC 5061 §5.3 F14: the path is the only path, and only HEARTBEATs can be sent on it before it is
+            // verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns, so
@@ -312,7 +313,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §10: handles an ICMP message. It quotes a packet with the verification tag `tag`.
+    /// RFC 9260 §10: handles an ICMP message that quotes a packet with the verification tag `tag`.
     pub(crate) fn on_icmp(&mut self, ctx: &mut Ctx<'_>, report: &Icmp, tag: u32, quoted: &[u8]) {
         // The quoted packet must have the peer's tag or, if it is an INIT, contain our own tag. Only a host that sees
         // our packets knows these tags.

@@ -1,7 +1,7 @@
 //! Recovery, timers and probes for losses that are detected by time.
 //!
-//! Home of RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). A needless reduction, which
-//! duplicate TSNs reveal, is undone as in RFC 3708 §2.
+//! Home of RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). An unnecessary reduction,
+//! which duplicate TSNs reveal, is undone as in RFC 3708 §2.
 //!
 //! T3-rtx works as in RFC 9260: it marks all chunks outstanding on its path as lost (§6.3.3 E3). One recovery spans the
 //! association (§7.2.4), while congestion windows and probes belong to a path.
@@ -46,8 +46,8 @@ impl Association {
             && let Some(index) = self.send.on_needless(needless)
             && index < self.paths.len()
         {
-            // All retransmissions of the recovery were needless, so the reduction of the congestion window was
-            // needless, too.
+            // All retransmissions of the recovery were unnecessary, so the reduction of the congestion window was
+            // spurious.
             self.paths.at(index).on_spurious_reduction(now);
             self.send.end_recovery();
         }
@@ -103,8 +103,8 @@ impl Association {
         }
     }
 
-    /// RFC 8985 §7.3: sends new data as a probe, if any is queued and the peer's window allows it. Otherwise sends the
-    /// last chunk again.
+    /// RFC 8985 §7.3: sends new data as a probe, if data is queued and the peer's window allows it. Otherwise
+    /// retransmits the last chunk.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
         let fresh = self.takes_new_on(now, index);

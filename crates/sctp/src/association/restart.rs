@@ -20,8 +20,8 @@ pub(crate) enum Case {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: a cookie that this side made arrived late. Before it arrived, this side began the association itself, with
-    /// another local tag.
+    /// C: a cookie that this side made arrived late. Before the cookie arrived, this side began the association itself,
+    /// with another local tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
@@ -44,8 +44,8 @@ impl Association {
         }
     }
 
-    /// Returns whether both tags in the cookie are those of this association. If so, the cookie counts as valid even if
-    /// it is stale.
+    /// Returns whether both tags in the cookie are the tags of this association. If so, the cookie counts as valid even
+    /// if it is stale.
     pub(crate) fn owns(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Repeated
     }
@@ -121,7 +121,7 @@ impl Association {
             ..Offer::default()
         };
         // RFC 4895 §6.1: the random number was chosen together with the local tag. The tag comes from the cookie, so
-        // the random number does, too.
+        // the random number also comes from the cookie.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();

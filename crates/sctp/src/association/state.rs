@@ -52,8 +52,8 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// Returns whether a COOKIE ECHO has already been sent without an answer. It may have carried this cookie or an
-    /// earlier, now stale one.
+    /// Returns whether a COOKIE ECHO has already been sent without an answer. That COOKIE ECHO may have carried this
+    /// cookie or an earlier cookie, now stale.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries > 0 || self.stale > 0
     }

@@ -88,8 +88,8 @@ timers! {
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
-    /// A lower bound of all deadlines. Setting an earlier deadline lowers it. A search of the table computes it
-    /// exactly.
+    /// A lower bound of all deadlines. Setting an earlier deadline lowers the bound. A search of the table sets the
+    /// bound to the earliest deadline.
     floor: Instant,
 }
 

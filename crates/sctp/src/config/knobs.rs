@@ -100,8 +100,8 @@ anabranch_base::knobs! {
             Or("off", Count(0, 100)),
             "errors in a row after which data goes elsewhere (RFC 7829 PFMR), from 0 to 100; off = \
              path_max_retrans decides";
-        /// Primary.Switchover.Max.Retrans (RFC 7829); with `None`, data returns to the primary path once it works
-        /// again.
+        /// Primary.Switchover.Max.Retrans (RFC 7829); with `None`, data returns to the primary path once that path
+        /// works again.
         primary_switch: Option<u32> = None, "RFC 9260 §6.4.1 (failback); RFC 7829 §5 is an option",
             Or("off", Count(0, 100)),
             "errors in a row after which a primary is one no longer (RFC 7829 PSMR, at least PFMR), from 0 to 100; \
@@ -221,8 +221,9 @@ anabranch_base::knobs! {
         /// An ICMP Protocol Unreachable ends an association only if the destination has had two consecutive timeouts.
         icmp_doubt: bool = false, "RFC 9260 §10 ICMP8: as good as an ABORT",
             SWITCH, "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no";
-        /// Whether the UDP port distinguishes peers with the same address and SCTP port. A peer that restarts with
-        /// another UDP port then counts as a new peer, and its old association ends like that of an unreachable peer.
+        /// Whether the UDP port distinguishes peers with the same address and SCTP port. If so, a peer that restarts
+        /// with another UDP port counts as a new peer, and its old association ends like the association of an
+        /// unreachable peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,
             "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, \
@@ -232,10 +233,10 @@ anabranch_base::knobs! {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
         init_rto_max: Option<Duration> = None;
         /// Whether messages can be read in the order in which they became readable, across all streams
-        /// (`Endpoint::recv_next`). Sockets need this. This setting is not a knob.
+        /// (`Endpoint::recv_next`). Sockets need this setting. It is not a knob.
         track_arrivals: bool = false;
         /// Whether undelivered messages are returned to the application in `Event::SendFailed`. An application that
-        /// reads no events can turn this off, which saves the copies. This setting is not a knob.
+        /// reads no events can turn this setting off, which saves the copies. The setting is not a knob.
         return_undelivered: bool = false;
         /// The payload protocol identifier of messages, and of byte streams, for which the application gives none. Byte
         /// streams accept received messages with this identifier or with 0. The application chooses it, so it is not a
@@ -247,9 +248,9 @@ anabranch_base::knobs! {
         /// The bytes that a lower layer, such as DTLS, adds to each packet. They count against the size of an IP
         /// packet. Set by [`over_layer`](Self::over_layer); it is not a knob.
         layer_overhead: u32 = 0;
-        /// The memory that all associations share, across endpoints. The sizes of send and receive buffers then depend
-        /// on the use of each association and on the free memory. `sndbuf` and `rcvbuf` are their upper limits. With
-        /// `None`, each association has its own two buffers.
+        /// The memory that all associations share, across endpoints. With a budget, the sizes of send and receive
+        /// buffers depend on the use of each association and on the free memory. `sndbuf` and `rcvbuf` are the upper
+        /// limits of these sizes. With `None`, each association has its own two buffers.
         memory: Option<Budget> = None;
     }
 }

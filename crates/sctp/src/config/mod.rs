@@ -195,7 +195,7 @@ impl Config {
         self.set_row(at, value, BY_USER)
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
-            // `set_if_unset` keeps a value that the user has set. `check` rejects it if it contradicts BBR.
+            // `set_if_unset` keeps a value that the user has set. `check` rejects that value if it contradicts BBR.
             self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
         Ok(())
@@ -266,8 +266,8 @@ impl Config {
     /// each. ICMP messages do not reach SCTP over such a layer, and the peer's lower layer may have small buffers.
     ///
     /// If `pmtud` is `blackhole`, the setting for real networks, this method changes it to `plpmtud`, unless the user
-    /// has set `pmtud`. The path MTU then starts at 1200 bytes, overhead included, and probes search for a larger MTU
-    /// (RFC 8261 §4, RFC 8899).
+    /// has set `pmtud`. With `plpmtud`, the path MTU starts at 1200 bytes, overhead included, and probes search for a
+    /// larger MTU (RFC 8261 §4, RFC 8899).
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};
@@ -303,7 +303,7 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// The same as [`set`](Self::set).
+    /// The errors of [`set`](Self::set).
     pub fn prefer(&mut self, key: &str, value: &str, source: &'static str) -> Result<(), KnobError> {
         let at = Self::position(key).ok_or_else(|| KnobError(format!("sctp has no '{key}'")))?;
         if self.sources()[at] == BY_USER {

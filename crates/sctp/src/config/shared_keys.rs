@@ -42,7 +42,7 @@ impl SharedKeys {
     /// The largest number of keys.
     pub const MAX: usize = 256;
 
-    /// Creates a set with one key, which signs. The empty key is not in the set and therefore not accepted.
+    /// Creates a set with one key, which signs all chunks. The empty key is not in the set and therefore not accepted.
     ///
     /// ```
     /// use anabranch_sctp::{Config, SharedKeys};

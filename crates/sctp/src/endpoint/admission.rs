@@ -1,9 +1,9 @@
 //! Admission: the application may accept or refuse each association before it begins.
 //!
-//! A listening port may require admission ([`Endpoint::require_admission`]). A COOKIE ECHO that would begin an
-//! association is then kept until the application admits or refuses the association. The COOKIE ECHO proves that the
-//! peer receives packets at its address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application
-//! sets how many requests may wait. Further requests are dropped, and their peers try again.
+//! A listening port may require admission ([`Endpoint::require_admission`]). If so, a COOKIE ECHO that would begin an
+//! association is kept until the application admits or refuses the association. The COOKIE ECHO proves that the peer
+//! receives packets at its address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets
+//! how many requests may wait. Further requests are dropped, and their peers try again.
 //!
 //! Home of RFC 9260 §11.1.2 and §5.1 (D) for the decision of the application.
 
@@ -85,7 +85,7 @@ impl Admission {
 impl Endpoint {
     /// Requires that the application admits each association with a listening port. Each association is reported as a
     /// [`Request`] by [`poll_request`](Self::poll_request), and waits until it is [admitted](Self::admit) or
-    /// [refused](Self::refuse). At most `most` requests wait. Peers beyond this number have to try again.
+    /// [refused](Self::refuse). At most `most` requests wait. Further peers have to try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};

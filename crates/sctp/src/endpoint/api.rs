@@ -281,9 +281,9 @@ impl Endpoint {
         if closed && is_nothing(&received) { Err(RecvError::Closed) } else { Ok(received) }
     }
 
-    /// Like [`recv`](Self::recv), but on any stream, and returns the stream. If a message was partly read, continues
-    /// with that message. Otherwise reads the message that became readable first (RFC 9260 §11.1.7). Requires
-    /// `Config::track_arrivals`. Without that setting the result is always `None`.
+    /// Like [`recv`](Self::recv), but reads from any stream, and also returns this stream. If a message was partly
+    /// read, continues with that message. Otherwise reads the message that became readable first (RFC 9260 §11.1.7).
+    /// Requires `Config::track_arrivals`. Without that setting the result is always `None`.
     ///
     /// ```
     /// use anabranch_sctp::{testing::Pair, Config, Message};

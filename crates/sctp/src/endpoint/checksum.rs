@@ -21,6 +21,6 @@ pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<Packet
     if !matches!(first.kind, Init::KIND | CookieEcho::KIND) && may(view.header.tag) {
         return Some(view);
     }
-    // RFC 9653 §3: zero may be the correct checksum of the packet, so the packet is parsed as usual.
+    // RFC 9653 §3: zero may also be the correct checksum of the packet, so the packet is parsed as usual.
     PacketView::parse(bytes).ok()
 }

@@ -33,8 +33,8 @@ impl Associate {
 impl Endpoint {
     /// Creates an endpoint with the profile `modern` that sends its packets to one peer through a channel of datagrams,
     /// such as DTLS. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). This
-    /// size includes no IP or UDP header. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded one in
-    /// tests.
+    /// size does not include IP and UDP headers. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded one
+    /// in tests.
     ///
     /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the payloads of the
     /// packets from [`poll_transmit`](Engine::poll_transmit). Ignore the addresses of those packets.

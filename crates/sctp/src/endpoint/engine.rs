@@ -78,8 +78,8 @@ impl Endpoint {
             self.totals.discarded += 1;
             return;
         };
-        // RFC 5061 §5.3 F4: ignore an ABORT to an address that is being deleted. The peer sent the ABORT because it
-        // does not know that address as ours any more.
+        // RFC 5061 §5.3 F4: ignore an ABORT to an address that is being deleted. The peer sent the ABORT because it has
+        // already deleted that address.
         if association.is_leaving(now, packet.target.ip()) && has_abort(view.chunks()) {
             self.totals.discarded += 1;
             return;

@@ -31,7 +31,7 @@ impl Ephemeral {
         Self { rng, recent: VecDeque::new() }
     }
 
-    /// Returns a port for which `free` returns true, or `None` if there is none.
+    /// Returns a port for which `free` returns true, or `None` if there is no such port.
     pub(super) fn choose(&mut self, free: impl Fn(u16) -> bool) -> Option<u16> {
         let port = self.draw(free)?;
         if self.recent.len() >= MAX_RECENT {

@@ -155,7 +155,7 @@ impl Endpoint {
         association.auth_mut().ok_or(KeyError::NotAuthenticated)?.change_keys(change)
     }
 
-    /// Returns the random number for an INIT or INIT ACK. It is all zeros if `config` does not enable authentication.
+    /// Returns the random number for an INIT or INIT ACK, or zeros if `config` does not enable authentication.
     pub(super) fn new_random(&mut self, config: &Config) -> [u8; RANDOM] {
         let mut random = [0; RANDOM];
         if config.auth {

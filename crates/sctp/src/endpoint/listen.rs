@@ -87,7 +87,7 @@ impl Endpoint {
                 return;
             }
             None => {
-                // RFC 9260 §8.4: no listener, so send an ABORT with the INIT's tag.
+                // RFC 9260 §8.4: without a listener, the INIT is answered by an ABORT with the INIT's tag.
                 self.abort_init(packet, header, offer.tag, &[]);
                 return;
             }
@@ -186,7 +186,8 @@ impl Endpoint {
                 adaptation.emit(&mut chunk);
             }
             for param in &offer.unrecognized {
-                // RFC 9260 §3.2.2: unrecognized parameters are returned as long as they fit.
+                // RFC 9260 §3.2.2: unrecognized parameters of the INIT are returned in the INIT ACK as long as they
+                // fit.
                 let after = HEADER + chunk.length().next_multiple_of(4) + 4 + param.len().next_multiple_of(4);
                 if chunk.length() + param.len() < 1200 && after <= most {
                     Param::Unrecognized(param).emit(&mut chunk);

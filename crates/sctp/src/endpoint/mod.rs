@@ -64,7 +64,7 @@ pub struct Endpoint {
     used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
     admission: Admission,
-    /// The configurations of those listening ports whose configuration differs from the endpoint's.
+    /// The configuration of each listening port whose configuration differs from the endpoint's.
     tuned: BTreeMap<u16, Arc<Config>>,
     /// The number of associations on each local port.
     ports: BTreeMap<u16, u32>,
@@ -191,7 +191,7 @@ impl Endpoint {
         &self.addresses
     }
 
-    /// Accepts associations on `port`. Each of them is reported as an `Event::Accepted`.
+    /// Accepts associations on `port`. Each association is reported as an `Event::Accepted`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, ListenError};
@@ -220,8 +220,8 @@ impl Endpoint {
 
     /// Sets what happens when the peer of an association on a listening port restarts (RFC 9260 §5.2.4 A). If `replace`
     /// is true, the old association ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted) and a
-    /// new association begins with [`Event::Accepted`]. If it is false, the default, the association continues under
-    /// its id ([`Event::Restarted`]).
+    /// new association begins with [`Event::Accepted`]. If `replace` is false, the default, the association continues
+    /// under its id ([`Event::Restarted`]).
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};

@@ -42,7 +42,7 @@ pub trait Neighbours: Send + Sync + fmt::Debug {
     fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 
     /// Returns whether another SCTP stack on this host uses the port at this local address or, without an `address`, at
-    /// any local address. This endpoint then neither answers packets to the port nor chooses the port for an
+    /// any local address. If so, this endpoint neither answers packets to the port nor chooses the port for an
     /// association.
     fn have_port(&self, address: Option<IpAddr>, port: u16) -> bool {
         let _ = (address, port);

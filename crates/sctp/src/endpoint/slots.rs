@@ -129,7 +129,7 @@ impl Endpoint {
     }
 
     /// Sets the deadline of a slot and adds an entry for it to the heap. Called rarely, because most packets only move
-    /// deadlines further away.
+    /// deadlines to later times.
     #[cold]
     pub(crate) fn arm_at(&mut self, slot: u32, next: Instant) {
         self.slots[slot as usize].armed = next;

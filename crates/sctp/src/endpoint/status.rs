@@ -135,8 +135,8 @@ impl Endpoint {
         self.association(id).is_some_and(|association| association.extensions().agreed().interleaving)
     }
 
-    /// Returns the cumulative TSN received: the highest TSN up to which everything has arrived. 0 for an unknown
-    /// association.
+    /// Returns the cumulative TSN received: the highest TSN up to which all chunks have arrived. Returns 0 for an
+    /// unknown association.
     pub(crate) fn cumulative_tsn(&self, id: AssociationId) -> u32 {
         self.association(id).map_or(0, |association| association.receiving().cumulative().0)
     }

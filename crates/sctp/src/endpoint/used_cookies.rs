@@ -10,7 +10,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The maximum number of tags kept. When it is reached, the oldest tag is dropped.
+/// The maximum number of tags kept. When this number is reached, the oldest tag is dropped.
 const MAX_TAGS: usize = 65_536;
 
 /// The local tags of accepted associations that have ended.

@@ -1,4 +1,4 @@
-//! Tracks the data in flight to a destination address, and updates the path by its acknowledgement or loss.
+//! Tracks the data in flight to a destination address, and updates the path when this data is acknowledged or lost.
 //!
 //! Updates the bytes in flight, round-trip time, RTO and congestion window of a path when chunks are sent,
 //! acknowledged or lost. The sending half decides which chunks are acknowledged or lost. The association owns the
@@ -87,8 +87,8 @@ impl Path {
         self.one_packet
     }
 
-    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. It is called
-    /// only with loss recovery beyond RFC 9260 §7.2.
+    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. The function
+    /// is called only with loss recovery beyond RFC 9260 §7.2.
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -276,7 +276,7 @@ impl Path {
         }
     }
 
-    /// Adds `bytes` to the bytes in flight, because chunks that were removed from them count as in flight again.
+    /// Adds `bytes` to the bytes in flight, because chunks that no longer counted as in flight do so again.
     pub(crate) fn add_to_flight(&mut self, bytes: u64) {
         self.flight += bytes;
     }
@@ -288,7 +288,7 @@ impl Path {
         self.on_answer(now)
     }
 
-    /// Sets the lowest TSN offset in flight on this path, or the next offset to be sent if nothing is in flight.
+    /// Sets the lowest TSN offset in flight on this path, or the next offset to be sent if no chunk is in flight.
     pub(crate) fn set_earliest(&mut self, offset: u64) {
         self.earliest = offset;
     }

@@ -111,8 +111,8 @@ impl Path {
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
         self.heartbeat.count_silence();
         if !self.active {
-            // RFC 9260 §8.3: the errors of a failed path are not counted. With RFC 7829 they are counted, up to ten
-            // times the limit, because failed paths are compared by their errors (§4.1 (3)).
+            // RFC 9260 §8.3: the errors of a failed path are not counted. With RFC 7829 these errors are counted, up to
+            // ten times the limit, because failed paths are compared by their errors (§4.1 (3)).
             if self.pf_max.is_some() && self.errors < 10 * (most + 1) {
                 self.errors += 1;
             }
@@ -147,7 +147,7 @@ impl Path {
         self.active
     }
 
-    /// RFC 7829 §3: whether the path is potentially failed. Data avoids it while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.potentially_failed
     }
@@ -200,7 +200,7 @@ impl Path {
     /// arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
-        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these.
+        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these addresses.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.moved
     }

@@ -85,7 +85,7 @@ pub(crate) enum LossDeadline {
 /// The facts that a SACK shows besides the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackNews {
-    /// The TSN offset below which everything is cumulatively acknowledged.
+    /// The TSN offset below which all chunks are cumulatively acknowledged.
     pub(crate) base: u64,
     /// The TSN offset of the next new chunk.
     pub(crate) end: u64,
@@ -95,23 +95,23 @@ pub(crate) struct SackNews {
     pub(crate) repaired: bool,
     /// Whether the SACK reports duplicates of retransmitted chunks.
     pub(crate) needless: bool,
-    /// Whether the SACK acknowledges nothing new and reports no gaps.
+    /// Whether the SACK acknowledges no new chunks and reports no gaps.
     pub(crate) idle: bool,
 }
 
 /// The loss recovery state of one path.
 #[derive(Debug)]
 pub(crate) struct LossControl {
-    /// The state of loss detection by time, if this is on.
+    /// The state of loss detection by time; `None` if this detection is off.
     by_time: Option<LossByTime>,
     /// RFC 8985 §7: whether tail loss probes are sent.
     probes: bool,
     probe: LossProbe,
     /// Whether one packet of new data may be sent as a tail loss probe, even if the congestion window is full.
     tail: bool,
-    /// HyStart, which ends slow start before a loss occurs. `None` if it is off.
+    /// HyStart, which ends slow start before a loss occurs; `None` if HyStart is off.
     hystart: Option<SlowStartEnd>,
-    /// Linux's HyStart is off on paths with a shorter round-trip time than this.
+    /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
     /// The TSN offset below which the pacer, not the window, held back data.
@@ -184,8 +184,8 @@ impl LossControl {
         }
     }
 
-    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window
-    /// from which the pacer derives it.
+    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window from
+    /// which the pacer derives the rate.
     fn pace(
         &mut self,
         now: Instant,
@@ -241,7 +241,7 @@ impl Path {
 
     /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. If an earlier SACK found
     /// the window full and there is `more` data to send, the window counts as full until the association can send
-    /// again. `polls` then changes. Otherwise a host that reads several SACKs at once would grow the window for the
+    /// again, when `polls` changes. Otherwise a host that reads several SACKs at once would grow the window for the
     /// first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
@@ -263,7 +263,7 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Returns whether a packet may be sent, if tail loss probes or proportional rate reduction decide this. Returns
+    /// Returns whether a packet may be sent, if tail loss probes or proportional rate reduction determine this. Returns
     /// `None` if neither mechanism decides.
     #[inline(never)]
     pub(super) fn is_open_by(
@@ -277,7 +277,7 @@ impl Path {
         }
         // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // If nothing is in flight, no acknowledgement would come to raise the allowance.
+        // If no chunk is in flight, no acknowledgement will come that could raise the allowance.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 
@@ -388,7 +388,7 @@ impl Path {
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether a chunk may be lost and the loss timer will decide this.
+    /// Whether a chunk may be lost, and the loss timer decides whether it is.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
@@ -423,7 +423,7 @@ impl Path {
     }
 
     /// If pacing delays the next packet, returns the time at which the packet may be sent. Records that the pacer held
-    /// back the data after `end`.
+    /// back the data after TSN offset `end`.
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);

@@ -50,7 +50,7 @@ pub(crate) struct Path {
     sourceless: bool,
     /// RFC 9260 §8.2: whether the destination is active, that is, it answers.
     active: bool,
-    /// RFC 7829 §3: whether the path is potentially failed. Data avoids it while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
     potentially_failed: bool,
     /// Whether the host had no route to the destination for the last packet.
     unsent: bool,
@@ -71,7 +71,8 @@ pub(crate) struct Path {
     flight: u64,
     /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
     full_at: Option<u64>,
-    /// The lowest TSN offset in flight on this path, or a lower bound from which the search for it starts.
+    /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
+    /// starts.
     earliest: u64,
     /// Whether `earliest` is only a lower bound, because the search was cut short.
     earliest_unsure: bool,
@@ -86,7 +87,7 @@ pub(crate) struct Path {
     last_used: Instant,
     /// The time at which DATA was last sent; `Instant::MAX` for never.
     last_data: Instant,
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This holds from a timeout until data is acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight, from a timeout until data is acknowledged.
     one_packet: bool,
     stats: PathCounters,
 }

@@ -65,7 +65,7 @@ pub(crate) struct Interruption {
     pub(crate) received: bool,
 }
 
-/// Interruptions shorter than this are not reported. Concurrent multipath transfer changes paths all the time, and
+/// Interruptions shorter than this time are not reported. Concurrent multipath transfer changes paths all the time, and
 /// SACKs are delayed.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
@@ -303,8 +303,8 @@ impl Paths {
 
     /// Chooses the path for new data again, after a path has failed, recovered, or been verified.
     pub(crate) fn reselect(&mut self) {
-        // RFC 9260 §6.4.1: data is sent on the primary path while it is active, otherwise on one alternate path. The
-        // return to the primary path is immediate.
+        // RFC 9260 §6.4.1: data is sent on the primary path while that path is active, otherwise on one alternate path.
+        // The return to the primary path is immediate.
         if self.list[self.primary].is_sound() {
             self.current = self.primary;
         } else if !self.list[self.current].is_sound()

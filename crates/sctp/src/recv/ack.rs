@@ -25,12 +25,12 @@ pub(crate) struct Ack {
     delayed: bool,
     packets: u32,
     acknowledged_once: bool,
-    /// Whether there was a gap after the last packet was processed.
+    /// Whether TSNs were missing after the last packet was processed.
     gaps: bool,
     /// Whether data was refused since the last SACK.
     refused: bool,
-    /// Whether new data has arrived since the last SACK. `repeats` says that a packet without any new data has arrived
-    /// since then.
+    /// Whether new data has arrived since the last SACK. `repeats` says whether a packet without new data has arrived
+    /// since that SACK.
     news: bool,
     repeats: bool,
     /// Number of bytes that may still be used for SACKs caused only by packets without new data.
@@ -66,7 +66,7 @@ impl Ack {
         }
     }
 
-    /// Counts the `bytes` of a packet with DATA, which allow as many bytes of SACKs.
+    /// Counts the `bytes` of a packet with DATA. SACKs that only repeat information may have as many bytes.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }

@@ -150,8 +150,8 @@ mod tests {
         (point != cumulative).then(|| (Tsn(point), skipped.collect()))
     }
 
-    /// RFC 3758 §3.6: abandoned messages may be missing. All others are delivered whole, once and in order. Dropped
-    /// data is not charged to the buffer.
+    /// RFC 3758 §3.6: abandoned messages may be missing. All other messages are delivered whole, once and in order.
+    /// Dropped data is not charged to the buffer.
     #[test]
     fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {

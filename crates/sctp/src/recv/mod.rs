@@ -67,7 +67,7 @@ pub(crate) struct RecvHalf {
     account: Option<Box<Account>>,
     /// Whether the peer has abandoned messages (RFC 3758). If so, fragments without a beginning are no violation.
     forgiving: bool,
-    /// Whether acknowledgements are NR-SACKs. If so, received data is never dropped again.
+    /// Whether acknowledgements are NR-SACKs. If so, data that was acknowledged is never dropped.
     nr_sack: bool,
 }
 

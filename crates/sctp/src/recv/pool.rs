@@ -6,7 +6,7 @@
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
-    /// Number of bytes of memory in these buffers.
+    /// The memory of all kept buffers in bytes.
     kept: usize,
     shared: bool,
 }

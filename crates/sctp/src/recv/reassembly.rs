@@ -57,7 +57,7 @@ struct Assembly {
     /// The TSN of the message's first fragment.
     tsn: u32,
     unordered: bool,
-    /// The bytes of the message. `None` while they go directly to the stream's buffer.
+    /// The bytes of the message. `None` while the bytes go directly to the stream's buffer.
     buffer: Option<Vec<u8>>,
 }
 
@@ -71,7 +71,7 @@ impl Assembly {
 /// The fragments and unfinished messages of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// Waiting fragments by TSN offset. They are in a tree, so a fragment far ahead costs no more memory than its
+    /// Waiting fragments by TSN offset. In a tree, a fragment far ahead of the others costs no more memory than its
     /// bytes.
     held: BTreeMap<u64, WaitingFragment>,
     /// Whether the peer has abandoned messages, whose fragments may remain.
@@ -228,7 +228,7 @@ impl Reassembly {
             order.extend_direct(assembly.stream, assembly.unordered, assembly.ssn, fragment.payload);
         }
         if !fragment.end {
-            // Checks that no other message starts at the TSN offset at which this one must continue.
+            // Checks that no other message starts at the TSN offset at which this message must continue.
             let next = self.assemblies[at].next;
             if self.assemblies.get(at + 1).is_some_and(|after| after.begin == next) {
                 return Err(Violation("6.9: a message begins inside another"));

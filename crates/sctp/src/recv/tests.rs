@@ -115,8 +115,8 @@ fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'st
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
 
-/// RFC 9260 §5.2.4 A: the application has read the first part of a message when the peer restarts. The message then
-/// ends as incomplete.
+/// RFC 9260 §5.2.4 A: the application has read the first part of a message when the peer restarts. After the restart
+/// the message ends as incomplete.
 #[test]
 fn a_message_read_in_part_ends_with_the_peer() {
     let mut config = Config::default();
@@ -225,7 +225,7 @@ fn tiny_messages_that_wait_are_bounded() {
     }
 }
 
-/// A receiver of messages of 1,000 bytes, one chunk each. The messages are not read.
+/// A receiver of messages of 1,000 bytes, one chunk each. The test does not read the messages.
 struct Unread(RecvHalf);
 
 impl Unread {
@@ -289,8 +289,8 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of it, and a third of two
-    // bytes is no window.
+    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of this, two bytes, and a
+    // third of two bytes is no window.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());

@@ -248,7 +248,8 @@ mod tests {
         }
     }
 
-    /// However scattered the arrivals are, the cost is bounded: new runs are refused, but existing runs still grow.
+    /// However scattered the arriving TSNs are, the number of runs is bounded: new runs are refused, but existing runs
+    /// grow.
     #[test]
     fn runs_are_bounded() {
         let mut tracker = Tracker::new(0);

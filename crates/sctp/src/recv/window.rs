@@ -19,7 +19,7 @@ pub(crate) struct Window {
     used: u64,
     /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
-    /// The window is not opened by fewer bytes than this, to avoid the silly window syndrome.
+    /// The window is not opened by fewer bytes than this number, to avoid the silly window syndrome.
     silly: u64,
     /// Whether the last advertised a_rwnd was 0.
     shut: bool,

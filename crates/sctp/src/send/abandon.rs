@@ -5,9 +5,8 @@
 //! [`forward`](super::forward) makes the peer skip abandoned chunks. The association updates the bytes in flight and
 //! the timers.
 //!
-//! A message of which nothing was sent has no number yet and is simply dropped. A partly sent message takes one more
-//! TSN, which is never sent and stands for the rest of the message. Without the extra TSN the peer might have nothing
-//! to skip.
+//! An unsent message has no sequence number yet and is simply dropped. A partly sent message takes one more TSN, which
+//! is never sent and stands for the rest of the message. Without the extra TSN the peer might have nothing to skip.
 //!
 //! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This holds here for the peer's window and
 //! for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is acknowledged,
@@ -76,7 +75,7 @@ pub(crate) struct Failed {
     pub(crate) sent: bool,
 }
 
-/// Effects of abandoning messages. The association applies them.
+/// Effects of abandoning messages, which the association applies.
 #[derive(Debug, Default)]
 pub(crate) struct GivenUp {
     pub(crate) failed: Vec<Failed>,
@@ -216,8 +215,8 @@ impl SendHalf {
     }
 
     /// RFC 7496 §3.2: abandons messages of lower priority to make room for a new message. The lowest priority goes
-    /// first, then unsent before sent messages, then older before newer messages. Nothing is abandoned if that would
-    /// not make enough room.
+    /// first, then unsent before sent messages, then older before newer messages. No message is abandoned if all such
+    /// messages together would not make enough room.
     fn make_room(&mut self, missing: u64, reliability: Reliability, skips: bool) {
         let Some(limits) = &self.limits else {
             return;
@@ -252,8 +251,8 @@ impl SendHalf {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        // A SACK may complete thousands of messages at once. At most `FORGOTTEN` limits are dropped now, and the others
-        // after the next packets.
+        // A SACK may complete thousands of messages at once. At most `FORGOTTEN` limits are dropped now, and the other
+        // limits after the next packets.
         for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             limits.forget(message);
         }

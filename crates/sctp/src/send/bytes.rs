@@ -11,8 +11,8 @@
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of bytes that are prefetched ahead of the sender. The sender handles about this many bytes during one access
-/// to memory.
+/// Number of bytes that are prefetched ahead of the sender. In the time of one access to memory, the sender handles
+/// about this number of bytes.
 const AHEAD: u64 = 4 << 10;
 
 /// The largest number of bytes prefetched at once.
@@ -32,7 +32,7 @@ pub(super) struct StreamBytes {
     base: u64,
     /// Ranges that were freed out of order, `None` if there are none.
     freed: Option<Box<Freed>>,
-    /// All bytes before this position have been prefetched.
+    /// Prefetching continues at this position: all bytes before it have been prefetched.
     near: u64,
 }
 

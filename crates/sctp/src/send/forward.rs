@@ -22,8 +22,8 @@ pub(super) struct AckPoint {
     said_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
     said_to: usize,
-    /// For each FORWARD TSN sent so far, one past the highest TSN offset it skips and the time at which it was first
-    /// sent. Ascending.
+    /// For each FORWARD TSN sent so far, one past the highest TSN offset that it skips, and the time at which it was
+    /// first sent. In ascending order.
     told: VecDeque<(u64, Instant)>,
     /// Number of T3-rtx expirations since a FORWARD TSN was sent that skips the chunk at `unanswered_at`.
     unanswered: u32,
@@ -158,7 +158,7 @@ impl SendHalf {
     }
 
     /// Writes a FORWARD TSN, or with interleaving an I-FORWARD-TSN, of at most `room` bytes for `path`. Returns false
-    /// if not even the smallest one fits.
+    /// if not even the smallest chunk of this type fits.
     #[cold]
     pub(crate) fn write_forward(
         &mut self,

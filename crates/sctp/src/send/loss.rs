@@ -133,8 +133,8 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts counting retransmissions after the window of `path` was reduced. The retransmissions may turn out to be
-    /// unnecessary, and with them the reduction.
+    /// Starts counting retransmissions after the window of `path` was reduced. If all these retransmissions turn out to
+    /// be unnecessary, the reduction was spurious.
     pub(crate) fn begin_spurious_detection(&mut self, path: usize) {
         self.recovery.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
@@ -149,7 +149,7 @@ impl SendHalf {
         Some(path)
     }
 
-    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path as lost. The window reduction by T3-rtx replaces an
+    /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path as lost. The window reduction by T3-rtx replaces an
     /// earlier reduction, and fast recovery ends.
     pub(crate) fn lose_flight(&mut self, path: usize, cause: SendCause) {
         self.recovery.doubt = None;

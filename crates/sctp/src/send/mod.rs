@@ -55,16 +55,16 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// Whether the last SACK since the last T3-rtx expiry reported a closed window. If so, the peer may have refused
-    /// data.
+    /// Whether the last SACK that arrived after the last T3-rtx expiry reported a closed window. If so, the peer may
+    /// have refused data.
     turned_away: bool,
     dupthresh: u8,
     /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
     /// The TSN offset below which the last SACK reported all arrived chunks.
     horizon: rack::Horizon,
-    /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset is kept while a
-    /// chunk below it is outstanding.
+    /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
+    /// list while a chunk below it is outstanding.
     resets: Vec<u64>,
     /// The work that the SACKs of the current packet have caused so far.
     sack_work: SackWorkLimit,

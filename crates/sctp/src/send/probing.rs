@@ -27,7 +27,7 @@ pub(super) struct Probing {
 pub(crate) struct Expired {
     /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// Whether no SACK of the peer explains the expiry. If so, the expiry counts as an error.
+    /// Whether the peer has sent no SACK since the last probe. If so, the expiry counts as an error.
     pub(crate) silent: bool,
 }
 
@@ -51,7 +51,7 @@ impl SendHalf {
         (!probing.allowed).then_some(probing.sent.into())
     }
 
-    /// Ends probing, because the window is open. Returns true if it was being probed.
+    /// Ends probing, because the window is open. Returns true if the window was being probed.
     pub(crate) fn end_probing(&mut self) -> bool {
         self.probing.take().is_some()
     }
@@ -85,8 +85,7 @@ impl SendHalf {
         self.turned_away = shut;
     }
 
-    /// Counts acknowledged bytes as bytes of probes. While a closed window is probed, nothing but probes is
-    /// outstanding.
+    /// Counts acknowledged bytes as bytes of probes. While a closed window is probed, only probes are outstanding.
     #[inline]
     pub(super) fn count_acked_probe(&mut self, bytes: u64) {
         if let Some(probing) = &mut self.probing {

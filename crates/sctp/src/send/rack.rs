@@ -1,4 +1,4 @@
-//! Decides for each chunk by time whether it is lost.
+//! Detects lost chunks by time.
 //!
 //! Chunks sent once are in the order of their send times. One TSN offset per path is therefore enough: all chunks below
 //! it were already examined. Retransmitted chunks are listed in the order of retransmission. So each chunk is examined

@@ -1,7 +1,7 @@
 //! Stream resets, as far as they concern sent data.
 //!
 //! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN never lists
-//! sequence numbers from before a reset together with numbers from after it.
+//! sequence numbers from before a reset together with numbers from after that reset.
 //!
 //! Home of no rule: RFC 6525 belongs to `association::reconfig`.
 
@@ -18,7 +18,7 @@ impl SendHalf {
     }
 
     /// Holds back messages queued on `streams` until the reset of these streams is answered. An empty list stands for
-    /// all.
+    /// all streams.
     pub(crate) fn hold(&mut self, ticket: Ticket, streams: &[u16]) {
         self.queue.hold(ticket, streams);
     }

@@ -64,7 +64,7 @@ impl SendHalf {
         self.recovery.on_cumulative(base);
         let mut marked = 0;
         // RFC 9260 §7.2.4: misses are counted for chunks below the highest newly acknowledged TSN. In fast recovery, if
-        // the cumulative TSN ack point advances, they are counted for chunks below the highest reported TSN.
+        // the cumulative TSN ack point advances, misses are counted for chunks below the highest reported TSN.
         let highest = self.outstanding.runs.last().map_or(base, |run| run.end);
         let limit = if self.recovery.exit.is_some() && outcome.cumulative { highest } else { newest.end };
         if limit > base && !self.by_time {

@@ -1,6 +1,6 @@
 //! The effects of a SACK on each path and on the association.
 //!
-//! The sending half fills in a [`SackOutcome`]. The association applies it to paths, timers and counters.
+//! The sending half fills in a [`SackOutcome`]. The association applies the outcome to paths, timers and counters.
 //!
 //! Home of no rule: the rules are in `sack` and `loss`.
 
@@ -102,7 +102,7 @@ pub(crate) struct Skip {
     pub(crate) path: u8,
     pub(crate) size: u64,
     pub(crate) sent_at: Instant,
-    /// Whether a SACK reported later chunks as arrived while this one was missing.
+    /// Whether a SACK reported later chunks as arrived while this chunk was missing.
     pub(crate) missed: bool,
 }
 
@@ -113,7 +113,8 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// One past the highest newly acknowledged chunk, and the time at which the latest newly acknowledged chunk was sent.
+/// One past the TSN offset of the highest newly acknowledged chunk, and the time at which the latest newly acknowledged
+/// chunk was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,

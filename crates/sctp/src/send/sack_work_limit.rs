@@ -79,7 +79,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the TSN offset up to which `before` and `after` differ in `most` chunks; `None` if they never do.
+/// Returns the TSN offset up to which `before` and `after` differ in `most` chunks; `None` if they differ in fewer
+/// chunks.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);
@@ -127,7 +128,8 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// After the cut, the lowest chunks that differ are as in the new SACK, and all others are as before it.
+    /// After the cut, the lowest chunks that differ have the state of the new SACK, and all other chunks have the state
+    /// before that SACK.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

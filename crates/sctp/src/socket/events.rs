@@ -174,8 +174,8 @@ impl Sockets {
             let Some(span) = socket.settings.autoclose else { continue };
             for (&id, member) in &mut socket.associations {
                 if member.established && !member.closed && member.used_at + span <= now {
-                    // The association counts as used now. So the shutdown gets the whole autoclose time before it is
-                    // requested again.
+                    // The association counts as used now. So the shutdown has the whole autoclose time before the next
+                    // request for it.
                     member.used_at = now;
                     idle.push(id);
                 }

@@ -376,7 +376,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// The same as [`use_address`](Self::use_address).
+    /// The errors of [`use_address`](Self::use_address).
     pub fn set_peer_primary(
         &mut self,
         now: Instant,

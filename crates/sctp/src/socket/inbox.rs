@@ -66,7 +66,7 @@ impl Inbox {
         self.notifications.push_back((notification, arrived));
     }
 
-    /// Queues a notification in front of all others.
+    /// Queues a notification before all other notifications.
     pub(super) fn notify_first(&mut self, notification: Notification) {
         self.notifications.push_front((notification, 0));
     }

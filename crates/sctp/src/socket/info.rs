@@ -31,7 +31,7 @@ pub struct SndInfo {
     pub immediate: bool,
     /// `SCTP_EOF`: whether the association is shut down after this message.
     pub eof: bool,
-    /// `SCTP_ABORT`: whether the association is aborted. The data is then sent to the peer as the reason.
+    /// `SCTP_ABORT`: whether the association is aborted. If so, the data is sent to the peer as the reason.
     pub abort: bool,
 }
 
@@ -134,7 +134,7 @@ pub enum Incoming {
     Data {
         /// The number of bytes written to the buffer.
         bytes: usize,
-        /// `MSG_EOR`: whether the message ends with these bytes.
+        /// `MSG_EOR`: whether the message ends with the last byte read.
         end_of_record: bool,
         /// Information about the message.
         info: RcvInfo,

@@ -211,7 +211,7 @@ pub enum SocketOption {
     DelayedSack(DelayedSack),
     /// `SCTP_FRAGMENT_INTERLEAVE` (§8.1.20).
     FragmentInterleave(Fragmented),
-    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21): the number of bytes of an unfinished message at which it is delivered
+    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21): an unfinished message with at least this number of bytes is delivered
     /// in parts.
     PartialDeliveryPoint(u64),
     /// `SCTP_MAX_BURST` (§8.1.24): the largest burst in packets; `None` for no limit.
@@ -276,7 +276,7 @@ pub enum OptionName {
     Autoclose,
     PrimaryAddress,
     DisableFragments,
-    /// The parameters of one destination, or of all (`None`).
+    /// The parameters of one destination, or of all destinations (`None`).
     PeerAddrParams(Option<IpAddr>),
     Event(EventKind),
     Events,

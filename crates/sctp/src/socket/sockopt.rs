@@ -134,7 +134,7 @@ impl Sockets {
         }
         for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
-                // `apply` cannot fail here, because the check above has applied the option to the same settings.
+                // `apply` cannot fail, because the check has already applied the option to the same settings.
                 let _ = apply(option, config);
             });
             if let SocketOption::PeerAddrParams(PeerAddrParams { address, demand: true, .. }) = *option {

@@ -84,7 +84,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// The same as [`send`](Self::send) and [`connect`](Self::connect).
+    /// The errors of [`send`](Self::send) and [`connect`](Self::connect).
     pub fn send_to(
         &mut self,
         now: Instant,

@@ -129,7 +129,7 @@ pub struct Pair {
     order: u64,
 }
 
-/// Returns the address of a side on a path (IPv4 on even paths, IPv6 on odd ones).
+/// Returns the address of a side on a path (IPv4 on paths with an even index, IPv6 on the others).
 #[must_use]
 pub fn address(side: Side, path: usize) -> SocketAddr {
     let host = match side {

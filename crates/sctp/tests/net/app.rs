@@ -42,7 +42,7 @@ pub struct App {
     pub bytes: u64,
     /// Whether the peer cancels streams, so that any of its messages may be missing.
     pub may_miss: bool,
-    /// The delay before readable data is read. If it is zero, data is read at once.
+    /// The delay before readable data is read; zero to read data at once.
     pub reading_pause: Duration,
     /// The streams with readable data, and the time of the next read.
     readable: BTreeSet<(AssociationId, u16)>,
@@ -114,7 +114,7 @@ impl App {
         ordered.chain(unordered).map(|expected| expected.number).chain(self.missing.iter().copied())
     }
 
-    /// Called when the association has ended: the expected messages were lost with it.
+    /// Called when the association has ended: the expected messages were lost with the association.
     pub fn forgive(&mut self) {
         self.ordered.clear();
         self.unordered.clear();

@@ -46,7 +46,7 @@ pub struct Narrow {
 
 /// An observer that is called for every packet and after every step.
 pub trait Watch {
-    /// Called when a packet is sent, before the network decides what happens to it.
+    /// Called when a packet is sent, before the network decides the packet's fate.
     fn sent(&mut self, net: &Net, from: Side, flight: &Flight);
     /// Called before a packet is delivered to side `to`.
     fn arrives(&mut self, net: &Net, to: Side, flight: &Flight);

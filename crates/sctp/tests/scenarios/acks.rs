@@ -113,7 +113,7 @@ fn gaps() {
     "#]]);
 }
 
-/// RFC 9260 §6.2: a duplicate chunk is answered at once by a SACK that reports it.
+/// RFC 9260 §6.2: a duplicate chunk is answered at once by a SACK that reports the duplicate.
 #[test]
 fn duplicates() {
     let mut script = Script::warm(&[]);
@@ -125,7 +125,7 @@ fn duplicates() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.2: a SACK is lost, and the next SACK arrives. Nothing is retransmitted.
+/// RFC 9260 §6.3.2: a SACK is lost, and the next SACK arrives. No chunk is retransmitted.
 #[test]
 fn a_lost_sack() {
     let mut script = Script::warm(&[]);
@@ -189,8 +189,8 @@ fn a_sack_for_the_future() {
 }
 
 /// RFC 9260 §7.2.1: the data in flight at the last opportunity to send decides whether the window was fully utilized. A
-/// host that reads two SACKs at once grows its window like a host that sends between them. A host without more data
-/// does not grow its window.
+/// host that reads two SACKs at once grows its window like a host that sends between two SACKs. A host without more
+/// data does not grow its window.
 #[test]
 fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {

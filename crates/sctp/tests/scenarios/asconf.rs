@@ -222,7 +222,7 @@ fn losses() {
 }
 
 /// RFC 5061 §5.1 A5: three ASCONFs are lost one after the other, and the retransmission of each is answered. Each
-/// answer clears the error count. Otherwise two losses would end the association.
+/// answer clears the error count, so the association survives with an Association.Max.Retrans of 1.
 #[test]
 fn an_answer_clears_the_count_of_errors() {
     let mut script = roaming(2, &[("assoc_max_retrans", "1")]);
@@ -337,8 +337,8 @@ fn set_primary_moves_data_that_flows() {
     "#]]);
 }
 
-/// The application first withholds a new local address from an association, so no ASCONF is sent. When it allows the
-/// address, an ASCONF adds it.
+/// The application first withholds a new local address from an association, so no ASCONF is sent. When the application
+/// allows the address, an ASCONF adds it.
 #[test]
 fn one_association() {
     let mut script = roaming(1, &[]);
@@ -391,8 +391,8 @@ fn many_moves() {
     script.forget();
 }
 
-/// RFC 5061 §5.3: a host deletes its only address and adds no other one. Its association ends after the same time as
-/// one whose peer does not answer.
+/// RFC 5061 §5.3: a host deletes its only address and adds no other address. Its association ends after the same time
+/// as an association whose peer does not answer.
 #[test]
 fn no_address_ever() {
     let mut script = roaming(1, &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);

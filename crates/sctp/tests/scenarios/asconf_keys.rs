@@ -43,8 +43,8 @@ fn address(n: usize) -> IpAddr {
     net::address(A, n).ip()
 }
 
-/// An attacker who has seen the INIT and the INIT ACK. It sends and receives with A's address in network 2, and tries
-/// to take over A's association.
+/// An attacker who has seen the INIT and the INIT ACK. The attacker sends and receives with A's address in network 2,
+/// and tries to take over A's association.
 struct Sniffer {
     ports: (u16, u16),
     /// The tag that B chose.

@@ -161,7 +161,7 @@ fn addresses_that_stay() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.4: an address outside the association cannot become the primary, and the answer reports this.
+/// RFC 5061 §5.4: an address outside the association cannot become the primary, and the answer reports the failure.
 #[test]
 fn set_primary_of_an_unknown_address_is_refused() {
     let mut known = Known::with(1);

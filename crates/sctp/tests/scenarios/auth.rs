@@ -226,7 +226,7 @@ fn no_restart_without_the_key() {
     let mut script = Script::established(&[ON, ("auth_chunks", "cookie_echo")]);
     let (port, _) = script.ports(A);
     let id = script.id(B);
-    // A's host reboots: a new endpoint at the same address, without any state.
+    // A's host reboots: a new endpoint without state replaces A's endpoint.
     let config = configured(&[ON, ("auth_chunks", "cookie_echo")]);
     script.net.end(A).engine = Endpoint::new(config, vec![net::address(A, 1)], Rng::new(77));
     script.net.associate_from(A, 1, Some(port), PORT);

@@ -140,8 +140,8 @@ fn nothing_sent_yet() {
     assert!(!text.contains("received sid=1"), "{text}");
 }
 
-/// RFC 6525 §5.2.3: the peer asks for a reset of an idle stream, on which there is nothing to cancel. The application
-/// is notified nevertheless.
+/// RFC 6525 §5.2.3: the peer requests a reset of an idle stream, which has no messages to cancel. The application is
+/// notified nevertheless.
 #[test]
 fn an_idle_stream() {
     let mut script = Script::established(BOTH);

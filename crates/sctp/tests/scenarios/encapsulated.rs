@@ -75,7 +75,7 @@ impl Natted {
 }
 
 /// RFC 6951 §5.1, §5.4: the port is learned from the handshake, stored for each destination, and updated when the NAT
-/// changes it.
+/// changes the port.
 #[test]
 fn ports_are_learned_and_followed() {
     let mut natted = Natted::new();

@@ -49,7 +49,7 @@ fn forged_heartbeat_acks_are_ignored() {
         script.run(30);
         assert_eq!(path(&mut script, B, 2), PathState::Unconfirmed, "{forgery:?}");
     }
-    // The right number confirms the address, no matter from which address it comes.
+    // The right number confirms the address, no matter from which address the HEARTBEAT ACK comes.
     answer(&mut script, 1, &info);
     script.run(30);
     script.check(expect![[r#"

@@ -76,8 +76,8 @@ fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     assert_eq!(drawn.matches("DATA          tsn=2 ").count(), 1, "{drawn}");
 }
 
-/// A message expires before any later chunk has arrived, so there is no miss indication. It counts as lost, because its
-/// acknowledgement was overdue when it was abandoned.
+/// A message expires before any later chunk has arrived, so there is no miss indication. The message counts as lost,
+/// because its acknowledgement was overdue when it was abandoned.
 #[test]
 fn a_loss_of_no_report_reduces_the_window() {
     let mut script = Script::warm(&with(&[("rcvbuf", "3000B"), ("rto_min", "5s")]));
@@ -154,7 +154,7 @@ fn a_forward_tsn_goes_as_far_as_it_says() {
 }
 
 /// RFC 3758 §3.5 A2: abandoned data is not outstanding. So Nagle's algorithm does not hold back a small message because
-/// of it.
+/// of abandoned data.
 #[test]
 fn nagle_does_not_wait_for_what_was_given_up() {
     let mut script = Script::warm(&with(&[("nagle", "yes")]));
@@ -275,8 +275,8 @@ fn a_shutdown_waits_for_a_second_forward_tsn() {
     "#]]);
 }
 
-/// The application shuts down while one message is abandoned and another one is lost repeatedly. No SHUTDOWN is sent
-/// before the other message is acknowledged.
+/// The application shuts down while one message is abandoned and another message is lost repeatedly. No SHUTDOWN is
+/// sent before the lost message is acknowledged.
 #[test]
 fn a_shutdown_waits_for_what_was_not_given_up() {
     let mut script = Script::warm(ON);

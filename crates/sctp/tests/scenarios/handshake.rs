@@ -300,7 +300,7 @@ fn streams_are_negotiated() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: both sides send an INIT at the same time. One association results.
+/// RFC 9260 §5.2.1: both sides send an INIT at the same time, which sets up a single association.
 #[test]
 fn both_ask_at_once() {
     let mut script = Script::new(&[]);
@@ -327,7 +327,8 @@ fn both_ask_at_once() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: A's COOKIE ECHO is lost, and B sends an INIT while A is in COOKIE-ECHOED. One association results.
+/// RFC 9260 §5.2.1: A's COOKIE ECHO is lost, and B sends an INIT while A is in COOKIE-ECHOED. The result is a single
+/// association.
 #[test]
 fn an_init_in_the_cookie_echoed_state() {
     let mut script = Script::new(&[]);
@@ -355,7 +356,7 @@ fn an_init_in_the_cookie_echoed_state() {
     "#]]);
 }
 
-/// RFC 9260 §6.8: an INIT is damaged on its way. B ignores it like a lost one, and T1-init repeats it.
+/// RFC 9260 §6.8: an INIT is damaged on its way. B ignores the INIT, and A repeats it when T1-init expires.
 #[test]
 fn corrupt_init() {
     let mut script = Script::new(&[]);

@@ -171,7 +171,7 @@ fn karn() {
     "#]]);
 }
 
-/// Sends five packets, a millisecond apart. The second one is delayed by `us` microseconds.
+/// Sends five packets, a millisecond apart. The second packet is delayed by `us` microseconds.
 fn reordered(us: u64) -> Script {
     let mut script = Script::established(&[("iw", "10"), ("delack", "0")]);
     script.delay_us(A, "DATA tsn=2 ", us);

@@ -55,7 +55,8 @@ fn it_is_agreed_on() {
     }
 }
 
-/// Data that has arrived after a gap is removed from the send buffer at once, in whatever order it arrives.
+/// Data that has arrived after a gap is removed from the send buffer at once, whatever the order in which chunks
+/// arrive.
 #[test]
 fn what_has_arrived_leaves_the_send_buffer() {
     for (knob, kept) in [("yes", 1_452), ("no", 4 * 1_452)] {
@@ -169,7 +170,7 @@ fn the_rest_of_a_message_stays() {
     }
 }
 
-/// A peer revokes an acknowledgement, by an NR-SACK or a SACK. Nothing is retransmitted, because the data has been
+/// A peer revokes an acknowledgement, by an NR-SACK or a SACK. No chunk is retransmitted, because the data has been
 /// freed.
 #[test]
 fn nr_acknowledged_data_cannot_be_reneged() {

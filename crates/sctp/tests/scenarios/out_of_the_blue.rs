@@ -127,7 +127,7 @@ fn wrong_tags_are_ignored() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT carries the tag that its own sender chose. It ends the association only if it has the T
+/// RFC 9260 §8.5.1 B: an ABORT that carries the tag chosen by its own sender ends the association only if it has the T
 /// bit.
 #[test]
 fn a_reflected_abort_counts() {

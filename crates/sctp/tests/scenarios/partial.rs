@@ -397,7 +397,7 @@ fn a_shutdown_waits_for_the_skip() {
     "#]]);
 }
 
-/// The peer has sent SHUTDOWN. It answers a FORWARD TSN by another SHUTDOWN.
+/// The peer has sent SHUTDOWN. The peer answers a FORWARD TSN by another SHUTDOWN.
 #[test]
 fn given_up_while_the_peer_shuts_down() {
     let mut script = Script::warm(ON);
@@ -480,7 +480,7 @@ fn nonsense_is_not_followed() {
     "#]]);
 }
 
-/// RFC 8260 §2.3.1: with interleaving, I-FORWARD-TSN names messages, including unordered ones.
+/// RFC 8260 §2.3.1: with interleaving, I-FORWARD-TSN names messages, including unordered messages.
 #[test]
 fn interleaved_messages_are_skipped() {
     let mut script = Script::warm(&with(&[("interleaving", "yes")]));

@@ -150,8 +150,8 @@ fn failback() {
     script.check(expect![[""]]);
 }
 
-/// Both networks fail, and one recovers before Association.Max.Retrans is exceeded. The association survives, and the
-/// data arrives.
+/// Both networks fail, and one network recovers before Association.Max.Retrans is exceeded. The association survives,
+/// and the data arrives.
 #[test]
 fn everything_fails_for_a_while() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "3")]);

@@ -8,8 +8,8 @@ use anabranch_wire::sctp::{Shutdown, Tsn};
 use expect_test::expect;
 use std::net::SocketAddr;
 
-/// RFC 9260 §9.2, §12.4: the Cumulative TSN Ack of a SHUTDOWN is beyond all sent TSNs, so it acknowledges nothing. Data
-/// is retransmitted until a SACK acknowledges it, and then the SHUTDOWN ACK follows.
+/// RFC 9260 §9.2, §12.4: the Cumulative TSN Ack of a SHUTDOWN is beyond all sent TSNs, so the SHUTDOWN acknowledges no
+/// data. Data is retransmitted until a SACK acknowledges it, and then the SHUTDOWN ACK follows.
 #[test]
 fn a_shutdown_for_the_future() {
     let mut script = Script::established(&[]);

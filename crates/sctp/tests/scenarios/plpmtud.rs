@@ -394,8 +394,8 @@ fn an_outage() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §4.3, RFC 9260 §6.1 A: a probe of a closed window is as large as other data. If several probes get no
-/// answer, their size may be the reason. So the peer does not count as unreachable.
+/// RFC 8899 §4.3, RFC 9260 §6.1 A: a window probe is as large as other data. If several window probes get no answer,
+/// their size may be the reason. So the peer does not count as unreachable.
 #[test]
 fn a_window_probe_in_a_black_hole() {
     let mut script = Script::established(&[PROBING, &[("rcvbuf", "3000B")]].concat());

@@ -47,7 +47,7 @@ fn data_moves_after_one_timeout() {
     "#]]);
 }
 
-/// RFC 7829 §3 (7): a HEARTBEAT ACK makes the path active again, and data returns to the primary.
+/// RFC 7829 §3 (7): a HEARTBEAT ACK makes the path active again, and data returns to the primary path.
 #[test]
 fn an_answer_clears_it() {
     let mut script = suspicious(&[]);
@@ -70,7 +70,8 @@ fn an_answer_clears_it() {
     "#]]);
 }
 
-/// RFC 7829 §3 (5): if HEARTBEATs are switched off, none is sent. Acknowledged data then makes the path active.
+/// RFC 7829 §3 (5): if HEARTBEATs are switched off, no HEARTBEAT is sent. Instead, acknowledged data makes the path
+/// active.
 #[test]
 fn without_heartbeats() {
     let mut script = suspicious(&[("hb_interval", "0")]);
@@ -89,7 +90,7 @@ fn without_heartbeats() {
     "#]]);
 }
 
-/// RFC 7829 §3 (4): if all paths are potentially failed, data is sent on the one with the fewest errors.
+/// RFC 7829 §3 (4): if all paths are potentially failed, data is sent on the path with the fewest errors.
 #[test]
 fn all_may_have_failed() {
     let mut script = suspicious(&[]);
@@ -198,7 +199,7 @@ fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     "#]]);
 }
 
-/// RFC 7829 §5: the new primary path stays the primary when the old one recovers.
+/// RFC 7829 §5: the new primary path stays the primary path when the old primary path recovers.
 #[test]
 fn the_primary_changes_for_good() {
     let mut script = suspicious(&[("primary_switch", "0")]);

@@ -94,9 +94,9 @@ fn a_lost_retransmission_is_retransmitted() {
     "#]]);
 }
 
-/// RFC 8985 §6.1: of two chunks sent at the same instant, the one with the higher TSN counts as sent later. A chunk
+/// RFC 8985 §6.1: of two chunks sent at the same instant, the chunk with the higher TSN counts as sent later. A chunk
 /// that arrives shows the loss of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the
-/// probe sends TSN 6 again.
+/// tail loss probe retransmits TSN 6.
 #[test]
 fn sent_in_one_instant() {
     let mut script = Script::established(&TIMED);

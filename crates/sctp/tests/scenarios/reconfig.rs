@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
 
-/// Sets up an association with a message in each direction on stream 1, and one from A on stream 2.
+/// Sets up an association with a message in each direction on stream 1, and a message from A on stream 2.
 fn used() -> Script {
     let mut script = Script::established(ON);
     script.send(A, 1, 8).send(A, 2, 8).send(B, 1, 8).run(1_000);
@@ -105,8 +105,8 @@ fn both_ways() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: the peer requests the reset of a stream on which no SSN was used. The answer is that there is
-/// nothing to do.
+/// RFC 6525 §5.2.3: the peer requests the reset of a stream on which no SSN was used. The answer is "Success - Nothing
+/// to do".
 #[test]
 fn nothing_to_do() {
     let mut script = used();
@@ -142,7 +142,7 @@ fn deferred_until_everything_before_has_arrived() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: a lost request is retransmitted with the same number.
+/// RFC 6525 §5.1.1: a lost request is retransmitted with the same request number.
 #[test]
 fn a_lost_request() {
     let mut script = used();
@@ -445,8 +445,8 @@ fn wishes_that_cannot_be() {
     "#]]);
 }
 
-/// RFC 6525 §4.4: requests have wrong streams, wrong numbers, or parameters that must not be combined. Each is denied
-/// or ignored, and changes nothing.
+/// RFC 6525 §4.4: requests have wrong streams, wrong numbers, or parameters that must not be combined. Each of these
+/// requests is denied or ignored, and changes nothing.
 #[test]
 fn hostile_requests() {
     let mut script = used();
@@ -456,7 +456,8 @@ fn hostile_requests() {
         vec![ReConfigParam::ResetOutgoing { request, response: 0, last, streams }]
     });
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
-    // A repeated request gets the same answer. Requests with older or future numbers are answered with an error.
+    // A repeated request gets the same answer as the first copy. Requests with older or future numbers are answered
+    // with an error.
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
     inject(&mut script, 0, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 7, |request| vec![ReConfigParam::ResetTsn { request }]);

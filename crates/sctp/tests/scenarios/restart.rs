@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::Endpoint;
 use expect_test::expect;
 
-/// Reboots A's host: a new endpoint without state has the same address.
+/// Reboots A's host: replaces A's endpoint by a new endpoint without state at the same address.
 fn reboot(script: &mut Script) {
     let engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));
     script.net.end(A).engine = engine;
@@ -101,7 +101,7 @@ fn case_a_with_data_outstanding() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 B: both sides have sent an INIT, and the COOKIE ECHOs cross. One association results.
+/// RFC 9260 §5.2.4 B: both sides have sent an INIT, and the COOKIE ECHOs cross. The result is a single association.
 #[test]
 fn case_b_crossing_cookies() {
     let mut script = Script::new(&[]);
@@ -190,8 +190,8 @@ fn a_cookie_of_a_former_attempt() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.5 leaves this open: a COOKIE ECHO arrives after its association has ended. It does not set the
-/// association up again.
+/// A COOKIE ECHO arrives after its association has ended, a case that RFC 9260 §5.1.5 leaves open. The COOKIE ECHO does
+/// not set up the association again.
 #[test]
 fn a_used_up_cookie() {
     let mut script = Script::new(&[]);
@@ -263,9 +263,9 @@ fn an_init_alone_changes_nothing() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them. They can be read
-/// after the restart, before later messages. Incomplete messages, and messages that wait for missing messages, are
-/// dropped.
+/// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them. Such messages can
+/// be read after the restart, before later messages. Incomplete messages, and messages that wait for missing messages,
+/// are dropped.
 #[test]
 fn what_has_arrived_is_read_after_a_restart() {
     for interleaving in ["no", "yes"] {

@@ -154,7 +154,7 @@ fn all_that_follows_fails() {
 }
 
 /// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, Set Primary is not requested from that peer again. F3a:
-/// the same holds for adding and deleting addresses.
+/// likewise, additions and deletions that the peer reports as unknown are not requested again.
 #[test]
 fn unsupported_set_primary_is_not_requested_again() {
     let mut known = Known::with(2);
@@ -230,7 +230,7 @@ fn a_peer_that_does_not_know_the_chunk() {
         chunk.close();
     });
     script.run(100).forget();
-    // RFC 9260 §11.2.6: the application is notified of the unknown chunk, too.
+    // RFC 9260 §11.2.6: the application is notified that the peer does not know the chunk.
     let told = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
     assert!(script.net.ends[0].events.iter().any(told));
     let (id, now) = (script.id(A), script.net.now);

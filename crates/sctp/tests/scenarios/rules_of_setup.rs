@@ -324,7 +324,7 @@ fn a_second_longer_at_most() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 step 3: a cookie whose tags are both the association's is valid, no matter how old it is.
+/// RFC 9260 §5.2.4 step 3: a cookie that has both tags of the association is valid, no matter how old it is.
 #[test]
 fn a_cookie_of_the_existing_association_is_never_stale() {
     let mut script = Script::new(&[]);
@@ -428,8 +428,8 @@ fn nothing_is_set_up_with_a_group() {
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §8.4 1: a COOKIE ECHO with a multicast address is not answered. This holds even behind an AUTH with a valid
-/// signature (RFC 4895 §6.3).
+/// RFC 9260 §8.4 1: a COOKIE ECHO with a multicast address is not answered. This holds even if the COOKIE ECHO follows
+/// an AUTH chunk with a valid signature (RFC 4895 §6.3).
 #[test]
 fn nothing_is_set_up_with_a_group_that_signs() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));

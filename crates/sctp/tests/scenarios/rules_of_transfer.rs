@@ -40,8 +40,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, one more packet may be sent, but only
-/// one. §7.2.1: the slow-start threshold is initially high.
+/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, exactly one more packet may be sent.
+/// §7.2.1: the slow-start threshold is initially high.
 #[test]
 fn one_packet_beyond_the_window() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -72,7 +72,7 @@ fn no_more_than_a_burst_at_once() {
     script.forget();
 }
 
-/// RFC 9260 §6.2, §6.7: the SACK reports the lowest gap blocks, as many as fit into one packet.
+/// RFC 9260 §6.2, §6.7: the SACK reports the lowest gap blocks, as many as one packet has room for.
 #[test]
 fn as_many_gap_blocks_as_fit() {
     let mut script = Script::established(&[]);

@@ -1,4 +1,4 @@
-//! The builder for scenarios. It controls the network and both endpoints.
+//! The builder for scenarios, which controls the network and both endpoints.
 
 use crate::net::app::App;
 use crate::net::rules::{Action, Rule};

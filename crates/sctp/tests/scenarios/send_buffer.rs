@@ -100,8 +100,8 @@ fn priorities_outlive_a_restart() {
     assert!(place("sid=2 ssn=0") < place("sid=1 ssn=0"), "{drawn}");
 }
 
-/// TSNs can be compared only while fewer than half of all are outstanding (RFC 9260 §1.6). The limit here is 32,000
-/// outstanding chunks. More chunks than this are sent, and all of them arrive.
+/// TSNs can be compared only while fewer than half of all TSNs are outstanding (RFC 9260 §1.6). The limit of this stack
+/// is 32,000 outstanding chunks. More chunks than this are sent, and all of them arrive.
 #[test]
 fn a_bounded_number_of_chunks_is_outstanding() {
     let mut script =

@@ -32,7 +32,7 @@ impl Script {
 }
 
 /// RFC 7829 §3 (4), (5): the host refuses to send a packet. Data is sent on another path, and a HEARTBEAT probes the
-/// failed path, as after a timeout. This happens at once, and no error is counted.
+/// failed path, as after a timeout. Data and HEARTBEAT are sent at once, and no error is counted.
 #[test]
 fn data_goes_by_another_path() {
     let mut script = Script::established_on(&[25, 35], &[("pf_max_retrans", "0"), ("hb_interval", "1000s")]);

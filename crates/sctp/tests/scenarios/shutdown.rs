@@ -93,8 +93,8 @@ fn lost_shutdown() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: a SHUTDOWN is lost. The peer sends HEARTBEATs, which are not answered after the SHUTDOWN (§8.3). They
-/// do not delay its retransmission.
+/// RFC 9260 §9.2: a SHUTDOWN is lost. The peer sends HEARTBEATs, which are not answered after the SHUTDOWN (§8.3).
+/// These HEARTBEATs do not delay the retransmission of the SHUTDOWN.
 #[test]
 fn lost_shutdown_among_heartbeats() {
     let mut script =
@@ -112,8 +112,8 @@ fn lost_shutdown_among_heartbeats() {
     "#]]);
 }
 
-/// A SHUTDOWN is lost. The peer sends HEARTBEATs, each after an AUTH chunk (RFC 4895). They do not delay the
-/// retransmission of the SHUTDOWN.
+/// A SHUTDOWN is lost. The peer sends HEARTBEATs, each after an AUTH chunk (RFC 4895). These HEARTBEATs do not delay
+/// the retransmission of the SHUTDOWN.
 #[test]
 fn lost_shutdown_among_authenticated_heartbeats() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("auth_chunks", "heartbeat")];
@@ -183,8 +183,8 @@ fn lost_shutdown_complete() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: both sides shut down at the same time. Each receives a SHUTDOWN in SHUTDOWN-SENT, and answers it with
-/// SHUTDOWN ACK.
+/// RFC 9260 §9.2: both sides shut down at the same time. Each side receives a SHUTDOWN in SHUTDOWN-SENT, and answers it
+/// with SHUTDOWN ACK.
 #[test]
 fn both_at_once() {
     let mut script = Script::established(&[]);
@@ -229,7 +229,7 @@ fn both_at_once_with_data() {
     "#]]);
 }
 
-/// The last data is lost. It is retransmitted and acknowledged before the SHUTDOWN is sent.
+/// The last chunk is lost. The chunk is retransmitted and acknowledged before the SHUTDOWN is sent.
 #[test]
 fn lost_data_before_the_end() {
     let mut script = Script::established(&[]);

@@ -37,7 +37,8 @@ fn hystart_of_linux_leaves_shorter_paths_alone() {
     assert_eq!([linux("0ms"), linux("50ms"), linux("51ms")], [ended, ended, (280_388, u64::MAX)]);
 }
 
-/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances. Gap blocks alone do not make it grow.
+/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances. The window does not grow by gap blocks
+/// alone.
 #[test]
 fn gap_blocks_alone_do_not_open_the_window() {
     let mut script =

@@ -33,7 +33,8 @@ fn under_way(script: &Script, to: Side) -> Vec<&[u8]> {
     script.net.flying.values().filter(|flight| there(flight.target)).map(|flight| &flight.bytes[..]).collect()
 }
 
-/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, and revokes none. So TSN 3 is not retransmitted.
+/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, but does not revoke those of earlier SACKs. So TSN 3 is not
+/// retransmitted.
 #[test]
 fn a_shutdown_takes_no_gap_block_back() {
     let mut script = Script::established(&[]);
@@ -285,7 +286,7 @@ fn an_address_that_is_not_listed() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an ERROR about a packet from an unverified address is sent to a verified one.
+/// RFC 9260 §5.4: an ERROR about a packet from an unverified address is sent to a verified address.
 #[test]
 fn no_error_to_an_unverified_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -304,7 +305,7 @@ fn no_error_to_an_unverified_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: if several addresses are unverified, HB.Max.Burst (1) of them is probed per RTO, in turn.
+/// RFC 9260 §5.4: if several addresses are unverified, the addresses are probed in turn, HB.Max.Burst (1) per RTO.
 #[test]
 fn unverified_addresses_take_turns() {
     let mut script = Script::multi_homed(&[25, 25, 25], &[]);
@@ -343,8 +344,8 @@ fn whatever_comes_restarts_t2() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: any packet from B clears the count of unanswered SHUTDOWNs. Two in a row would end the association,
-/// and three are lost here.
+/// RFC 9260 §9.2: any packet from B clears the count of unanswered SHUTDOWNs. Two unanswered SHUTDOWNs in a row would
+/// end the association. Three SHUTDOWNs are lost, but ERRORs from B clear the count.
 #[test]
 fn whatever_comes_clears_the_count_of_shutdowns() {
     let mut script = Script::established(&[("assoc_max_retrans", "1")]);

@@ -65,7 +65,8 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     assert!(end.events.iter().any(closed));
 }
 
-/// Packets are lost at random. Each retransmission is acknowledged in the end, so HEARTBEAT ACKs clear the errors.
+/// Packets are lost at random. Each lost chunk is acknowledged in the end, so HEARTBEAT ACKs clear the errors of the
+/// path.
 #[test]
 fn data_that_is_acknowledged_clears_the_path() {
     let mut script = Script::established(SUSPECTING);

@@ -213,9 +213,9 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     assert_eq!(sent(&mut script), (0, 0), "the window has opened");
 }
 
-/// RFC 9260 §6.1 A: the peer's window stays closed, and a server writes a piece whenever the previous one was sent. So
-/// each piece is sent as a window probe. Although the queue is empty between two pieces, all probes are counted, and
-/// the interval between them doubles.
+/// RFC 9260 §6.1 A: the peer's window stays closed, and a server writes a piece of data whenever the previous piece was
+/// sent. So each piece is sent as a window probe. Although the queue is empty between two pieces, all probes are
+/// counted, and the interval between them doubles.
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);

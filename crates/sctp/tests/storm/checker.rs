@@ -37,7 +37,7 @@ struct Sender {
     content: BTreeMap<u32, (usize, u64)>,
     /// The cumulative TSN and the window of the last SACK that this side has received.
     acknowledged: Option<(Tsn, u64)>,
-    /// The window in the peer's INIT or INIT ACK, until a SACK advertises another.
+    /// The window in the peer's INIT or INIT ACK, until a SACK advertises another window.
     window: u64,
     /// Whether this side has received a SHUTDOWN, which advertises no window.
     window_unknown: bool,
@@ -91,7 +91,7 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the packet number of the last one. A probe is sent
+    /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
     /// even if the congestion window has been halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether an NR-SACK was sent that reports more than its cumulative TSN. The peer has then freed messages that
@@ -457,8 +457,8 @@ impl Watch for Checker {
                     (sack.cumulative, u64::from(sack.window) + reported as u64)
                 }
                 Chunk::Shutdown(_) => {
-                    // A SHUTDOWN acknowledges data but advertises no window. From then on the checker cannot compute
-                    // the peer's window.
+                    // A SHUTDOWN acknowledges data but advertises no window. After a SHUTDOWN the checker cannot
+                    // compute the peer's window.
                     self.sides[to as usize].window_unknown = true;
                     continue;
                 }

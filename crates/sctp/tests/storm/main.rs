@@ -28,8 +28,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 3465: after a lost ABORT the peer retried for a minute.
 /// - 12078: closing before the COOKIE ACK discarded the peer's data.
 /// - 2028: a SACK was sent to an unverified address.
-/// - 36767: one side gave up an association before the other saw it established. The association was set up again, and
-///   its DATA was delivered in both associations. The checker reported a duplicate (an error of the checker).
+/// - 36767: one side gave up an association before the other side saw it established. The association was set up again,
+///   and its DATA was delivered in both associations. The checker reported a duplicate (an error of the checker).
 /// - 1092: both sides waited for each other's reset.
 /// - 5340: DATA was sent to the only remaining address, which was not verified.
 /// - 26449: DATA was refused because of a lost request until the peer gave up.

@@ -10,7 +10,7 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::ladder::Side;
 
-/// The result of one storm, or the sum of several.
+/// The result of one storm, or the sum of several storms.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The number of associations that both sides saw end gracefully.
@@ -111,7 +111,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         rng: root.fork("faults"),
     };
     if unprotected {
-        // RFC 9653 §4: the lower layer detects damaged packets, so none arrive.
+        // RFC 9653 §4: the lower layer detects damaged packets, so no damaged packet arrives.
         faults.corrupt = Ratio::ZERO;
     }
     let mut outage = false;

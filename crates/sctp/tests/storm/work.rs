@@ -1,4 +1,4 @@
-//! The actions of the applications in a storm. They send, cancel, reset streams, change addresses, and end
+//! The actions of the applications in a storm: sending, cancelling, resetting streams, changing addresses, and ending
 //! associations.
 
 use crate::choices::{SCHEDULERS, on, pick};

@@ -20,7 +20,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// The maximum length of the answer to one ASCONF, bytes. Once the answer is longer, no further requests are carried out.
+/// The maximum length of the answer to one ASCONF, bytes. Once the answer is longer than this, no further requests are
+/// carried out.
 const MAX_BYTES: usize = 1_000;
 /// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be sent.
 const KEPT: usize = 8;
@@ -201,8 +202,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // RFC 5061 §5.1 A7: requests after this one are not carried out. They count as failed, because they get no
-            // answer.
+            // The requests after request `n` are not carried out. Without an answer after a failed request, they count
+            // as failed (RFC 5061 §5.1 A7).
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }

@@ -1,8 +1,8 @@
 //! Address changes that this side requests.
 //!
-//! There is no queue of changes. This side compares the local addresses that the peer knows with the present local
-//! addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding are part
-//! of the next difference.
+//! Changes of addresses are not queued. This side compares the local addresses that the peer knows with the present
+//! local addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding
+//! are part of the next difference.
 //!
 //! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
 
@@ -28,7 +28,7 @@ const UNDER_WAY: Duration = Duration::from_secs(30);
 /// The maximum number of requests in one ASCONF. Requests beyond this number go into the next ASCONF.
 const MAX_REQUESTS: usize = 12;
 
-/// The state of address changes in one association.
+/// The address changes that this side requests in one association.
 #[derive(Debug)]
 pub(crate) struct Asconf {
     /// The sequence number of the next ASCONF.
@@ -228,7 +228,7 @@ impl Asconf {
         }
     }
 
-    /// Marks the ASCONF for another transmission, if the host could not send it.
+    /// Marks the ASCONF to be sent again, if the host could not send it.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
@@ -286,7 +286,8 @@ impl Asconf {
         }
         let mut failed = false;
         for ((_, request), done) in outstanding.requests.into_iter().zip(done) {
-            // RFC 5061 §5.1 A7, A8: a request without a result in the ASCONF-ACK succeeded, unless an earlier one failed.
+            // RFC 5061 §5.1 A7, A8: a request without a result in the ASCONF-ACK succeeded, unless an earlier request
+            // failed.
             let result = done.unwrap_or(if failed { Err(0) } else { Ok(()) });
             let (address, change) = self.on_result(ctx.now, request, result, failed);
             ctx.events.push_back(Event::LocalAddress { id, address, change });
@@ -335,8 +336,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: after the failure of an earlier request the deletion had to fail, too. So it may
-                // be requested again.
+                // RFC 5061 §5.3 F11: after the failure of an earlier request the deletion had to fail as well. So the
+                // deletion may be requested again.
                 if !behind {
                     self.stuck.push(address);
                 }

@@ -116,7 +116,7 @@ impl Association {
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
             // While no packet can be sent, each expiration of T4 counts as an error. So the association ends if it
-            // cannot send for too long.
+            // cannot send packets for too long.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
         }
@@ -145,8 +145,7 @@ impl Association {
         }
     }
 
-    /// Marks the outstanding ASCONF for another transmission, if the host could not send it. T4 starts when the ASCONF is
-    /// sent.
+    /// Marks the outstanding ASCONF to be sent again, if the host could not send it. T4 starts when the ASCONF is sent.
     pub(super) fn asconf_again(&mut self) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.send_again();
@@ -254,8 +253,8 @@ impl Association {
     }
 
     /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. It must be ignored while the
-    /// address is being deleted, and once the peer has deleted the address (end of §5.3). The ABORT answers packets
-    /// that were sent before the deletion. It may still be in flight when the address is added again.
+    /// address is being deleted, and once the peer has deleted the address (end of §5.3). Such an ABORT answers packets
+    /// that were sent before the deletion, and may be in flight when the address is added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

@@ -41,8 +41,8 @@ impl Said {
         chunks: Option<&[u8]>,
         hmacs: Option<&[u8]>,
     ) -> Result<Option<Self>, &'static str> {
-        /// The maximum number of HMAC identifiers. It is small because the cookie stores the identifiers. No known peer
-        /// lists more.
+        /// The maximum number of HMAC identifiers. The number is small because the cookie stores the identifiers. No
+        /// known peer lists more identifiers.
         const MAX_HMACS: usize = 64;
         let (Some(random), Some(hmacs)) = (random, hmacs) else {
             return Ok(None);

@@ -40,7 +40,7 @@ pub(crate) struct Auth {
     keyed: Vec<(u16, mac::Algorithm, Keyed)>,
     /// The identifier of the shared key that the peer used last.
     peer_uses: u16,
-    /// The identifier of the unknown key that was last reported to the application. It is not reported again.
+    /// The identifier of the unknown key that was last reported to the application. The same key is not reported again.
     reported: Option<u16>,
     /// The shared key for the packet that is being written. It is set by the first message in the packet.
     packet: Option<u16>,
@@ -151,8 +151,8 @@ impl Auth {
         self.leaving.iter().map(|leaving| leaving.key)
     }
 
-    /// Adds keys to the deactivated ones. No message uses them any more, so the next call of `free_keys` reports them
-    /// as free.
+    /// Adds keys to the deactivated keys. No message uses the added keys any more, so the next call of `free_keys`
+    /// reports them as free.
     pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
         self.leaving.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
     }
@@ -220,8 +220,8 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` it. Emits an event if the key of the peer's AUTH
-    /// changes or is unknown.
+    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` the AUTH chunk. Emits an event if the key of the
+    /// peer's AUTH changes or is unknown.
     pub(crate) fn check(
         &mut self,
         id: AssociationId,

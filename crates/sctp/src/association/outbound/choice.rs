@@ -181,7 +181,7 @@ impl Association {
         let open = self.is_open(index);
         // RFC 9260 §7.2.4: fast retransmit may send one packet regardless of the congestion window.
         let again = marked && (open || self.send.has_free_packet());
-        // RFC 9260 §6.1 C: chunks marked for retransmission are sent before new ones.
+        // RFC 9260 §6.1 C: chunks marked for retransmission are sent before new chunks.
         let new = open && !marked && self.new_allowed(now);
         Allowed { again, new }
     }
@@ -204,7 +204,7 @@ impl Association {
         self.send.next_new_fits(usize::MAX) && !self.send.has_lost()
     }
 
-    /// Returns the path for new data. During the handshake it is the path of the handshake.
+    /// Returns the path for new data. During the handshake this is the path of COOKIE ECHO.
     pub(super) fn data_target(&self) -> usize {
         if matches!(self.state, State::CookieEchoed(_)) {
             self.handshake_path()
@@ -219,8 +219,8 @@ impl Association {
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
-    /// Tells the congestion controller that the application limits the rate, and not the path. Only a controller that
-    /// models the path needs this.
+    /// Informs the congestion controller that the application limits the rate, and not the path. Only a controller that
+    /// models the path needs this information.
     pub(super) fn record_application_limited(&mut self) {
         let index = self.data_target();
         if self.paths.get(index).wants_reports() && self.send.unsent_bytes() == 0 && !self.send.has_lost() {

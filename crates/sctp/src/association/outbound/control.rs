@@ -27,8 +27,8 @@ impl Association {
         if !self.paths.get(index).is_confirmed() {
             self.write_heartbeat(ctx, index, buffer);
         }
-        // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. It reports unrecognized parameters of the INIT
-        // ACK.
+        // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. The ERROR reports unrecognized parameters
+        // of the INIT ACK.
         self.outbox.write_errors(index, end, buffer, false);
         // RFC 9260 §5.1 C: DATA may be bundled. RFC 8899 §4.3: while it is unknown whether packets with DATA get
         // through, only the first packet with this cookie contains DATA. If each repetition contained DATA, the cookie
@@ -83,8 +83,8 @@ impl Association {
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // RFC 9260 §8.3: a HEARTBEAT that arrived fitted into one packet. So its HEARTBEAT ACK fits into one packet,
-        // too, unless the reverse path has a smaller MTU.
+        // RFC 9260 §8.3: a HEARTBEAT that arrived fitted into one packet. So the HEARTBEAT ACK, which has the same
+        // length, fits into one packet unless the reverse path has a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

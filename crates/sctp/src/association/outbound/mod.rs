@@ -1,9 +1,9 @@
 //! Builds all packets of an association.
 //!
-//! Handlers only mark what has to be sent. When polled, this module turns the marks into packets. It decides which
-//! chunks go into a packet, in which order, and how many fit. [`choice`] selects the next packet and decides whether it
-//! may be sent. [`packet`] adds the common header and the checksum, also to packets that belong to no association. This
-//! module also updates the counters, timers and trace records of sent data.
+//! Handlers of events only mark the chunks that have to be sent. When polled, this module turns the marks into packets:
+//! it decides which chunks go into a packet, in which order, and how many fit. [`choice`] selects the next packet and
+//! decides whether it may be sent. [`packet`] adds the common header and the checksum, also to packets that belong to
+//! no association. This module also updates the counters, timers and trace records of sent data.
 //!
 //! Home of RFC 9260 §6.1 and §6.10.
 
@@ -23,7 +23,7 @@ use packet::OpenPacket;
 
 /// Whether a control packet has to be sent before DATA.
 pub(super) enum ControlJob {
-    /// This control packet has to be sent before any DATA.
+    /// A packet for this job has to be sent before any DATA.
     Job(Job),
     /// Nothing can be sent now, because no address of the peer is usable.
     Wait,
@@ -132,8 +132,9 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // The batch may take further DATA packets for the same path if they are not larger than its first packet. A
-            // first packet of control chunks may even be smaller than an AUTH chunk, so the subtraction saturates.
+            // The batch may take further DATA packets for the same path if they are not larger than its first packet.
+            // If the first packet has only control chunks, it may be smaller than an AUTH chunk, so the subtraction
+            // saturates.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -414,7 +415,7 @@ impl Association {
         let path = self.paths.at(index);
         let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start the timer. If it runs, restart it only when the earliest outstanding
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start T3-rtx. If T3-rtx runs, restart it only when the earliest outstanding
         // chunk on this path is sent again on this path. A chunk that moves to this path from another path does not
         // restart the timer.
         if earliest_again || !self.timers.is_set(timer) {

@@ -42,7 +42,7 @@ impl OpenPacket {
     }
 }
 
-/// A packet that is sent independently of an association. It ends an association, or answers a packet that belongs to
+/// A packet that is sent independently of an association: it ends an association, or answers a packet that belongs to
 /// no association.
 #[derive(Debug)]
 pub(crate) struct FinalPacket {

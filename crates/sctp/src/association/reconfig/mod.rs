@@ -1,9 +1,9 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
-//! [`request`] implements the requests of this side, and [`response`] those of the peer. Both use the sequence numbers
-//! in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC 6525
-//! §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of itself that a request
-//! affects ([`Siblings`]). This module applies the effects of an answer to paths.
+//! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
+//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC
+//! 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of its state that a
+//! request affects ([`Siblings`]). This module applies the effects of an answer to paths.
 //!
 //! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
 
@@ -98,7 +98,7 @@ impl Reconfig {
         self.tickets
     }
 
-    /// Returns the outstanding request and the queued ones.
+    /// Returns the outstanding request and the queued requests.
     fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.flying.iter().map(|flying| &flying.ask).chain(&self.wanted)
     }
@@ -242,7 +242,7 @@ impl Association {
         }
     }
 
-    /// RFC 6525 §5.1.1: retransmits the outstanding request, to another address if the peer has one.
+    /// RFC 6525 §5.1.1: retransmits the outstanding request, to another address if the peer has another address.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
         let Some(flying) =
@@ -287,7 +287,7 @@ impl Association {
         }
         if !params.iter().all(|param| matches!(param, ReConfigParam::Response { .. })) {
             // RFC 6525 §5.2.1: the response is sent with a SACK. If the request waits for data, the SACK makes the peer
-            // retransmit it soon.
+            // retransmit this data soon.
             self.recv.sack_now();
         }
         let mut first = true;
@@ -322,9 +322,9 @@ impl Association {
             return false;
         };
         let index = flying.path;
-        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the counter while data is outstanding.
-        // Otherwise the counter could be cleared forever: if the data for which the request waits never arrives, every
-        // answer is "in progress".
+        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the error counter while data is
+        // outstanding. If the data for which the request waits never arrives, every answer is "in progress", and the
+        // peer would never count as unreachable.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }

@@ -238,13 +238,13 @@ impl Reconfig {
         }
     }
 
-    /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next one may be
-    /// sent.
+    /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next request may
+    /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
-        // neither would ever send one. So this side drops its outstanding request if two conditions hold. The peer has
-        // reported that request as in progress (§5.2.7 H1). The peer also waits for a request that is queued here, or
-        // that is held back in `asked`.
+        // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
+        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request that this
+        // side has queued, or holds back in `asked`.
         if let Some(flying) = &self.flying {
             let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
             let owed = owed && !self.wanted.is_empty();

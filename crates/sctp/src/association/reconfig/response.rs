@@ -69,7 +69,7 @@ impl Reconfig {
         let answer = self.answered.iter().copied().find(|answer| answer.number == number);
         match answer {
             Some(answer) => {
-                // RFC 6525 §5.2.1: a repeated request gets the same answer as before.
+                // RFC 6525 §5.2.1: a repeated request gets the same answer as the first time.
                 let asked = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
                 self.send |= asked;
                 if !asked || !matches!(param, ReConfigParam::ResetIncoming { .. }) {

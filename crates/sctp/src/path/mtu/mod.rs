@@ -206,7 +206,7 @@ impl Path {
         Some(Found { change, ended })
     }
 
-    /// Lowers the path MTU to `mtu`. Returns true if it changed.
+    /// Lowers the path MTU to `mtu`. Returns true if the path MTU changed.
     fn reduce_mtu(&mut self, mtu: u32) -> bool {
         let smallest = if self.address.is_ipv6() { SMALLEST_V6 } else { SMALLEST_V4 };
         let mtu = mtu.max(smallest);
@@ -221,8 +221,8 @@ impl Path {
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        // Creates the congestion controller if there is none, so that the initial window is computed from the MTU
-        // before the change.
+        // Creates the congestion controller if it does not exist yet, so that the initial window is computed from the
+        // MTU before the change.
         self.congestion().0.set_mss(chunk);
     }
 }

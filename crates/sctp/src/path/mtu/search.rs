@@ -201,7 +201,7 @@ impl Search {
         self.under_way = None;
         self.answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer answers probes, but did not receive those of BASE_PLPMTU.
+            // RFC 8899 §5.2: the peer answers probes of other sizes, but did not receive the probes of BASE_PLPMTU.
             self.refused = self.base;
             return self.fail_base();
         }
@@ -276,9 +276,9 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR
-    /// if the losses go on. Probes cannot decide this during a shutdown, when HEARTBEATs are not answered (RFC 9260
-    /// §8.3).
+    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR if
+    /// the losses go on. During a shutdown HEARTBEATs are not answered (RFC 9260 §8.3), so probes cannot show which
+    /// sizes pass.
     pub(crate) fn on_black_hole(&mut self) -> Change {
         match self.phase {
             Phase::Error => Change::Same,
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!((search.size(), search.phase()), (1200, Phase::Base));
         assert_eq!(search.on_too_big(1300), Change::Same, "of a packet sent before");
         assert_eq!(play(&mut search, 1300), [1200, 1300]);
-        // A size below BASE_PLPMTU leads to the state ERROR, and is then probed.
+        // ICMP reports a size below BASE_PLPMTU. The search enters the state ERROR, and probes the reported size.
         assert_eq!(search.on_too_big(600), Change::Reduced);
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);

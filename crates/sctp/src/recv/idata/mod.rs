@@ -1,9 +1,9 @@
 //! Reassembles I-DATA fragments into messages.
 //!
-//! Owns the incomplete messages, by stream, order and message identifier. Identifiers and fragment numbers are extended
-//! to 64 bits, so that they never wrap here. A message that is the next in its stream is reassembled in the stream's
+//! Owns the incomplete messages, by stream, order and message identifier. This module extends identifiers and fragment
+//! numbers to 64 bits, so that they never wrap. A message that is the next in its stream is reassembled in the stream's
 //! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
-//! messages only in order. TSNs matter here only for deciding which messages may be delivered in parts.
+//! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
 //!
 //! Home of RFC 8260 §2.2.3.
 
@@ -57,8 +57,8 @@ struct Sequence {
     next: u64,
     /// The lowest number that is still expected: messages below it were abandoned.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each is boxed, because many sequences hold one message and few hold
-    /// many.
+    /// Incomplete and waiting messages by number. Each message is boxed, because many sequences hold one message and
+    /// few hold many.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
@@ -155,7 +155,7 @@ impl Interleaved {
     }
 
     /// Stops expecting messages up to `mid` in the ordered or unordered sequence of a stream. Complete messages are
-    /// delivered, others are dropped (RFC 8260 §2.3.1).
+    /// delivered, incomplete messages are dropped (RFC 8260 §2.3.1).
     pub(crate) fn skip_to(
         &mut self,
         stream: u16,
@@ -263,7 +263,7 @@ impl Interleaved {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped ones.
+    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped numbers.
     #[inline]
     fn slot(&mut self, stream: u16) -> usize {
         let skipped = &mut self.skipped;

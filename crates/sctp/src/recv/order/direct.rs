@@ -1,5 +1,5 @@
-//! Reassembles messages at the end of the lane from which they are read. Such a message may be delivered in parts
-//! before it is complete.
+//! Reassembles messages at the end of the lane from which they are read. A message reassembled in this way may be
+//! delivered in parts before it is complete.
 //!
 //! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 

@@ -117,7 +117,7 @@ pub(crate) struct Order {
     /// The messages that the peer has abandoned.
     skips: Option<Box<Skips>>,
     last: LastPacket,
-    /// The order of readable messages over all streams, if it is tracked.
+    /// The order of readable messages over all streams; `None` if this order is not tracked.
     arrivals: Option<Box<Arrivals>>,
     /// Whether this association shares memory with others.
     shared: bool,

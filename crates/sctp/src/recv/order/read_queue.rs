@@ -95,7 +95,7 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes that were read are removed once there are at least this many. So one removal serves many small
+        /// Bytes that were read are removed once their number reaches this constant. So one removal serves many small
         /// messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();

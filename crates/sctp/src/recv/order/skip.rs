@@ -8,7 +8,8 @@
 use super::{Order, Pool, Stream};
 use std::collections::BTreeMap;
 
-/// Half the range of stream sequence numbers. A larger difference means that a number is behind.
+/// Half the range of stream sequence numbers. A number that is further ahead counts as behind, because the numbers
+/// wrap.
 const HALF: u16 = 1 << 15;
 
 /// The messages that the peer has abandoned.
@@ -65,7 +66,7 @@ impl Stream {
 }
 
 impl Order {
-    /// Returns the slot of a stream. A new stream starts with the number after the skipped ones.
+    /// Returns the slot of a stream. A new stream starts with the number after the skipped numbers.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;

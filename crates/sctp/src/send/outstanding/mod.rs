@@ -65,7 +65,7 @@ impl Entry {
 /// The result of a search for the lowest chunk in flight on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Earliest {
-    /// The chunk has this TSN offset. It is the offset of the next new chunk if no chunk was found.
+    /// The chunk has this TSN offset. If no chunk was found, this is the offset of the next new chunk.
     At(u64),
     /// The search was cut short. The chunk is not below this TSN offset.
     NotBelow(u64),

@@ -30,7 +30,7 @@ impl HeldStreams {
         self.streams.get(&stream).copied().or(self.all)
     }
 
-    /// Adds a message to those held back.
+    /// Adds a message to the messages held back.
     pub(super) fn keep(&mut self, message: u32) {
         self.waiting.push_back(message);
     }

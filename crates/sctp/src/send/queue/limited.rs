@@ -54,7 +54,7 @@ impl Queue {
         stored.cut - stored.released
     }
 
-    /// Returns whether at least a part of the message has been sent, and whether all of it has been.
+    /// Returns whether at least a part of the message has been sent, and whether the whole message has been sent.
     pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
         let stored = &self.messages[message as usize];
         (stored.cut > 0, stored.cut == stored.length)

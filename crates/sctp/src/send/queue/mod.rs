@@ -80,7 +80,7 @@ impl Stored {
     }
 }
 
-/// A list of completed messages, linked through `chunks`. It needs no allocation while a SACK is processed.
+/// A list of completed messages, linked through `chunks`, so that no memory is allocated while a SACK is processed.
 #[derive(Debug)]
 struct Chain(Option<u32>);
 
@@ -158,8 +158,8 @@ pub(crate) struct Queue {
     hold: Option<Box<HeldStreams>>,
     /// The size in bytes of the DATA or I-DATA header.
     header: usize,
-    /// The configured size of the buffer in bytes. `limit` is the current size, and `buffered` counts the bytes in
-    /// it.
+    /// The configured size of the buffer in bytes. `limit` is the current size, and `buffered` counts the bytes in the
+    /// buffer.
     most: u64,
     limit: u64,
     buffered: u64,

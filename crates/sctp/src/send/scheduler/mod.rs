@@ -20,7 +20,7 @@ const SOON: usize = 8;
 pub(crate) struct Scheduler {
     kind: SchedulerKind,
     interleaving: bool,
-    /// Priority or weight of each stream for which one was set.
+    /// Priority or weight of each stream for which the application set one.
     values: BTreeMap<u16, u16>,
     order: Order,
 }
@@ -373,7 +373,7 @@ impl Turns {
     }
 }
 
-/// The cost of a byte at weight 1, in units of virtual time. It is divided by the weight of the stream.
+/// The cost of a byte at weight 1, in units of virtual time. The cost is divided by the weight of the stream.
 const BYTE: u64 = 1 << 16;
 
 #[cfg(test)]

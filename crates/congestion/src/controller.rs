@@ -76,7 +76,7 @@ pub trait Controller: std::fmt::Debug {
         let _ = pipe;
     }
 
-    /// Called when nothing has been sent for the duration `idle`. `rto` is the current retransmission timeout.
+    /// Called when no data has been sent for the duration `idle`. `rto` is the current retransmission timeout.
     fn on_idle(&mut self, idle: Duration, rto: Duration);
 
     /// Undoes the last reduction by [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss), because the loss
@@ -88,7 +88,7 @@ pub trait Controller: std::fmt::Debug {
     /// Ends slow start without a loss (RFC 9406 §4.2), by setting the threshold to the current window.
     fn leave_slow_start(&mut self);
 
-    /// Sets the largest payload of a packet, after it has changed.
+    /// Sets the largest payload of a packet to a changed value.
     fn set_mss(&mut self, mss: u64);
 
     /// Returns the congestion window in bytes.

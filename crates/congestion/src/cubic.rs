@@ -100,7 +100,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// Creates a controller in the state before anything is sent.
+    /// Creates a controller in the state before data is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         let window = params.initial_window.clamp(1, LARGEST_WINDOW);
@@ -271,12 +271,13 @@ impl Controller for Cubic {
             }
         }
         if self.state.window < window {
-            // RFC 5681 §4.1: a reduction after an idle period ends the stage. RFC 9438 §5.8 refers to this section.
+            // RFC 5681 §4.1: a reduction after an idle period ends the congestion avoidance stage. RFC 9438 §5.8 refers
+            // to this section.
             self.state.epoch = None;
         } else if let Some(epoch) = &mut self.state.epoch
             && epoch.unused_since.is_none()
         {
-            // RFC 9438 §4.2: idle time is not part of t, even if it was short.
+            // RFC 9438 §4.2: idle time is not part of t, even if the idle time is short.
             epoch.start += idle;
         }
     }

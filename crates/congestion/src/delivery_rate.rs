@@ -1,10 +1,10 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
 //! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`Report`] it computes a [`RateSample`]. The sample's rate is the lower of two rates: the rate at
-//! which the newest packet's flight was sent, and the rate at which this flight was acknowledged. Records are found by
-//! their send time, so that a transport stores nothing with its packets. Packets sent at the same instant share a
-//! record.
+//! time. From each [`Report`] and these records, this module computes a [`RateSample`]. The sample's rate is the lower
+//! of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
+//! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
+//! sent at the same instant share a record.
 //!
 //! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". This module differs from the draft in one way: the losses that
 //! an acknowledgement reveals are handled together, with the send time of the newest lost packet.

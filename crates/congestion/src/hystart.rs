@@ -42,7 +42,7 @@ const MAX_RISE: u64 = 16_000_000;
 /// RFC 9406 §4.3, MIN_RTT_DIVISOR: a rise by 1/`DIVISOR` of the round-trip time, within bounds, begins conservative
 /// slow start.
 const DIVISOR: u64 = 8;
-/// RFC 9406 §4.3, N_RTT_SAMPLE: the number of samples in a round before it is judged.
+/// RFC 9406 §4.3, N_RTT_SAMPLE: the number of samples in a round before the round is judged.
 const SAMPLES: u32 = 8;
 /// RFC 9406 §4.3, CSS_ROUNDS: the number of rounds of conservative slow start.
 const ROUNDS: u32 = 5;

@@ -64,8 +64,8 @@ impl Prr {
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.at_entry));
             i64::try_from(share).unwrap_or(i64::MAX) - self.out as i64
         } else {
-            // At or below the threshold, as much may be sent as was delivered, plus one segment if no new loss was
-            // reported.
+            // At or below the threshold, the number of bytes sent may equal the number delivered, plus one segment if
+            // no new loss was reported.
             let limit = self.delivered.saturating_sub(self.out).max(bytes) + if safe { mss } else { 0 };
             (ssthresh - pipe).min(limit) as i64
         };

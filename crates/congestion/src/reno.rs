@@ -47,8 +47,8 @@ impl AfterIdle {
             Self::Keep => (window, ssthresh),
             Self::Restart => (floor, ssthresh),
             Self::Decay => {
-                // RFC 2861 §3: three quarters of the window become the threshold, unless it is higher. The window is
-                // halved for every RTO.
+                // RFC 2861 §3: three quarters of the window become the threshold, unless the threshold is higher. The
+                // window is halved for every RTO.
                 let times = (nanos(idle) / nanos(rto).max(1)).min(63);
                 ((window >> times).max(floor), ssthresh.max(window / 4 * 3))
             }
@@ -110,7 +110,7 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// Creates a controller in the state before anything is sent.
+    /// Creates a controller in the state before data is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         Self {

@@ -18,7 +18,7 @@ pub struct RttConfig {
     pub granularity: Duration,
 }
 
-/// The values of [`RttConfig`] in nanoseconds. In this form they need less memory. This matters, because every path of
+/// The values of [`RttConfig`] in nanoseconds. In this form they need less memory, which matters because every path of
 /// every association has them.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
@@ -78,8 +78,8 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.bounds.max);
     }
 
-    /// Undoes the back-off: sets the RTO to the value computed from measurements, or to the initial RTO if there are
-    /// none. Called when the peer's answer gives no measurement.
+    /// Undoes the back-off: sets the RTO to the value computed from measurements, or to the initial RTO if there are no
+    /// measurements. Called when the peer's answer gives no measurement.
     pub fn forget_back_off(&mut self) {
         self.rto = match self.smoothed {
             Some((srtt, var)) => self.bounds.within(srtt + (4 * var).max(self.bounds.granularity)),
@@ -139,7 +139,7 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2: the results equal those computed by hand.
+    /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2: the RTOs equal the RTOs computed by hand.
     #[test]
     fn estimates_follow_the_formulas_of_rfc_9260() {
         let (ms, us) = (Duration::from_millis, Duration::from_micros);

@@ -24,7 +24,7 @@ pub enum SlowStartEnd {
     Linux(HyStartLinux),
 }
 
-/// The state of the connection after an acknowledgement, as the rules for slow start need it.
+/// The state of the connection after an acknowledgement, with the values that the rules for slow start need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The position up to which all data is acknowledged.
@@ -42,7 +42,7 @@ pub struct Progress {
 }
 
 impl SlowStartEnd {
-    /// Creates the state of a rule before anything is sent.
+    /// Creates the state of a rule before data is sent.
     #[must_use]
     pub fn new(exit: SlowStartExit) -> Self {
         match exit {

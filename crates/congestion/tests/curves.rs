@@ -71,7 +71,8 @@ fn one_loss() {
     });
 }
 
-/// RFC 9438 §4.7: CUBIC has a second loss at a lower window. Its plateau is then lowered further.
+/// RFC 9438 §4.7: CUBIC has a second loss at a lower window than the first. So the plateau becomes lower than that
+/// window.
 #[test]
 fn two_losses() {
     check("two-losses", InitialWindow::Packets(10), 80, |round| match round {

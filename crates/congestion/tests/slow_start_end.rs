@@ -1,6 +1,6 @@
 //! The end of slow start on a link with a queue: one packet per millisecond, a round trip of 100 ms, and a queue of 100
-//! packets. The variants are CUBIC alone, with HyStart++ (RFC 9406), with pacing, and with both. The window and the
-//! longest queue of each 100 ms are compared with golden texts and pictures.
+//! packets. The variants are CUBIC alone, CUBIC with HyStart++ (RFC 9406), CUBIC with pacing, and CUBIC with both. The
+//! window and the longest queue of each 100 ms are compared with golden texts and pictures.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` rewrites the files.
 

@@ -25,7 +25,7 @@ impl Checksum {
     }
 
     /// Returns the sum over the pseudo-header of a transport packet with this IP protocol number. `length` is the
-    /// length of header and payload in bytes. Returns `None` if the addresses are of different families.
+    /// length of header and payload in bytes. Returns `None` if the addresses are of different IP versions.
     #[must_use]
     #[inline]
     pub fn pseudo_header(source: IpAddr, target: IpAddr, protocol: u8, length: u32) -> Option<Self> {

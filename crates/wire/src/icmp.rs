@@ -64,7 +64,7 @@ pub enum IcmpError {
     /// The message is of another type.
     #[error("an ICMP message of type {0}")]
     Other(u8),
-    /// The quoted packet is not an IP packet of the same family.
+    /// The quoted packet is not an IP packet of the same IP version as the ICMP error.
     #[error("an ICMP message that quotes no IP packet")]
     Quote,
 }

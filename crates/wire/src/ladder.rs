@@ -91,7 +91,7 @@ impl Numbers {
         self.first[side as usize] = Some(first);
     }
 
-    /// Returns the chunks of an SCTP packet sent by `side`, on one line. Does not verify the checksum.
+    /// Returns the chunks of an SCTP packet sent by `side` as one line of text. Does not verify the checksum.
     #[must_use]
     pub fn sctp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(packet) = PacketView::parse_unverified(bytes) else {
@@ -131,7 +131,7 @@ impl Numbers {
 
     fn chunk(&mut self, side: Side, chunk: &Chunk<'_>, line: &mut String) {
         let peer = side.other();
-        // The first chunk name of a line is padded, so that the values behind it form a column.
+        // The first chunk name of a line is padded, so that the values after the name form a column.
         let wide = if line.is_empty() { 13 } else { 0 };
         // The result is ignored, because writing to a string cannot fail.
         let _ = match chunk {
@@ -232,7 +232,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Returns a TCP segment sent by `side`, on one line. Does not verify the checksum.
+    /// Returns a TCP segment sent by `side` as one line of text. Does not verify the checksum.
     #[must_use]
     pub fn tcp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(segment) = Segment::parse(bytes) else {

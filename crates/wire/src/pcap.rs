@@ -122,7 +122,7 @@ impl<W: Write> Writer<W> {
     /// Adds a packet of `original_len` bytes, of which only the bytes `packet` were kept.
     ///
     /// # Errors
-    /// The same errors as [`packet`](Self::packet).
+    /// The errors of [`packet`](Self::packet).
     pub fn truncated_packet(
         &mut self,
         interface: u32,

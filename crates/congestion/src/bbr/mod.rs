@@ -152,7 +152,7 @@ struct Undo {
 }
 
 impl Bbr {
-    /// Creates the state for a path about which nothing is known.
+    /// Creates the state for a path without measurements.
     #[must_use]
     pub fn new(params: Params) -> Self {
         let mut bbr = Self {
@@ -229,7 +229,7 @@ impl Bbr {
 
     // The functions below compute target amounts in flight.
 
-    /// BDPMultiple: returns the bandwidth-delay product for this rate, times `gain` in percent.
+    /// BDPMultiple: returns the bandwidth-delay product at the rate `bandwidth`, times `gain` in percent.
     fn bdp_multiple(&self, bandwidth: u64, gain: u64) -> u64 {
         match self.model.min_rtt() {
             None => self.initial_window,

@@ -45,7 +45,7 @@ pub(super) struct Model {
     aggregation_start: Instant,
     aggregation_delivered: u64,
     /// BBR.extra_acked_filter: the maximum number of bytes acknowledged beyond the expected amount, of the previous
-    /// period, and that of the current one. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once
+    /// period and of the current period. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once
     /// the path is full.
     extra_acked: [u64; 2],
     extra_acked_since: u64,
@@ -105,7 +105,7 @@ impl Model {
         self.extra_acked[0].max(self.extra_acked[1])
     }
 
-    /// UpdateLatestDeliverySignals: updates the bandwidth and the amount in flight of the current round trip.
+    /// UpdateLatestDeliverySignals: updates the bandwidth and the bytes in flight of the current round trip.
     /// `delivered` is the total number of bytes delivered so far.
     pub(super) fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.loss_round_start = false;
@@ -125,7 +125,7 @@ impl Model {
         }
     }
 
-    /// UpdateRound: counts round trips. Returns whether one has ended.
+    /// UpdateRound: counts round trips. Returns whether a round trip has ended.
     pub(super) fn update_round(&mut self, sample: &RateSample, delivered: u64) -> bool {
         self.round_start = sample.prior_delivered.is_some_and(|prior| prior >= self.next_round_delivered);
         if self.round_start {
@@ -224,7 +224,7 @@ impl Model {
         }
     }
 
-    /// Restarts the measurement of aggregation at `now`. Called when nothing was in flight, so earlier acknowledgements
+    /// Restarts the measurement of aggregation at `now`. Called when no data was in flight, so earlier acknowledgements
     /// do not matter.
     pub(super) fn restart_aggregation(&mut self, now: Instant) {
         self.aggregation_start = now;

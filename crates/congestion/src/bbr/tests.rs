@@ -50,7 +50,7 @@ impl Path {
         let waiting = self.busy_until.saturating_sub(self.now) / self.gap;
         let chance = self.every > 0 && self.sent.is_multiple_of(self.every);
         if waiting as usize >= self.queue || chance {
-            // A loss is detected when the packet after the lost one would have been acknowledged.
+            // A loss is detected when the packet after the lost packet would have been acknowledged.
             let at = self.busy_until.max(self.now) + self.delay + self.gap;
             self.answers.push_back((at, self.now, true));
             return;

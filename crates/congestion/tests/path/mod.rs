@@ -21,9 +21,9 @@ pub enum Event {
     Ecn,
     /// The retransmission timer expires.
     Timeout,
-    /// Nothing is sent for `rtos` and a half retransmission timeouts.
+    /// No data is sent for `rtos` and a half retransmission timeouts.
     Idle { rtos: u32 },
-    /// The last reduction was spurious. A full window is sent after it is undone.
+    /// The last reduction was spurious. A full window is sent after the reduction is undone.
     Spurious,
 }
 
@@ -88,7 +88,7 @@ impl Path {
     }
 
     /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, each acknowledgement releases
-    /// as many packets as fit into the window after it.
+    /// as many packets as fit into the window after that acknowledgement.
     fn acknowledge(&mut self, packets: u64, filling: bool) {
         let start = self.now;
         let mut done = 0;

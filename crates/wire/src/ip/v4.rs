@@ -150,7 +150,7 @@ impl Header {
 pub struct Template {
     /// Bytes 8 to 20 of the header: hop limit, protocol, a checksum of zero, addresses.
     tail: [u8; 12],
-    /// The one's complement sum of the tail, not folded.
+    /// The one's complement sum of the constant part of the header, not folded to 16 bits.
     sum: u64,
 }
 

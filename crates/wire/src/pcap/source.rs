@@ -14,7 +14,7 @@
 use super::{Blocks, Interface, Record, SECTION};
 use std::io::{self, Read};
 
-/// The largest size of a packet or packet block in bytes. A longer one counts as damaged.
+/// The largest size of a packet or packet block in bytes. A longer packet or block counts as damaged.
 const LONGEST: usize = 16 << 20;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;

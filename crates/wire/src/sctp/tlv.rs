@@ -269,7 +269,7 @@ pub const HEADER: usize = 4;
 mod tests {
     use super::*;
 
-    /// RFC 9260 §3.2: the two highest bits of an unknown type select one of four actions.
+    /// RFC 9260 §3.2: the two highest bits of an unknown type select one of four actions for the receiver.
     #[test]
     fn unknown_types_say_what_to_do_with_them() {
         let rule = |stop, report| Unrecognized { stop, report };

@@ -236,7 +236,7 @@ impl<'a> Segment<'a> {
         Ok(())
     }
 
-    /// RFC 9293 §3.4: returns the length in sequence space. SYN and FIN each count as one.
+    /// RFC 9293 §3.4: returns the length in sequence space. SYN and FIN each count as one byte.
     #[must_use]
     #[inline]
     pub fn sequence_len(&self) -> u32 {
@@ -275,7 +275,7 @@ impl fmt::Display for Segment<'_> {
     }
 }
 
-/// Fills in the checksum of `segment`. If the addresses are of different families, the checksum stays zero, which no
+/// Fills in the checksum of `segment`. If the addresses are of different IP versions, the checksum stays zero, which no
 /// receiver accepts.
 #[inline]
 pub fn seal(segment: &mut [u8], source: IpAddr, target: IpAddr) {

@@ -10,7 +10,7 @@
 use super::Seq;
 use std::fmt;
 
-/// The options of a segment, as far as they are supported.
+/// The options of a segment that this parser knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// The largest segment that the sender accepts, in bytes of payload and options. Only in a SYN.

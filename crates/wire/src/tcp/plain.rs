@@ -75,8 +75,8 @@ impl Template {
     /// The length in bytes of the headers that the template writes.
     pub const LEN: usize = Header::MIN_LEN + Options::TIMESTAMPS_LEN;
 
-    /// Creates a template for segments between these addresses. Returns `None` if the addresses are of different
-    /// families.
+    /// Creates a template for segments between these addresses. Returns `None` if the addresses are of different IP
+    /// versions.
     #[must_use]
     pub fn new(source: SocketAddr, target: SocketAddr) -> Option<Self> {
         let ([a, b], [c, d]) = (source.port().to_be_bytes(), target.port().to_be_bytes());

@@ -45,7 +45,7 @@ pub struct NrSack<'a> {
 /// A received NR-SACK. The blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSackView<'a> {
-    /// The content in the form of a SACK, whose gap blocks are the renegable ones.
+    /// The content in the form of a SACK, whose gap blocks are the renegable gap blocks.
     pub sack: SackView<'a>,
     nr_gaps: &'a [[u8; 4]],
 }

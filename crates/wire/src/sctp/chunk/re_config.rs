@@ -238,7 +238,7 @@ impl<'a> ReConfig<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk has no parameter, or has one with an invalid form.
+    /// The chunk has no parameter, or has a parameter with an invalid form.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let params = Tlvs::new(raw.value);
         if raw.value.is_empty() {

@@ -522,7 +522,7 @@ mod tests {
         assert_eq!(sealer.open(later, &sealed, ECHOED), Some(Opened::Good(made.clone())));
         let late = now + Duration::from_secs(70);
         assert_eq!(sealer.open(late, &sealed, ECHOED), Some(Opened::Stale(made, Duration::from_secs(10))));
-        // A longer lifetime is reduced to the maximum.
+        // A lifetime above `MAX_LIFE` is reduced to `MAX_LIFE`.
         let life = Duration::from_secs(1 << 40);
         let mut sealer = Sealer::new(Rng::new(1), life);
         let made = Cookie { expires: Sealer::expiry(at(1), life), ..cookie(at(1)) };

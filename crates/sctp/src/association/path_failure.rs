@@ -22,7 +22,8 @@ const CHANGES_KEPT: usize = 1024;
 const SILENCES: u32 = 2;
 
 impl Association {
-    /// Starts HEARTBEATs when the association is established. They verify unconfirmed paths and monitor the others.
+    /// Starts HEARTBEATs when the association is established. HEARTBEATs verify unconfirmed paths and monitor confirmed
+    /// paths.
     pub(super) fn begin_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
         let mut unconfirmed: u32 = 0;
         for index in 0..self.paths.len() {

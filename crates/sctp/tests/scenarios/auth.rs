@@ -32,7 +32,7 @@ fn nothing_is_signed_that_nobody_asks_for() {
     "#]]);
 }
 
-/// RFC 4895 §7, second example: B accepts only signed DATA. A accepts unsigned DATA, too.
+/// RFC 4895 §7, second example: B accepts only signed DATA, and A accepts any DATA. So only A signs its DATA.
 #[test]
 fn data_one_way() {
     let [a, b] = [&[ON][..], &[ON, ("auth_chunks", "data"), ("auth_hmac", "sha1")]].map(configured);
@@ -298,7 +298,7 @@ fn a_key_for_each_message() {
         script.send_message(A, with(key), 50);
     }
     script.run(100);
-    // The key is deleted while a message still needs it. The active key then signs the message.
+    // The key is deleted while a message needs it. So the active key signs the message.
     script.net.end(A).engine.delete_key(Some(a), 7).expect("not active");
     let now = script.net.now;
     let refused = script.net.end(A).engine.send(now, a, with(Some(7)), &[1]);

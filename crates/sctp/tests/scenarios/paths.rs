@@ -326,7 +326,7 @@ fn an_idle_pause_is_no_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("hb_interval", "3s"), ("path_max_retrans", "1")]);
     script.net.drawing = false;
     script.run_to(2_000).send(A, 0, 1_000).run(2_000).kill(1);
-    // This time suffices for HEARTBEATs to detect the failure.
+    // In 60 s, HEARTBEATs detect the failure.
     script.run(60_000).send(A, 0, 1_000).run(2_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it lives");

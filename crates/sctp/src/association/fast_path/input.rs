@@ -85,8 +85,8 @@ impl Association {
         }
     }
 
-    /// Handles a packet from `path` with a single DATA chunk. May keep the packet's buffer. Returns false if the chunk's
-    /// message is not the next one in order.
+    /// Handles a packet from `path` with a single DATA chunk. May keep the packet's buffer. Returns false if the
+    /// chunk's message is not the next message in order.
     #[inline(always)]
     fn on_next_data(
         &mut self,

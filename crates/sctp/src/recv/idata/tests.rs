@@ -394,7 +394,7 @@ fn both_counts_are_reset() {
 }
 
 /// RFC 8260 §2.3.1: skipped messages are no longer expected. Complete messages are delivered, and late fragments are
-/// dropped. None of their bytes stay charged to the window.
+/// dropped. No bytes of skipped messages stay charged to the window.
 #[test]
 fn skipping() {
     for seed in 0..300 {

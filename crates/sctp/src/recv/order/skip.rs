@@ -128,7 +128,7 @@ impl Order {
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);
-        // Delivers waiting messages up to `ssn`, the lowest first. Their numbers may wrap.
+        // Delivers waiting messages up to `ssn`, the lowest first. The numbers of messages may wrap.
         while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)
             && let Some((to, payload)) = state.waiting.remove(&waiting)
         {

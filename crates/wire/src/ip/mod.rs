@@ -73,7 +73,7 @@ pub struct Packet<'a> {
     pub ecn: Ecn,
     /// The number of routers that the packet may still pass (TTL).
     pub hop_limit: u8,
-    /// The position of this fragment, if the packet is a fragment.
+    /// The packet's position among the fragments; `None` if the packet is not a fragment.
     pub fragment: Option<Fragment>,
     /// The length of the IP header in bytes, including options or an IPv6 fragment header.
     pub header_len: usize,

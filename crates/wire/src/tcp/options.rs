@@ -113,7 +113,7 @@ impl Options {
         options
     }
 
-    /// Like [`parse`](Self::parse), but fills in `self`.
+    /// Like [`parse`](Self::parse), but writes the result into `self`.
     #[inline]
     pub(super) fn read(&mut self, area: &[u8]) {
         *self = Self::default();

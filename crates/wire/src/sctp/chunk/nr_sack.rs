@@ -29,7 +29,7 @@ use std::fmt;
 /// An NR-SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSack<'a> {
-    /// All TSNs up to this one have arrived.
+    /// All TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,

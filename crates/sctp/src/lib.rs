@@ -112,8 +112,8 @@
 //! `Association` consists of structures that own parts of its state in private fields. `Association` passes each call
 //! on to the structure that owns the state concerned:
 //!
-//! - `Paths` has one `Path` for each destination, which owns everything that differs between destinations. It also has the
-//!   primary path, the path for new data, and the error counter of the association.
+//! - `Paths` has one `Path` for each destination, which owns all state that differs between destinations. `Paths` also
+//!   has the primary path, the path for new data, and the error counter of the association.
 //! - `SendHalf` and `RecvHalf` are siblings that never import each other, and write their own chunks.
 //! - `Timers` is one list of deadlines.
 //! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF, RE-CONFIG and

@@ -176,7 +176,7 @@ fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
         have.sort();
         assert!(want == have, "seed {seed}: unordered");
     }
-    // Neither side has buffered or outstanding data after everything is acknowledged.
+    // Neither side has buffered or outstanding data after all data is acknowledged.
     let quiet = pair.now + Duration::from_secs(60);
     pair.run(quiet, |_| false);
     for info in [pair.a.info(a), pair.b.info(b)].into_iter().flatten() {

@@ -39,7 +39,7 @@ impl Association {
     ///
     /// - `repaired`: the SACK ended a recovery.
     /// - `needless`: the number of retransmitted chunks that the SACK reports as duplicates.
-    /// - `idle`: the SACK acknowledged nothing new, and there are no gaps.
+    /// - `idle`: the SACK acknowledged no new chunks, and there are no gaps.
     pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
         let (base, end) = (self.send.base(), self.send.end());
         if needless > 0

@@ -71,8 +71,8 @@ impl Association {
         }
     }
 
-    /// Marks everything in flight on a path as lost, as after an expiration of T3-rtx (RFC 9260 §6.3.3 E1, E3). There is no
-    /// back-off, because the timer has not expired.
+    /// Marks all chunks in flight on a path as lost, as after an expiration of T3-rtx (RFC 9260 §6.3.3 E1, E3). There
+    /// is no back-off, because the timer has not expired.
     fn mark_path_lost(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
         if path.flight() == 0 || self.send.is_probing() || !self.state.may_send_data() {

@@ -244,7 +244,7 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent to a path while nothing is outstanding. The pause before this data does not count as
+    /// Records that data is sent to a path while no chunk is outstanding. The pause before this data does not count as
     /// an interruption, in either direction and on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {

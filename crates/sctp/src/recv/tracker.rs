@@ -85,7 +85,7 @@ impl Tracker {
         self.runs.back().map_or(self.next, |run| run.end)
     }
 
-    /// Whether nothing is missing and `tsn` is the next TSN.
+    /// Whether no TSN is missing and `tsn` is the next TSN.
     #[inline]
     pub(crate) fn is_next(&self, tsn: u32) -> bool {
         self.runs.is_empty() && tsn == self.initial.wrapping_add(self.next as u32)
@@ -174,8 +174,8 @@ impl Tracker {
         tsn.wrapping_sub(self.cumulative()) as i32
     }
 
-    /// RFC 3758 §3.6: counts everything below `end` as arrived. The cumulative TSN also advances over the run right
-    /// after `end`.
+    /// RFC 3758 §3.6: counts all TSNs below `end` as arrived. The cumulative TSN also advances over the run right after
+    /// `end`.
     pub(crate) fn skip_to(&mut self, end: u64) {
         self.next = self.next.max(end);
         while let Some(run) = self.runs.front().filter(|run| run.start <= self.next) {

@@ -73,7 +73,7 @@ impl Window {
         self.used > self.ceiling / 2
     }
 
-    /// Whether nothing is buffered.
+    /// Whether no bytes are buffered.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0

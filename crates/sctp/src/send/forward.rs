@@ -36,7 +36,7 @@ pub(super) struct AckPoint {
 }
 
 impl AckPoint {
-    /// Creates the state before anything is abandoned. `base` is the TSN offset of the lowest outstanding chunk.
+    /// Creates the state before a message is abandoned. `base` is the TSN offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { advanced: base, said: base, ..Self::default() }
     }

@@ -306,7 +306,7 @@ impl SendHalf {
         self.outstanding.is_full()
     }
 
-    /// Whether nothing is in flight or marked for retransmission.
+    /// Whether no chunk is in flight or marked for retransmission.
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.outstanding.awaits_nothing()

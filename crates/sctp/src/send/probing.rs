@@ -38,7 +38,7 @@ impl SendHalf {
         self.probing.is_some()
     }
 
-    /// Whether the closed window blocks new data while nothing is outstanding. `None` if no new data waits.
+    /// Whether the closed window blocks new data while no chunk is outstanding. `None` if no new data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)

@@ -50,7 +50,7 @@ impl SendHalf {
         self.queue.reset();
     }
 
-    /// Sets the TSN of the next chunk. Must be called only while nothing is outstanding.
+    /// Sets the TSN of the next chunk. Must be called only while no chunk is outstanding.
     pub(crate) fn renumber(&mut self, next: u32) {
         self.outstanding.renumber(next);
     }

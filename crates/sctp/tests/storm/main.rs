@@ -41,7 +41,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///   checker).
 /// - 69639: the reset that each side had requested waited for the other side's request about the same streams.
 /// - 88980: a FORWARD TSN that covered two resets considered only the later reset.
-/// - 122381: with I-DATA, a FORWARD TSN made a message deliverable that nobody delivered, with the window closed.
+/// - 122381: with I-DATA and a closed window, a FORWARD TSN made a message deliverable, but the message was not
+///   delivered.
 /// - 274611: the repetition of a request waited for a round-trip time that had never been measured.
 /// - 291082: a lost packet with a request and data counted twice.
 /// - 467962: data that arrived at a closed window and was refused counted as lost.

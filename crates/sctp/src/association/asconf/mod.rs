@@ -122,7 +122,7 @@ impl Association {
         }
     }
 
-    /// Marks everything in flight on a removed or suspended path as lost, and stops the timers of that path.
+    /// Marks all chunks in flight on a removed or suspended path as lost, and stops the timers of that path.
     fn give_up_flight(&mut self, index: usize) {
         self.send.lose_path(index, SendCause::Timeout);
         self.paths.at(index).stand_still();

@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 pub(crate) struct Auth {
     /// The parameters that this side sent.
     ours: Said,
-    /// The peer's parameters. Until they are known, nothing can be signed or verified.
+    /// The peer's authentication parameters. Until these are known, no chunk can be signed or verified.
     peer: Option<Said>,
     /// The chunk types that the peer accepts only if authenticated.
     signed: ChunkSet,

@@ -1,7 +1,7 @@
 //! The fast path for the two kinds of packet that make up a transfer without loss.
 //!
-//! While nothing is lost and no control chunk is pending, an association exchanges two kinds of packet: DATA with the next
-//! message in order, and a SACK that only advances the cumulative TSN.
+//! While no packet is lost and no control chunk is pending, an association exchanges two kinds of packet: DATA with the
+//! next message in order, and a SACK that only advances the cumulative TSN.
 //!
 //! On each packet, the slow path ([`inbound`](super::inbound), `acknowledge`, `outbound` and the two halves) checks for
 //! every special case. The fast path checks for them once for many packets ([`FastPath`]). Both paths have the same

@@ -307,7 +307,7 @@ impl Association {
             }
             first &= is_response;
             if siblings.finished {
-                // The reset held messages back. If the peer's window is closed and nothing is outstanding, a window
+                // The reset held messages back. If the peer's window is closed and no chunk is outstanding, a window
                 // probe is needed for these messages now.
                 self.check_probe(ctx.now);
             }

@@ -171,7 +171,7 @@ impl Outstanding {
         self.entries.get(offset.checked_sub(self.base)? as usize)
     }
 
-    /// RFC 6525 §5.2.7 H5: sets the TSN of the next chunk. Nothing may be outstanding.
+    /// RFC 6525 §5.2.7 H5: sets the TSN of the next chunk. No chunk may be outstanding.
     pub(crate) fn renumber(&mut self, next: u32) {
         assert!(self.is_empty(), "TSNs are renumbered over what is outstanding");
         self.initial = next.wrapping_sub(self.base as u32);

@@ -123,7 +123,7 @@ impl RateSampler {
         self.in_flight
     }
 
-    /// Returns whether nothing is in flight and the application had nothing to send.
+    /// Returns whether no data is in flight and the application had no data to send.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.limited_until > 0

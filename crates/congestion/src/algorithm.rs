@@ -17,7 +17,8 @@ pub struct Params {
     pub initial_window: u64,
     /// The initial slow-start threshold in bytes: "arbitrarily high", unless the transport has a better value.
     pub initial_ssthresh: u64,
-    /// The seed of the controller's random choices, if it makes any. BBR chooses at random when to probe for bandwidth.
+    /// The seed of the controller's random choices, if the controller makes random choices. BBR chooses at random when
+    /// to probe for bandwidth.
     pub seed: u64,
 }
 
@@ -51,7 +52,7 @@ pub enum Kind {
     Bbr,
 }
 
-/// Any controller. It is boxed so that a path without a controller needs little memory.
+/// Any controller, boxed so that a path without a controller needs little memory.
 #[derive(Debug)]
 pub enum Algorithm {
     /// Slow start and congestion avoidance of TCP (RFC 5681).
@@ -69,7 +70,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Creates a controller of type `kind`, in the state before anything is sent.
+    /// Creates a controller of type `kind`, in the state before data is sent.
     #[must_use]
     pub fn new(kind: Kind, params: Params) -> Self {
         match kind {

@@ -1,8 +1,8 @@
 //! The congestion window as a state machine, which SCTP and TCP share.
 //!
 //! A transport reports to its controller which data was sent, acknowledged and lost. The controller returns a window in
-//! bytes. The transport decides which packets to retransmit, and when a recovery begins and ends. It calls
-//! [`Controller::on_loss`] once for each window of data in which something was lost.
+//! bytes. The transport decides which packets to retransmit, and when a recovery begins and ends. The transport calls
+//! [`Controller::on_loss`] once for each window of data in which data was lost.
 
 use crate::Report;
 use anabranch_base::time::Duration;
@@ -11,13 +11,13 @@ use anabranch_base::{BitRate, Instant};
 /// The effect of a single acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acked {
-    /// The number of bytes newly acknowledged. In SCTP, only those sent on this path count, including those in gap ack
-    /// blocks.
+    /// The number of bytes newly acknowledged. In SCTP, only bytes sent on this path count, including those that gap
+    /// ack blocks acknowledge.
     pub bytes: u64,
     /// The number of bytes in flight before the acknowledgement.
     pub flight_before: u64,
-    /// Whether the cumulative acknowledgement advanced. RFC 9260 §7.2.1 requires this for growth; in TCP it is always
-    /// true.
+    /// Whether the cumulative acknowledgement advanced. RFC 9260 §7.2.1 requires this for growth of the window; in TCP
+    /// the value is always true.
     pub cumulative: bool,
     /// Whether the sender is repairing a loss, so that the window must not grow by the usual rules.
     pub in_recovery: bool,
@@ -31,8 +31,8 @@ pub struct Acked {
 
 /// The congestion controller of a path. Windows and amounts of data are in bytes.
 pub trait Controller: std::fmt::Debug {
-    /// Records that a packet with `bytes` bytes of data is sent, either new or retransmitted. A controller that models
-    /// the path (BBR) counts the bytes in flight with this call. Other controllers need not implement it.
+    /// Records that a packet with `bytes` bytes of new or retransmitted data is sent. A controller that models the path
+    /// (BBR) counts the bytes in flight with this call. Other controllers need not implement it.
     #[inline]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         let _ = (now, bytes);
@@ -76,7 +76,7 @@ pub trait Controller: std::fmt::Debug {
         let _ = pipe;
     }
 
-    /// Called when nothing has been sent for the duration `idle`. `rto` is the current retransmission timeout.
+    /// Called when no data has been sent for the duration `idle`. `rto` is the current retransmission timeout.
     fn on_idle(&mut self, idle: Duration, rto: Duration);
 
     /// Undoes the last reduction by [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss), because the loss
@@ -88,7 +88,7 @@ pub trait Controller: std::fmt::Debug {
     /// Ends slow start without a loss (RFC 9406 §4.2), by setting the threshold to the current window.
     fn leave_slow_start(&mut self);
 
-    /// Sets the largest payload of a packet, after it has changed.
+    /// Sets the largest payload of a packet to a changed value.
     fn set_mss(&mut self, mss: u64);
 
     /// Returns the congestion window in bytes.

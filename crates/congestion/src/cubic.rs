@@ -28,8 +28,8 @@ pub struct Config {
     /// RFC 9438 §4.3: whether α rises to 1 once W_est, the window that Reno would have, has reached the window before
     /// the last loss. Linux keeps α at 9/17.
     pub alpha_rises: bool,
-    /// Whether the threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3). Otherwise it is
-    /// a share of the bytes in flight.
+    /// Whether the threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3). Otherwise the
+    /// threshold is a share of the bytes in flight.
     pub threshold_of_window: bool,
 }
 
@@ -52,7 +52,7 @@ type Fixed = u64;
 const FIXED_BITS: u32 = 16;
 /// The number of bits after the binary point of times, which are in units of 2^-20 seconds.
 const TICK_BITS: u32 = 20;
-/// A window in bytes that is far larger than any real one. The limit keeps all products in range.
+/// A window in bytes that is far larger than any real window. The limit keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;
 /// β of RFC 9438 §4.6, 0.7, as a fraction.
 const BETA: (u64, u64) = (7, 10);
@@ -62,7 +62,7 @@ const ALPHA: (u64, u64) = (9, 17);
 /// An epoch of congestion avoidance, which the RFC calls a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
-    /// The time when the epoch started, moved later by all times in which the application did not use the window.
+    /// The time when the epoch started, moved later by the periods in which the application did not use the window.
     start: Instant,
     /// The time at which the curve reaches its plateau, in ticks after `start`.
     k: u64,
@@ -78,7 +78,7 @@ struct Epoch {
 struct CurveState {
     window: Fixed,
     ssthresh: u64,
-    /// W_max, the height of the next plateau; 0 while unknown.
+    /// W_max, the window at the plateau of the curve; 0 while unknown.
     max: Fixed,
     /// cwnd_prior: the window before the last reduction.
     prior: Fixed,
@@ -100,7 +100,7 @@ pub struct Cubic {
 }
 
 impl Cubic {
-    /// Creates a controller in the state before anything is sent.
+    /// Creates a controller in the state before data is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         let window = params.initial_window.clamp(1, LARGEST_WINDOW);
@@ -124,8 +124,8 @@ impl Cubic {
     /// RFC 9438 §4.2: begins a new congestion avoidance stage with the current window.
     fn begin_epoch(&mut self, now: Instant) -> Epoch {
         let state = &mut self.state;
-        // RFC 9438 §4.8, §4.10: after a timeout, and after a slow start that ended without a loss, the plateau is at
-        // the current window. The same holds if the window is already above the plateau.
+        // RFC 9438 §4.8, §4.10: the plateau is at the current window after a timeout, after a slow start that ended
+        // without a loss, and if the window is already above W_max.
         let known = state.max > state.window && !state.after_timeout;
         if !known {
             state.max = state.window;
@@ -135,7 +135,7 @@ impl Cubic {
         }
         state.after_timeout = false;
         // K = cbrt((W_max - cwnd) / C), with windows in segments and C = 2/5. A factor of 2^60 under the cube root is a
-        // factor of 2^20 outside. The operand stays below 2^(56 - 16 + 2 + 60).
+        // factor of 2^20 outside. The operand is below 2^(56 + 2 + 44), so it fits 128 bits.
         let rise = u128::from(state.max - state.window) * 5 / (2 * u128::from(self.mss));
         let k = cube_root(rise << (3 * TICK_BITS - FIXED_BITS));
         Epoch { start: now, k, plateau: state.max, friendly: state.window, unused_since: None }
@@ -144,9 +144,9 @@ impl Cubic {
     /// RFC 9438 §4.2 eq. 1: returns W_cubic, the height of the curve, `t` ticks after the stage began.
     fn curve(&self, epoch: &Epoch, t: u64) -> Fixed {
         let away = t.abs_diff(epoch.k).min(1 << 31);
-        let cube = u128::from(away).pow(3); // below 2^93
-        // The slope C·mss = 2/5·mss is in 1/65536 bytes. `mss` is below 2^16 in any packet, so the product is below
-        // 2^127.
+        let cube = u128::from(away).pow(3); // at most 2^93
+        // The slope C·mss = 2/5·mss is in 1/65536 bytes. The limit of 2^17 is above any MSS and keeps the slope below
+        // 2^32, so that `cube * slope` fits 128 bits.
         let slope = u128::from((self.mss.min(1 << 17) << (FIXED_BITS + 1)) / 5);
         let rise = u64::try_from((cube * slope) >> (3 * TICK_BITS)).unwrap_or(u64::MAX);
         if t >= epoch.k { epoch.plateau.saturating_add(rise) } else { epoch.plateau.saturating_sub(rise) }
@@ -166,15 +166,16 @@ impl Cubic {
         let window = self.state.window;
         let bytes = bytes.min(window >> FIXED_BITS);
 
-        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once it has reached the window
-        // before the last loss, it grows by one segment.
+        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once W_est has reached the
+        // window before the last loss, α is 1.
         let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
         let risen = self.config.alpha_rises && epoch.friendly >= self.state.prior;
         let (times, over) = if risen { (1, 1) } else { ALPHA };
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
-            // RFC 9438 §4.3: the window grows no more slowly than Reno's. It never shrinks here.
+            // RFC 9438 §4.3: the window grows no more slowly than Reno's window. The `max` ensures that the window
+            // never shrinks.
             epoch.friendly.max(window)
         } else {
             // RFC 9438 §4.2: the target is the height of the curve one RTT ahead, but at most 1.5 times the window.
@@ -188,7 +189,8 @@ impl Cubic {
         self.state.epoch = Some(epoch);
     }
 
-    /// Returns the number of bytes of which the threshold after a loss is a share.
+    /// Returns the number of bytes from which the threshold after a loss is computed: the window or the bytes in
+    /// flight.
     fn used(&self, flight: u64) -> u64 {
         if self.config.threshold_of_window { self.window() } else { flight }
     }
@@ -269,18 +271,20 @@ impl Controller for Cubic {
             }
         }
         if self.state.window < window {
-            // RFC 5681 §4.1: a reduction after an idle period ends the stage. RFC 9438 §5.8 refers to this section.
+            // RFC 5681 §4.1: a reduction after an idle period ends the congestion avoidance stage. RFC 9438 §5.8 refers
+            // to this section.
             self.state.epoch = None;
         } else if let Some(epoch) = &mut self.state.epoch
             && epoch.unused_since.is_none()
         {
-            // RFC 9438 §4.2: idle time is not part of t, even if it was short.
+            // RFC 9438 §4.2: idle time is not part of t, even if the idle time is short.
             epoch.start += idle;
         }
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        // RFC 9438 §4.9.2: the state is restored, unless the window has already grown to its value before the loss.
+        // RFC 9438 §4.9.2: the state from before the loss is restored, unless the window has already grown to its value
+        // before the loss.
         if let Some(before) = self.before.take()
             && self.state.window < self.state.prior
         {
@@ -360,8 +364,8 @@ mod tests {
         assert_eq!((after(false), after(true)), (14_000, 70_000));
     }
 
-    /// RFC 9438 §4.3: once W_est has reached the window before the last loss, it grows by a segment per round trip.
-    /// Linux keeps 9/17 of a segment. No time passes in this test, so the curve stays below W_est.
+    /// RFC 9438 §4.3: once W_est has reached the window before the last loss, W_est grows by a segment per round trip.
+    /// Linux keeps 9/17 of a segment. No time passes in this test, so the cubic curve stays below W_est.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {
@@ -404,7 +408,8 @@ mod tests {
         assert_eq!(after(AfterIdle::Decay), (20_000, 80_000));
     }
 
-    /// RFC 9438 §5.8: a window that is not fully used does not grow, unless the setting allows it.
+    /// RFC 9438 §5.8: a window that is not fully used does not grow, unless the configuration allows this
+    /// (`grow_unused`).
     #[test]
     fn an_unused_window_grows_only_where_that_is_set() {
         let after = |grow_unused| {

@@ -1,12 +1,13 @@
 //! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
 //! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`Report`] it computes a [`RateSample`]. The sample's rate is the lower of two rates: that at which
-//! the newest packet's flight was sent, and that at which it was acknowledged. Records are found by their send time, so
-//! that a transport stores nothing with its packets. Packets sent at the same instant share a record.
+//! time. From each [`Report`] and these records, this module computes a [`RateSample`]. The sample's rate is the lower
+//! of two rates: the rate at which the newest packet's flight was sent, and the rate at which this flight was
+//! acknowledged. Records are found by their send time, so that a transport stores nothing with its packets. Packets
+//! sent at the same instant share a record.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". There is one difference: the losses that an acknowledgement
-//! reveals are handled together, with the send time of the newest lost packet.
+//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". This module differs from the draft in one way: the losses that
+//! an acknowledgement reveals are handled together, with the send time of the newest lost packet.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -19,19 +20,19 @@ pub struct Report {
     pub delivered: u64,
     /// The send time of the newest data among the bytes newly delivered.
     pub newest: Option<Instant>,
-    /// The round-trip time of the newest delivered data, if that was sent only once.
+    /// The round-trip time of the newest delivered data, if that data was sent only once.
     pub rtt: Option<Duration>,
     /// The number of bytes that are newly considered lost.
     pub lost: u64,
     /// The send time of the newest data among the bytes newly considered lost.
     pub newest_lost: Option<Instant>,
-    /// The number of bytes in the network now, as far as known: those neither delivered nor lost.
+    /// The number of bytes in flight now: sent, but neither delivered nor considered lost.
     pub in_flight: u64,
     /// Whether a loss is being repaired.
     pub recovering: bool,
 }
 
-/// The data that became considered lost since the last [`Report`].
+/// The data that the transport has declared lost since the last [`Report`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lost {
     /// The number of lost bytes.
@@ -106,7 +107,7 @@ pub struct RateSampler {
     last_rtt: u64,
 }
 
-/// The largest number of records. If there are more, the oldest are discarded.
+/// The largest number of records. If there are more records, the oldest are discarded.
 const MOST_RECORDS: usize = 1 << 15;
 
 impl RateSampler {
@@ -122,7 +123,7 @@ impl RateSampler {
         self.in_flight
     }
 
-    /// Returns whether nothing is in flight and the application had nothing to send.
+    /// Returns whether no data is in flight and the application had no data to send.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.limited_until > 0
@@ -206,7 +207,7 @@ impl RateSampler {
             if interval > 0 && self.least_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // A packet that is found lost later was sent at most about two round trips before the delivered packet.
+            // A packet that may still be found lost was sent at most about two round trips before the delivered packet.
             // Older records are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
@@ -259,7 +260,8 @@ mod tests {
             let now = 1_090 + 10 * n;
             rates.push(sampler.on_report(at(now), &delivered(1_000, 1_000, now, 10_000 - 1_000 * n)).0.rate);
         }
-        // The first interval includes the whole round trip, so its rate is low. All ten packets together took 190 ms.
+        // The interval of the first sample includes the whole round trip, so its rate is low. The interval of the last
+        // sample, with all ten packets, is 190 ms.
         assert_eq!((rates[0], rates[9]), (10_000, 52_631));
         // The packets of the next flight are sent as acknowledgements arrive: 1,000 bytes every 10 ms.
         let mut sampler = RateSampler::default();

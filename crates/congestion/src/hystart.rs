@@ -24,12 +24,13 @@ pub enum SlowStart {
 pub struct HyStart {
     /// Whether HyStart++ has ended. Only the first slow start is observed (RFC 9406 §4.3).
     done: bool,
-    /// windowEnd.
+    /// windowEnd of RFC 9406 §4.2: the position at which the current round ends.
     round_end: u64,
-    /// lastRoundMinRTT and currentRoundMinRTT in nanoseconds; 0 while unknown.
+    /// lastRoundMinRTT and currentRoundMinRTT: the minimum round-trip times of the last and the current round in
+    /// nanoseconds; 0 while unknown.
     last: u64,
     current: u64,
-    /// rttSampleCount.
+    /// rttSampleCount of RFC 9406 §4.2: the number of round-trip time samples in the current round.
     samples: u32,
     /// During conservative slow start, cssBaselineMinRtt in nanoseconds and the number of rounds so far.
     conservative: Option<(u64, u32)>,
@@ -38,11 +39,12 @@ pub struct HyStart {
 /// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, in nanoseconds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// MIN_RTT_DIVISOR.
+/// RFC 9406 §4.3, MIN_RTT_DIVISOR: a rise by 1/`DIVISOR` of the round-trip time, within bounds, begins conservative
+/// slow start.
 const DIVISOR: u64 = 8;
-/// N_RTT_SAMPLE.
+/// RFC 9406 §4.3, N_RTT_SAMPLE: the number of samples in a round before the round is judged.
 const SAMPLES: u32 = 8;
-/// CSS_ROUNDS.
+/// RFC 9406 §4.3, CSS_ROUNDS: the number of rounds of conservative slow start.
 const ROUNDS: u32 = 5;
 
 impl HyStart {

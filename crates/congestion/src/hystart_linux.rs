@@ -2,8 +2,8 @@
 //! when round-trip times grow.
 //!
 //! Owns the current round and the minimum round-trip time; the window belongs to the controller.
-//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. The version in the RFC does not use trains,
-//! and continues slow start at a quarter of the rate for a while.
+//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. The version in the RFC does not use trains.
+//! Before that version ends slow start, it lets the window grow at a quarter of the usual rate for a while.
 //!
 //! Home of no RFC: S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011 (doi
 //! 10.1016/j.comnet.2011.01.014), with the constants of net/ipv4/tcp_cubic.c of Linux 6.
@@ -33,9 +33,10 @@ pub struct HyStartLinux {
 const LOW_WINDOW: u64 = 16;
 /// hystart_ack_delta_us: acknowledgements that arrive at most this far apart form a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
-/// HYSTART_MIN_SAMPLES.
+/// HYSTART_MIN_SAMPLES: the number of round-trip times in a round before their minimum is judged.
 const SAMPLES: u32 = 8;
-/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX.
+/// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX: the bounds, in nanoseconds, of the rise of the round-trip time that ends
+/// slow start.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
 /// hystart_ack_delay: the largest allowance in nanoseconds for segments that are sent together. The allowance is the
@@ -96,8 +97,8 @@ impl HyStartLinux {
         }
         if now.since(self.train) <= TRAIN_GAP {
             self.train = now;
-            // If a window is sent at once, a train that lasts for half a round trip shows that half of the path's
-            // capacity is used.
+            // If a whole window is sent at once, a train of acknowledgements that lasts for half a round trip shows
+            // that half of the path's capacity is used.
             let apart = u128::from(AGGREGATED) * u128::from(self.least) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.least.saturating_add(aggregation) / 2;

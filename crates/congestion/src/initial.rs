@@ -25,7 +25,8 @@ pub enum InitialWindow {
 }
 
 impl InitialWindow {
-    /// Returns the initial window in bytes for packets with a payload of `mss` bytes. It is at least one packet.
+    /// Returns the initial window in bytes for packets with a payload of `mss` bytes. The window is at least one
+    /// packet.
     #[must_use]
     pub fn bytes(self, mss: u64) -> u64 {
         let within = |most: u64, floor: u64| (most * mss).min(floor.max(2 * mss));

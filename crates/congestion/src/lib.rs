@@ -17,7 +17,7 @@
 //!
 //! [`rack`] and [`tlp`] detect losses by time, and [`prr`] limits the sending rate in a recovery. [`hystart`] and
 //! [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the round-trip time.
-//! Each of these modules holds the state of one path, and either transport can use it.
+//! Each of these modules holds the state of one path, and both transports can use them.
 //!
 //! # How an engine drives a controller
 //!
@@ -25,8 +25,8 @@
 //! set a pacing rate of its own (`pacing_rate`), which the engine's pacer obeys. A controller that models the path
 //! (BBR, draft-ietf-ccwg-bbr) gets a `Report` with each acknowledgement. The report says how many bytes arrived and
 //! were lost, and when the newest packet of each group was sent. From these reports, `delivery_rate` computes rates
-//! with its own record of sent packets. The engines therefore keep nothing for the controller with their packets, and
-//! other controllers cost nothing.
+//! with its own record of sent packets. The engines therefore store no data for the controller with their packets, and
+//! other controllers do not pay for these records.
 
 pub mod bbr;
 pub mod controller;

@@ -4,8 +4,8 @@
 //! segment size, and reports deliveries in the same way. [`Reno`](crate::Reno) and [`Cubic`](crate::Cubic) follow the
 //! RFCs. This controller differs from them in five ways:
 //! - The window grows by whole segments.
-//! - If slow start needs only some of the acknowledged segments to reach the threshold, the others count towards
-//!   congestion avoidance.
+//! - If slow start needs only some of the acknowledged segments to reach the threshold, the other segments count
+//!   towards congestion avoidance.
 //! - The growth of Reno's share in CUBIC stays at 9/17 segments per round trip, and does not rise to 1.
 //! - Before its first loss, CUBIC's window grows by at least a twentieth per round trip.
 //! - After a timeout, the window allows one segment more than is believed to be in flight.
@@ -49,8 +49,8 @@ struct Curve {
     epoch: Option<Epoch>,
     /// The window at the last loss in segments; 0 before the first loss.
     max: u64,
-    /// `pace` is the number of segments delivered for each increase by one. It was computed for `window` at the time
-    /// `computed`.
+    /// `pace` is the number of segments delivered for each increase of the window by one segment. This number was
+    /// computed for `window` at the time `computed`.
     pace: u64,
     window: u64,
     computed: Instant,
@@ -61,7 +61,7 @@ struct Curve {
 pub struct Linux {
     config: Config,
     mss: u64,
-    /// The initial window. It is in segments, like `window` and `ssthresh`.
+    /// The initial window in segments, like `window` and `ssthresh`.
     initial: u64,
     window: u64,
     ssthresh: u64,
@@ -74,7 +74,7 @@ pub struct Linux {
     timed_out: bool,
 }
 
-/// A window in segments that is far larger than any real one. The limit keeps all products in range.
+/// A window in segments that is far larger than any real window. The limit keeps all products in range.
 const LARGEST: u64 = 1 << 30;
 /// β of CUBIC as Linux defines it: 717/1024, about 0.7.
 const BETA: (u64, u64) = (717, 1024);
@@ -87,11 +87,11 @@ const C: u64 = 410;
 const LONGEST_UNKNOWN_PACE: u64 = 20;
 /// The window grows by one segment at most once per two segments delivered.
 const SHORTEST_PACE: u64 = 2;
-/// How long a computed pace is valid while the window does not change: HZ/32.
+/// The time for which a computed pace is valid while the window does not change: HZ/32.
 const PACE_HOLDS: Duration = Duration::from_micros(31_250);
 
 impl Linux {
-    /// Creates a controller in the state before anything is sent.
+    /// Creates a controller in the state before data is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         let mss = params.mss.max(1);
@@ -141,8 +141,8 @@ impl Linux {
         self.timed_out = true;
     }
 
-    /// Returns CUBIC's pace: the number of delivered segments after which the window grows by one. `n` is the number of
-    /// newly delivered segments.
+    /// Returns CUBIC's pace: the number of delivered segments after which the window grows by one segment. `n` is the
+    /// number of newly delivered segments.
     fn pace(&mut self, now: Instant, n: u64, rtt: Option<Duration>) -> u64 {
         let window = self.window;
         let curve = &mut self.curve;
@@ -170,7 +170,8 @@ impl Linux {
         if curve.max == 0 {
             pace = pace.min(LONGEST_UNKNOWN_PACE);
         }
-        // The window grows no more slowly than Reno's, which gains a segment for every `each` segments delivered.
+        // The window grows no more slowly than Reno's window, which gains a segment for every `each` segments
+        // delivered.
         let each = (window * INVERSE_ALPHA_EIGHTHS / 8).max(1);
         let gained = epoch.counted.saturating_sub(1) / each;
         epoch.counted -= gained * each;
@@ -185,7 +186,7 @@ impl Linux {
 
     /// Grows the window by one segment for every `pace` segments delivered, after `n` more were delivered.
     fn avoid(&mut self, pace: u64, n: u64) {
-        // If the pace has become faster, the segments counted before give at most one increase.
+        // If `pace` is now lower, the segments counted so far give at most one increase.
         if self.counted >= pace {
             self.counted = 0;
             self.window += 1;
@@ -363,8 +364,8 @@ mod tests {
         assert_eq!(rounds(&mut cubic, &mut now, 4), [105, 110, 115, 121]);
     }
 
-    /// RFC 9438 would let Reno's share grow by a segment per round trip once it has reached the window before the loss.
-    /// Linux keeps 9/17 of a segment.
+    /// RFC 9438 would let Reno's share grow by a segment per round trip once that share has reached the window before
+    /// the loss. Linux keeps 9/17 of a segment.
     #[test]
     fn reno_s_share_of_cubic_stays_as_it_is() {
         let (mut cubic, mut now) = (controller(true), Instant::ZERO);

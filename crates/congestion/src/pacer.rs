@@ -6,7 +6,7 @@
 //!
 //! The pacing rate is a multiple of the window per smoothed round-trip time. The factor is 2 in slow start and 1.2
 //! afterwards, as in Linux (net.ipv4.tcp_pacing_ss_ratio = 200, tcp_pacing_ca_ratio = 120). RFC 9002 §7.7 describes the
-//! same method. A controller may provide its own rate instead.
+//! same method. A controller may provide a pacing rate of its own instead.
 
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{BitRate, Instant};

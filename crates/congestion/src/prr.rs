@@ -1,7 +1,7 @@
 //! Proportional rate reduction: the sending rate in a recovery follows the rate at which data is delivered.
 //!
 //! Without this algorithm, the data lost in a heavy loss is retransmitted in bursts as soon as the losses are known.
-//! RFC 6675, for example, sends as much as fits the window. The queue that has overflowed would then overflow again.
+//! RFC 6675, for example, sends as much as fits the window. So the queue that has just overflowed would overflow again.
 //!
 //! Home of RFC 6937 §3, with the slow-start reduction bound; [`Prr::linux`] is the Linux variant.
 
@@ -26,23 +26,23 @@ impl Prr {
         Self { at_entry: flight.max(1), delivered: 0, out: 0, allowance: 0, window: None }
     }
 
-    /// Creates the Linux variant (tcp_cwnd_reduction). It reduces in proportion to the window before the loss,
-    /// `window`. It keeps a window of its own, so that data that is found lost later makes room for the same amount of
-    /// new packets.
+    /// Creates the Linux variant (tcp_cwnd_reduction). This variant reduces in proportion to the window before the
+    /// loss, `window`. It has a window of its own, so that data that is found lost later makes room for the same number
+    /// of bytes.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
     }
 
-    /// Returns the number of bytes that may be sent until the next acknowledgement. It is negative if too much was
-    /// sent.
+    /// Returns the number of bytes that may be sent until the next acknowledgement. The number is negative if too much
+    /// was sent.
     #[must_use]
     pub fn allowance(&self) -> i64 {
         self.allowance
     }
 
-    /// Returns the number of bytes that may be sent while `pipe` bytes are in flight. It is negative if too much was
-    /// sent.
+    /// Returns the number of bytes that may be sent while `pipe` bytes are in flight. The number is negative if too
+    /// much was sent.
     #[must_use]
     pub fn room(&self, pipe: u64) -> i64 {
         match self.window {
@@ -64,8 +64,8 @@ impl Prr {
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.at_entry));
             i64::try_from(share).unwrap_or(i64::MAX) - self.out as i64
         } else {
-            // At or below the threshold, as much may be sent as was delivered, plus one segment if no new loss was
-            // reported.
+            // At or below the threshold, the number of bytes sent may equal the number delivered, plus one segment if
+            // no new loss was reported.
             let limit = self.delivered.saturating_sub(self.out).max(bytes) + if safe { mss } else { 0 };
             (ssthresh - pipe).min(limit) as i64
         };
@@ -87,7 +87,8 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// RFC 6937 §4, the first figure: of 20 segments one is lost. While the other 19 arrive, 9 or 10 segments are sent.
+    /// RFC 6937 §4, the first figure: one of 20 segments is lost. While the acknowledgements of the other 19 segments
+    /// arrive, 9 or 10 segments are sent.
     #[test]
     fn half_as_many_leave_as_arrive() {
         let (mut prr, mut pipe, mut sent) = (Prr::new(20), 19, 0);

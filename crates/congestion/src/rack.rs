@@ -2,9 +2,10 @@
 //! delivered.
 //!
 //! Owns the state of the newest delivery and the reordering window, but no scoreboard, window or timer. A transport
-//! passes the segments that each acknowledgement delivered to [`Rack`] (as a [`Delivered`]). It then asks `Rack` to
-//! judge the outstanding segments. The end of a segment is a position: in TCP in bytes, in SCTP one past the offset of
-//! a TSN. If two segments were sent at the same instant, the one with the higher end counts as sent later.
+//! passes the segments that each acknowledgement delivered to [`Rack`] (as a [`Delivered`]). Then the transport asks
+//! `Rack` which outstanding segments are lost. The end of a segment is a position: in TCP in bytes, in SCTP one past
+//! the TSN offset of the chunk. If two segments were sent at the same instant, the segment with the higher end counts
+//! as sent later.
 //!
 //! Home of RFC 8985 §6.2 (RACK, steps 1 to 5) and of the condition in §6.3.
 
@@ -14,9 +15,10 @@ use anabranch_base::time::{Duration, nanos};
 /// The segments that an acknowledgement newly delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// The segment that was sent last: its send time, its end, and whether it was a retransmission.
+    /// Among the delivered segments, the one that was sent last: its send time, its end, and whether it was a
+    /// retransmission.
     newest: Option<(Instant, u64, bool)>,
-    /// The lowest end among the segments that were sent only once.
+    /// The lowest end among the delivered segments that were sent only once.
     lowest_original: u64,
     /// The highest end among the segments.
     highest: u64,
@@ -41,7 +43,7 @@ impl Delivered {
         self.highest = self.highest.max(end);
     }
 
-    /// Returns the round-trip time of the newest delivered segment, if that was sent only once.
+    /// Returns the round-trip time of the newest delivered segment, if that segment was sent only once.
     #[inline]
     #[must_use]
     pub fn sample(&self, now: Instant) -> Option<Duration> {
@@ -65,10 +67,10 @@ impl Delivered {
 /// The verdict on a segment that was sent and has not been acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// No segment sent after this one has been delivered, so nothing can be said.
+    /// No segment sent after this segment has been delivered, so its loss cannot be judged.
     Unknown,
-    /// A segment sent after this one has been delivered. This one counts as lost unless it is acknowledged by this
-    /// time.
+    /// A segment sent after this segment has been delivered. This segment counts as lost unless it is acknowledged by
+    /// this time.
     Until(Instant),
     /// The segment is lost.
     Lost,
@@ -81,16 +83,16 @@ pub struct Rack {
     newest: Option<(Instant, u64)>,
     /// RACK.rtt: the round-trip time of the newest delivered segment, in nanoseconds.
     rtt: u64,
-    /// RACK.min_RTT in nanoseconds: the minimum of the current period and that of the last one. A period lasts
-    /// [`MIN_RTT_SPAN`].
+    /// RACK.min_RTT in nanoseconds: the minimum of the current period and the minimum of the previous period. A period
+    /// lasts [`MIN_RTT_SPAN`].
     min_rtt: [u64; 2],
     min_rtt_since: Instant,
     /// RACK.fack: the highest end among all delivered segments.
     highest: u64,
     reordering_seen: bool,
-    /// RACK.reo_wnd_mult minus one.
+    /// RACK.reo_wnd_mult minus one: the number of times that the reordering window was widened.
     extra: u32,
-    /// RACK.reo_wnd_persist.
+    /// RACK.reo_wnd_persist: the number of recoveries after which the widened reordering window is reset.
     recoveries_left: u32,
     /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
     widened_until: u64,
@@ -226,8 +228,8 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // A segment sent after the newest delivery is not judged. Of two segments sent at the same instant, the one
-        // with the higher end was sent later.
+        // A segment sent after the newest delivery is not judged. Of two segments sent at the same instant, the segment
+        // with the higher end counts as sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);

@@ -12,8 +12,8 @@ use anabranch_base::time::{Duration, nanos};
 /// How acknowledgements make the window grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Counting {
-    /// By acknowledgements: each adds up to one segment in slow start, and mss²/window afterwards. Stacks before
-    /// RFC 3465 did this. With delayed acknowledgements, the window grows half as fast.
+    /// By acknowledgements: each acknowledgement adds up to one segment in slow start, and mss²/window afterwards, as
+    /// in stacks before RFC 3465. With delayed acknowledgements, the window grows half as fast.
     Acks,
     /// By acknowledged bytes (RFC 3465). In slow start, each acknowledgement adds at most `limit` segments.
     Bytes {
@@ -47,8 +47,8 @@ impl AfterIdle {
             Self::Keep => (window, ssthresh),
             Self::Restart => (floor, ssthresh),
             Self::Decay => {
-                // RFC 2861 §3: three quarters of the window become the threshold, unless it is higher. The window is
-                // halved for every RTO.
+                // RFC 2861 §3: three quarters of the window become the threshold, unless the threshold is higher. The
+                // window is halved for every RTO.
                 let times = (nanos(idle) / nanos(rto).max(1)).min(63);
                 ((window >> times).max(floor), ssthresh.max(window / 4 * 3))
             }
@@ -83,7 +83,7 @@ impl Counting {
             // RFC 5681 §3.1 eq. 2: the increase is min(N, SMSS) for each acknowledgement of N bytes.
             Self::Acks => bytes.min(mss),
             // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that was received long before.
-            // Therefore L is 1 until the recovery has ended.
+            // Therefore L is 1 (one segment) until the recovery has ended.
             Self::Bytes { .. } if after_timeout => bytes.min(mss),
             Self::Bytes { limit } => bytes.min(limit * mss),
         };
@@ -110,7 +110,7 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// Creates a controller in the state before anything is sent.
+    /// Creates a controller in the state before data is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         Self {

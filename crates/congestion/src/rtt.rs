@@ -18,8 +18,8 @@ pub struct RttConfig {
     pub granularity: Duration,
 }
 
-/// The values of [`RttConfig`] in nanoseconds. They need less memory, which matters because every path of every
-/// association has them.
+/// The values of [`RttConfig`] in nanoseconds. In this form they need less memory, which matters because every path of
+/// every association has them.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     initial: u64,
@@ -29,9 +29,8 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7: limits `rto` to the bounds. If the bounds contradict each other,
-    /// the maximum applies, because every wait must end. Configurations with such bounds should have been rejected
-    /// before.
+    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7: limits `rto` to the bounds. If the minimum exceeds the maximum, the
+    /// maximum applies, so that a retransmission never waits too long. The transports reject such configurations.
     #[inline]
     fn within(self, rto: u64) -> u64 {
         rto.max(self.min).min(self.max)
@@ -79,8 +78,8 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.bounds.max);
     }
 
-    /// Undoes the back-off: sets the RTO to the value computed from measurements, or to the initial RTO if there are
-    /// none. Called when the peer's answer gives no measurement.
+    /// Undoes the back-off: sets the RTO to the value computed from measurements, or to the initial RTO if there are no
+    /// measurements. Called when the peer's answer gives no measurement.
     pub fn forget_back_off(&mut self) {
         self.rto = match self.smoothed {
             Some((srtt, var)) => self.bounds.within(srtt + (4 * var).max(self.bounds.granularity)),
@@ -114,7 +113,7 @@ impl RttEstimator {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
 
-    /// Sets new bounds and limits the RTO to them. `initial` applies only if nothing has been measured.
+    /// Sets new bounds and limits the RTO to them. `initial` applies only if no round trip has been measured.
     pub fn set_bounds(&mut self, initial: Duration, min: Duration, max: Duration) {
         let untouched = self.smoothed.is_none() && self.rto == self.bounds.initial;
         let (initial, min, max) = (nanos(initial), nanos(min), nanos(max));
@@ -140,7 +139,7 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2: the results equal those computed by hand.
+    /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2: the RTOs equal the RTOs computed by hand.
     #[test]
     fn estimates_follow_the_formulas_of_rfc_9260() {
         let (ms, us) = (Duration::from_millis, Duration::from_micros);

@@ -49,7 +49,7 @@ pub struct Sctp {
 }
 
 impl Sctp {
-    /// Creates a controller in the state before anything is sent.
+    /// Creates a controller in the state before data is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         Self {

@@ -24,14 +24,14 @@ pub enum SlowStartEnd {
     Linux(HyStartLinux),
 }
 
-/// The state of the connection after an acknowledgement, as the rules for slow start need it.
+/// The state of the connection after an acknowledgement, with the values that the rules for slow start need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The position up to which all data is acknowledged.
     pub acked: u64,
     /// The position up to which all data has been sent.
     pub next: u64,
-    /// The round-trip time of the newest delivered data, if that was sent only once.
+    /// The round-trip time of the newest delivered data, if that data was sent only once.
     pub rtt: Option<Duration>,
     /// The congestion window in bytes.
     pub window: u64,
@@ -42,7 +42,7 @@ pub struct Progress {
 }
 
 impl SlowStartEnd {
-    /// Creates the state of a rule before anything is sent.
+    /// Creates the state of a rule before data is sent.
     #[must_use]
     pub fn new(exit: SlowStartExit) -> Self {
         match exit {
@@ -72,7 +72,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// Returns the minimum round-trip time, if the rule records it and one has been measured.
+    /// Returns the minimum round-trip time, if the rule records it and a round trip has been measured.
     #[inline]
     #[must_use]
     pub fn least_rtt(&self) -> Option<Duration> {

@@ -1,5 +1,6 @@
 //! Tail loss probe: if acknowledgements stop arriving, one segment is sent, so that the receiver reports the data that
-//! it has. The probe is sent long before the retransmission timer expires, at which all data would be assumed lost.
+//! it has. The probe is sent long before the retransmission timer expires. When that timer expires, all data is assumed
+//! lost.
 //!
 //! Owns the pending probe and computes the timeout. The transport owns the timer and chooses the segment to send.
 //!
@@ -10,7 +11,8 @@ use anabranch_base::time::{Duration, nanos};
 /// The state of the tail loss probe for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LossProbe {
-    /// TLP.end_seq and TLP.is_retrans, while the outcome of a probe is unknown. `None` at other times.
+    /// TLP.end_seq and TLP.is_retrans: the end of the data sent with the probe, and whether the probe carried old data.
+    /// Set while the outcome of a probe is unknown. `None` at other times.
     pending: Option<(u64, bool)>,
 }
 
@@ -48,9 +50,9 @@ impl LossProbe {
     }
 
     /// RFC 8985 §7.4, TLP_process_ack: processes an acknowledgement up to position `acked`. `duplicate` says that the
-    /// acknowledgement reports the probe's data as a duplicate. `idle` says that it did not advance and reports no
-    /// gaps. Returns true if the probe has repaired a loss that nothing else has shown. Such a loss must be reported to
-    /// the controller.
+    /// acknowledgement reports the probe's data as a duplicate. `idle` says that the acknowledgement did not advance
+    /// and reports no gaps. Returns true if the probe has repaired a loss that no other acknowledgement has shown. Such
+    /// a loss must be reported to the controller.
     pub fn on_ack(&mut self, acked: u64, duplicate: bool, idle: bool) -> bool {
         let Some((end, retransmitted)) = self.pending.filter(|(end, _)| acked >= *end) else { return false };
         if !retransmitted || duplicate || idle {

@@ -16,8 +16,8 @@ fn after_a_loss(packets: u32, rtt_ms: u64) -> Path {
     path
 }
 
-/// RFC 9438 §4.2: W_cubic(t) = C·(t - K)³ + W_max, over the concave region, the plateau and the convex region. On a
-/// long path Reno's window stays below.
+/// RFC 9438 §4.2: W_cubic(t) = C·(t - K)³ + W_max, over the concave region, the plateau and the convex region. On this
+/// long path, the window of Reno would stay below the curve.
 #[test]
 fn follows_the_formula() {
     for acked_together in [1, 2] {
@@ -34,7 +34,8 @@ fn follows_the_formula() {
             let t = path.now.since(start).as_secs_f64();
             let expected = 0.4 * (t - k).powi(3) + peak;
             let window = path.window() as f64 / MSS as f64;
-            // The window follows the curve of the next round-trip time and lags by the first.
+            // With each acknowledgement, the window approaches the point of the curve that is one round-trip time
+            // ahead. So it may differ from the curve by its growth in one round-trip time.
             let tolerance = 3.0 + (0.4 * (t + 0.2 - k).powi(3) - 0.4 * (t - k).powi(3)).abs();
             assert!(
                 (window - expected).abs() <= tolerance,
@@ -59,7 +60,8 @@ fn is_reno_on_a_short_path() {
         path.round(Event::Full);
         windows.push(path.window() as f64 / MSS as f64);
     }
-    // The window before the loss is 12 packets higher, which takes 12·17/9, some 23 rounds.
+    // The window before the loss is 12 packets higher, and growing by 12 packets at 9/17 of a packet per round takes
+    // some 23 rounds.
     for (round, window) in windows.iter().enumerate().take(22) {
         let expected = start + round as f64 * 9.0 / 17.0;
         assert!((window - expected).abs() < 0.5, "round {round}: {window:.2}, expected {expected:.2}");
@@ -68,7 +70,8 @@ fn is_reno_on_a_short_path() {
     assert!((growth - 20.0).abs() < 0.7, "one packet a round beyond it: {growth:.2} in 20");
 }
 
-/// RFC 9438 §4.2: the time in which the sender waits for the application is not part of t.
+/// RFC 9438 §4.2: the time in which the sender waits for the application is not part of t. A flow that waits for 100
+/// rounds ends with the same window as a flow that does not wait.
 #[test]
 fn waiting_for_the_application_stops_the_clock() {
     let mut steady = after_a_loss(500, 200);

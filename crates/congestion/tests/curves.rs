@@ -1,5 +1,5 @@
-//! Each controller alone, through slow start, losses, a timeout and idleness: its window per round, as golden text
-//! and as a picture.
+//! Runs each controller alone through slow start, losses, a timeout and idle periods. The window after each round is
+//! compared with a golden text and a golden picture.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` rewrites the files.
 
@@ -71,7 +71,8 @@ fn one_loss() {
     });
 }
 
-/// RFC 9438 §4.7: a second loss at a lower window lowers CUBIC's plateau further.
+/// RFC 9438 §4.7: CUBIC has a second loss at a lower window than the first. So the plateau becomes lower than that
+/// window.
 #[test]
 fn two_losses() {
     check("two-losses", InitialWindow::Packets(10), 80, |round| match round {

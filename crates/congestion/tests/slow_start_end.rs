@@ -1,6 +1,6 @@
-//! The end of slow start on a link with a queue: one packet per millisecond, a round trip of 100 ms, and room for 100
-//! packets. The variants are CUBIC alone, with HyStart++ (RFC 9406), with pacing, and with both. Window and longest
-//! queue of each 100 ms are kept as golden text and as pictures.
+//! The end of slow start on a link with a queue: one packet per millisecond, a round trip of 100 ms, and a queue of 100
+//! packets. The variants are CUBIC alone, CUBIC with HyStart++ (RFC 9406), CUBIC with pacing, and CUBIC with both. The
+//! window and the longest queue of each 100 ms are compared with golden texts and pictures.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` rewrites the files.
 
@@ -23,14 +23,14 @@ const ROOM: u64 = 100;
 const STEP: Duration = Duration::from_millis(100);
 const STEPS: usize = 40;
 
-/// A packet on its way: its number, the time at which it was sent, and the time at which its acknowledgement arrives.
+/// A packet in flight: its number, the time at which it was sent, and the time at which its acknowledgement arrives.
 struct PacketInFlight {
     number: u64,
     at: Instant,
     acked_at: Instant,
 }
 
-/// One sender with endless data on that link.
+/// A sender with an unlimited amount of data on the link.
 struct Flow {
     controller: Algorithm,
     hystart: Option<HyStart>,
@@ -38,11 +38,11 @@ struct Flow {
     now: Instant,
     next: u64,
     acked: u64,
-    /// The link is busy until this time.
+    /// The time until which the link is busy.
     busy: Instant,
     on_its_way: VecDeque<PacketInFlight>,
     flight: u64,
-    /// Losses of lower numbers belong to one recovery.
+    /// Losses of packets below this number belong to the recovery in progress.
     recovery: Option<u64>,
     lost: u64,
     longest: u64,
@@ -67,7 +67,8 @@ impl Flow {
         }
     }
 
-    /// Sends what window and pacing allow. Returns when pacing allows the next packet, if that is the limit.
+    /// Sends the packets that window and pacing allow. If pacing prevents the next packet, returns the time at which
+    /// pacing allows it.
     fn send(&mut self) -> Option<Instant> {
         while self.flight + MSS <= self.controller.window() {
             if let Some(pacer) = &mut self.pacer {
@@ -181,7 +182,7 @@ fn slow_start_ends() {
     expect_file!["./curves/slow-start-end.txt"].assert_eq(&text);
     expect_file!["./curves/slow-start-end.svg"].assert_eq(&path::svg("slow-start-end", &windows));
     expect_file!["./curves/slow-start-queue.svg"].assert_eq(&path::svg("slow-start-queue", &queues));
-    // HyStart++ halves the losses, and with pacing they are a quarter; pacing keeps the first queues short.
+    // With HyStart++ fewer packets are lost than with CUBIC alone, and pacing keeps the first queues shorter.
     assert!(losses[0].1 > 50 && losses[1].1 < losses[0].1);
     assert!(queues[2].1[1] < queues[0].1[1]);
 }

@@ -1,6 +1,6 @@
-//! Two SCTP endpoints without a network. The program carries the packets, loses every fifth one, and owns the clock:
-//! seconds of protocol take milliseconds, and every run prints the same lines. Two messages are not held up by the one
-//! that loses a packet: each is on a stream of its own.
+//! Two SCTP endpoints without a network. The program carries packets between them, loses every fifth packet, and owns
+//! the clock. So seconds of the protocol take milliseconds, and every run prints the same lines. Each of the three
+//! messages has its own stream, so a lost packet delays only the messages in that packet.
 //!
 //! `cargo run -p anabranch-sctp --example two_endpoints`
 
@@ -16,17 +16,17 @@ const SERVER: usize = 1;
 const NAMES: [&str; 2] = ["client", "server"];
 const ONE_WAY: Duration = Duration::from_millis(20);
 
-/// A packet under way.
+/// A packet in flight.
 struct Flying {
     arrives: Instant,
     to: usize,
     bytes: Vec<u8>,
 }
 
-/// What happened, a line each.
+/// Runs both endpoints until neither has anything to do. Returns a line for each event.
 pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
     let addresses = [SocketAddr::from(([10, 0, 0, 1], 0)), SocketAddr::from(([10, 0, 0, 2], 0))];
-    // Of a seed, so that each run is the same. Who meets real peers takes `Rng::from_os()`.
+    // With fixed seeds, every run has the same result. A program with real peers uses `Rng::from_os()`.
     let mut ends = [CLIENT, SERVER]
         .map(|end| Endpoint::new(Config::default(), vec![addresses[end]], Rng::new(end as u64)));
     let mut now = Instant::ZERO;
@@ -77,7 +77,8 @@ pub fn run() -> Result<Vec<String>, Box<dyn Error>> {
             }
         }
 
-        // The clock goes to what happens next: a packet arrives, or a timer expires. Nothing does: it is over.
+        // Advances the clock to the next arrival of a packet or expiry of a timer. If no packet is in flight and no
+        // timer runs, the example has ended.
         let arrival = flying.front().map(|packet| packet.arrives);
         let timers = ends.iter().filter_map(Engine::poll_timeout);
         let Some(next) = arrival.into_iter().chain(timers).min() else { return Ok(lines) };

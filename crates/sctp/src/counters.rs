@@ -6,7 +6,7 @@
 use crate::stats::{AssociationStats, PathStats};
 use anabranch_base::Instant;
 
-/// The frequent counters inline, and a box for the rare ones.
+/// The counters of an association: frequent counters inline, rare counters in a box.
 #[derive(Debug)]
 pub(crate) struct AssociationCounters {
     pub(crate) packets_sent: u64,
@@ -74,14 +74,14 @@ impl AssociationCounters {
     }
 }
 
-/// The frequent counters of a path inline, and a box for the rare ones.
+/// The counters of a path: frequent counters inline, rare counters in a box.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathCounters {
     pub(crate) packets_sent: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) packets_received: u64,
     pub(crate) bytes_received: u64,
-    // HEARTBEATs are rare, and every association holds these numbers.
+    // HEARTBEATs are rare, so 32 bits are enough. Every association holds these counters.
     pub(crate) heartbeats_sent: u32,
     pub(crate) heartbeats_acked: u32,
     pub(crate) bytes_acked: u64,

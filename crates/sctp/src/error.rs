@@ -1,4 +1,4 @@
-//! Error types. Each lists only the errors of the calls that return it.
+//! Error types. Each type lists only the errors of the calls that return it.
 
 /// The reason why the endpoint cannot listen on a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum AssociateError {
     /// No address of the peer was given.
     #[error("no peer address was given")]
     NoPeer,
-    /// No local address has the address family of any peer address.
+    /// No local address has the same IP version as one of the peer's addresses.
     #[error("no local address reaches any address of the peer")]
     NoRoute,
     /// Port 0 is not a valid port.
@@ -53,7 +53,7 @@ pub enum SnapError {
     /// The bytes are not exactly one INIT chunk, or its values are not allowed (RFC 9260 §3.3.2).
     #[error("{} is no valid INIT chunk", match .0 { SnapSide::Local => "that of this side", SnapSide::Peer => "that of the peer" })]
     NoInit(SnapSide),
-    /// Both chunks have the same initiate tag: the local chunk was passed as the peer's.
+    /// Both chunks have the same initiate tag: the local chunk was also passed as the peer's chunk.
     #[error("both INIT chunks have the same tag")]
     SameTag,
     /// An association already has the tag of the local chunk, so the chunk was used before.

@@ -56,8 +56,8 @@ pub enum Event {
         stream: u16,
     },
     /// A message was abandoned as its `Reliability` requires (RFC 3758 §4.1 TR3, RFC 9260 §11.2.2). One event is
-    /// reported for each message. While about 65,000 events are waiting, no more are added, but the counters still
-    /// count.
+    /// reported for each message. While about 65,000 events are waiting, no more events of this kind are added, but the
+    /// counters still count the messages.
     Abandoned {
         /// The association.
         id: AssociationId,
@@ -76,12 +76,12 @@ pub enum Event {
         /// Whether at least a part of the message had been sent, so that it may have arrived.
         sent: bool,
     },
-    /// A message will not be delivered, as far as this side knows (RFC 9260 §11.2.2). There are three reasons. Its
-    /// association has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer does not
-    /// grant its stream.
+    /// A message will not be delivered, as far as this side knows (RFC 9260 §11.2.2). There are three reasons. The
+    /// association of the message has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer
+    /// does not grant the stream of the message.
     ///
     /// One event is reported for each message that was neither acknowledged nor abandoned before. While about 65,000
-    /// events are waiting, no more are added, but the counters still count.
+    /// events are waiting, no more events of this kind are added, but the counters still count the messages.
     SendFailed {
         /// The association.
         id: AssociationId,
@@ -111,7 +111,7 @@ pub enum Event {
         /// The destination address of the path.
         address: IpAddr,
     },
-    /// A destination address may have failed (RFC 7829). Data is sent to other addresses until this one answers
+    /// A destination address may have failed (RFC 7829). Data is sent to other addresses until the address answers
     /// (`PathUp`) or is declared inactive (`PathDown`).
     PathPotentiallyFailed {
         /// The association.
@@ -151,8 +151,8 @@ pub enum Event {
         direction: Direction,
         /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// The peer had sent nothing on these incoming streams. They were already in their initial state, so no reset
-        /// took place.
+        /// True if the peer had sent no message on these incoming streams. The streams were already in their initial
+        /// state, so no reset took place.
         idle: bool,
     },
     /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
@@ -162,8 +162,8 @@ pub enum Event {
         id: AssociationId,
         /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// Nothing has been sent on the streams since their last reset, and no message is queued. The streams are
-        /// already in their initial state, so no `Event::StreamsReset` follows.
+        /// True if no message has been sent on the streams since their last reset, and no message is queued. In this
+        /// case the streams are already in their initial state, so no `Event::StreamsReset` follows.
         idle: bool,
     },
     /// The association has additional streams (RFC 6525), at the request of either side.
@@ -290,8 +290,8 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// The transfer of user data has resumed after an interruption. It resumed on another path, or on a path that had
-    /// failed in the meantime.
+    /// The transfer of user data has resumed after an interruption. The transfer resumed on another path, or on a path
+    /// that had failed during the interruption.
     Interrupted {
         /// The association.
         id: AssociationId,
@@ -416,7 +416,7 @@ pub enum AddressChange {
     Removed,
     /// The peer was asked to use the address as its primary destination, and has accepted.
     Primary,
-    /// The peer refused the request with this error cause code, or 0 if it gave none.
+    /// The peer refused the request with this error cause code; 0 if the peer gave no error cause.
     Refused(u16),
 }
 

@@ -1,9 +1,9 @@
 //! A sans-IO SCTP endpoint (RFC 9260) with built-in multi-homing. It has no sockets, clock, threads or source of
 //! randomness of its own.
 //!
-//! [`Endpoint`] is the SCTP instance of one host: any number of local ports, listeners and associations that share
-//! one set of local addresses. It is driven through [`anabranch_base::Engine`]: the caller passes in packets and the
-//! time. It then takes out packets, events and one deadline. The same calls at the same times produce the same
+//! [`Endpoint`] is the SCTP instance of one host: any number of local ports, listeners and associations that share one
+//! set of local addresses. An endpoint is driven through [`anabranch_base::Engine`]: the caller passes in packets and
+//! the time, then takes out packets, events and one deadline. The same calls at the same times produce the same
 //! packets.
 //!
 //! | to | see |
@@ -109,11 +109,11 @@
 //!
 //! # Inside
 //!
-//! `Association` consists of structures that own parts of its state in private fields. It passes each call on to the
-//! owner of the state concerned:
+//! `Association` consists of structures that own parts of its state in private fields. `Association` passes each call
+//! on to the structure that owns the state concerned:
 //!
-//! - `Paths` has one `Path` for each destination, which owns everything that differs between destinations. It also has the
-//!   primary path, the path for new data, and the error counter of the association.
+//! - `Paths` has one `Path` for each destination, which owns all state that differs between destinations. `Paths` also
+//!   has the primary path, the path for new data, and the error counter of the association.
 //! - `SendHalf` and `RecvHalf` are siblings that never import each other, and write their own chunks.
 //! - `Timers` is one list of deadlines.
 //! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF, RE-CONFIG and

@@ -4,9 +4,9 @@
 
 use anabranch_base::time::Duration;
 
-/// The condition under which the sender may abandon a message. A message of which nothing was sent can always be
-/// abandoned. A partly sent message can be abandoned only if both sides support partial reliability
-/// (`Extensions::partial_reliability`). Otherwise it is delivered in full, as in RFC 9260 §11.1.5.
+/// The condition under which the sender may abandon a message. An unsent message can always be abandoned. A partly sent
+/// message can be abandoned only if both sides support partial reliability (`Extensions::partial_reliability`).
+/// Otherwise the partly sent message is delivered in full, as in RFC 9260 §11.1.5.
 ///
 /// ```
 /// use anabranch_base::time::Duration;
@@ -21,7 +21,7 @@ pub enum Reliability {
     /// Retransmit the message until it is acknowledged or the association ends.
     #[default]
     Full,
-    /// Abandon the message when this time has passed since `send`. After that, the message is neither sent nor
+    /// Abandon the message when this time has passed since `send`. After this time, the message is neither sent nor
     /// retransmitted (RFC 3758 §4.1).
     Lifetime(Duration),
     /// Retransmit each chunk of the message at most this number of times. 0 means that each chunk is sent only once
@@ -67,7 +67,7 @@ impl Reliability {
 /// The number of abandoned messages (RFC 7496 §4.3, §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Abandoned {
-    /// Number of messages of which nothing had been sent.
+    /// Number of messages of which no part had been sent.
     pub unsent: u64,
     /// Number of messages of which at least a part had been sent.
     pub sent: u64,

@@ -112,7 +112,7 @@ pub struct Totals {
     pub associations: u64,
     /// Packets sent outside associations (INIT ACK, answers to stray packets).
     pub stray_sent: u64,
-    /// Packets that were dropped. They had a bad checksum, a bad verification tag or a bad format, or matched no
+    /// Packets that were dropped because of a bad checksum, verification tag or format, or because they matched no
     /// association.
     pub discarded: u64,
     /// Packets counted in `discarded` with a wrong checksum, a missing checksum where one is required, port 0, or an
@@ -124,13 +124,13 @@ pub struct Totals {
     /// (the first 1024).
     pub interruptions: Vec<Interruption>,
     /// The paths of all associations with several paths, one for each address of a peer (the first 1024). The counters
-    /// of packets and bytes are sums. All else is the status of the path in the newest of these associations; of one
-    /// that has ended, its last status.
+    /// of packets and bytes are sums. All other fields are the status of the path in the newest of these associations,
+    /// or the last status if that association has ended.
     pub paths: Vec<PathInfo>,
 }
 
 impl Totals {
-    /// Adds the paths of an association, if it has several.
+    /// Adds the paths of an association, if it has several paths.
     pub(crate) fn add_paths(&mut self, paths: impl ExactSizeIterator<Item = PathInfo>) {
         if paths.len() < 2 {
             return;
@@ -157,8 +157,8 @@ impl Totals {
 const MAX_PATHS: usize = 1024;
 
 /// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
-/// arrived after this side had sent data. The transfer resumed on another path, or on a path that had failed in the
-/// meantime.
+/// arrived after this side had sent data. The transfer resumed on another path, or on a path that had failed during the
+/// interruption.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
@@ -171,8 +171,8 @@ pub struct Interruption {
     /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted, that
     /// is, no sent data was acknowledged.
     pub received: bool,
-    /// The time at which data last made progress. If nothing was outstanding then, the time at which the next data
-    /// was sent.
+    /// The time at which data last made progress. If no data was outstanding at that time, the time at which the next
+    /// data was sent.
     pub since: Instant,
     /// The time at which the transfer resumed.
     pub until: Instant,
@@ -199,7 +199,7 @@ pub enum PathState {
     Unconfirmed,
     /// The address is usable.
     Active,
-    /// The address did not answer recently. It is probed, and data is sent to other addresses (RFC 7829).
+    /// The address did not answer recently. The address is probed, and data is sent to other addresses (RFC 7829).
     PotentiallyFailed,
     /// The address has failed (RFC 9260 §8.2).
     Inactive,

@@ -1,7 +1,7 @@
 //! Stores the state of the streams that are in use.
 //!
-//! Negotiating 65,535 streams must cost no memory until they are used for data. A two-level index maps a stream to
-//! its slot. Slots exist only for streams that have been used.
+//! Negotiating 65,535 streams must cost no memory until the streams are used for data. A two-level index maps a stream
+//! to its slot. Slots exist only for streams that have been used.
 
 /// Returns the byte position at which a stream continues after a reset (RFC 6525): the next multiple of 2^32. Sender
 /// and receiver then agree on the position, although cancelled data never arrived. Traces contain these positions, so
@@ -37,7 +37,7 @@ pub(crate) struct Streams<T> {
     count: u32,
     /// The first [`FIRST`] slots, which suffice for most associations.
     first: Vec<T>,
-    /// Index entries and slots of all other streams; `None` until one is used.
+    /// Index entries and slots of all other streams; `None` until such a stream is used.
     far: Option<Box<Far<T>>>,
 }
 
@@ -47,7 +47,7 @@ struct Far<T> {
     /// The index entries of all streams but the first [`NEAR`], encoded as in `near`.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
     /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] each. The list grows without moving existing
-    /// slots, so the packet that adds a slot does not pay for copying all others.
+    /// slots, so adding a slot never copies all existing slots.
     more: Vec<Vec<T>>,
 }
 

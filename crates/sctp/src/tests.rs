@@ -176,7 +176,7 @@ fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
         have.sort();
         assert!(want == have, "seed {seed}: unordered");
     }
-    // Neither side has buffered or outstanding data after everything is acknowledged.
+    // Neither side has buffered or outstanding data after all data is acknowledged.
     let quiet = pair.now + Duration::from_secs(60);
     pair.run(quiet, |_| false);
     for info in [pair.a.info(a), pair.b.info(b)].into_iter().flatten() {
@@ -233,8 +233,8 @@ fn storms_on_two_paths_with_outages() {
     }
 }
 
-/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer, which continues on the other path. When the
-/// primary path works again, it is used again.
+/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer, which continues on the other path. When the primary
+/// path works again, data returns to it.
 #[test]
 fn failover_and_failback() {
     let mut config = Config::default();
@@ -292,8 +292,8 @@ fn failover_and_failback() {
     assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
 }
 
-/// RFC 9260 §6.4.1, RFC 7829 §3: a HEARTBEAT shows that a path has failed while T3-rtx of the data on it still runs. The
-/// data is retransmitted on the other path at once, and the application does not wait for T3-rtx.
+/// RFC 9260 §6.4.1, RFC 7829 §3: an unanswered HEARTBEAT shows that a path has failed while T3-rtx of the data on the
+/// path still runs. The data is retransmitted on the other path at once, without waiting for T3-rtx.
 #[test]
 fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     let mut config = Config::profile("modern").expect("a profile");
@@ -310,7 +310,7 @@ fn data_leaves_a_path_whose_heartbeat_is_not_answered() {
     pair.network.cut = vec![0];
     let until = pair.now + Duration::from_secs(10);
     assert!(pair.run(until, |pair| heartbeats(pair) > before), "a HEARTBEAT");
-    // The data follows the HEARTBEAT, so its timer expires after that of the HEARTBEAT.
+    // The data is sent after the HEARTBEAT, so its T3-rtx expires after the timer of the HEARTBEAT.
     let begun = pair.now;
     let wait = begun + Duration::from_millis(100);
     pair.run(wait, |_| false);
@@ -477,9 +477,8 @@ fn mutated_packets_never_panic() {
     }
 }
 
-/// A real clock may stand still while a burst is sent, arrives and is acknowledged.
-///
-/// RFC 9260 §6.1 D: Max.Burst limits the packets of one opportunity to send, not the packets of one instant.
+/// RFC 9260 §6.1 D: Max.Burst limits the packets of one opportunity to send, not the packets of one instant. A real
+/// clock may stand still while a burst is sent, arrives and is acknowledged. All messages are sent nevertheless.
 #[test]
 fn a_clock_that_stands_still_does_not_stop_the_sender() {
     use crate::Endpoint;
@@ -503,8 +502,8 @@ fn a_clock_that_stands_still_does_not_stop_the_sender() {
     assert_eq!(ends[0].stats(id).expect("alive").data_sent, 40);
 }
 
-/// RFC 6056 §2: the port of one association reveals nothing about that of the next one. All concurrent associations
-/// have different ports.
+/// RFC 6056 §2: the port of one association reveals nothing about the port of the next association. All concurrent
+/// associations have different ports.
 #[test]
 fn local_ports_do_not_follow_each_other() {
     let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
@@ -520,7 +519,8 @@ fn local_ports_do_not_follow_each_other() {
     assert_eq!(ports.len(), 200, "each has its own");
 }
 
-/// A congestion controller for this test. It has a wide window and one rate, and lists the packets that were sent.
+/// A congestion controller for this test. It has a large congestion window and a fixed pacing rate, and records the
+/// packets that were sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 
@@ -586,14 +586,14 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and the test need not wait for the last
-    // one.
+    // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and `took` does not include the time of the
+    // last packet. So `took` may be short by up to 12 packets.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }
 
 /// A HEARTBEAT leaves no room in its packet for DATA that must be retransmitted and authenticated. The packet at the
-/// start of the batch is then smaller than an AUTH chunk (RFC 4895 §6.2).
+/// start of the batch is smaller than an AUTH chunk in this case (RFC 4895 §6.2).
 #[test]
 fn a_heartbeat_before_a_whole_packet_of_lost_data() {
     let mut config = Config::default();

@@ -23,7 +23,7 @@ struct Flight {
     bytes: Vec<u8>,
 }
 
-/// A network of hosts. Each host owns some addresses, but may claim others.
+/// A network of hosts. Each host owns some addresses, but may also list addresses of other hosts as its own.
 struct Town {
     now: Instant,
     hosts: Vec<Endpoint>,
@@ -44,8 +44,8 @@ fn at(host: u8, n: u8) -> SocketAddr {
 }
 
 impl Town {
-    /// Creates three hosts. The server has one address. The attacker has one, and also claims the victim's first
-    /// address. The victim has two.
+    /// Creates three hosts. The server has one address. The attacker has one address, and also lists the victim's first
+    /// address as its own. The victim has two addresses.
     fn new(config: &Config) -> Self {
         let claims = [vec![at(0, 1)], vec![at(1, 1), at(2, 1)], vec![at(2, 1), at(2, 2)]];
         let mut hosts: Vec<_> = claims
@@ -147,7 +147,7 @@ fn config(changes: &[(&str, &str)]) -> Config {
 
 /// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the victim is going
 /// to use. §2.3, RFC 9260 §5.4: the server probes the address at once, and the victim answers that it has no such
-/// association (§8.4). So the association is gone before the victim opens its own.
+/// association (§8.4). So the attacker's association has ended before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut town = Town::new(&config(&[]));
@@ -160,8 +160,8 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
 }
 
 /// The attacker has an association that lists the victim's address, and the victim is switched on later. The server
-/// refuses the victim's INIT, because it lists an additional address (RFC 9260 §5.2.2), and says why. The next
-/// HEARTBEAT frees the address. Meanwhile the victim can use another port.
+/// refuses the victim's INIT, because the INIT lists an additional address (RFC 9260 §5.2.2), and states this reason.
+/// The next HEARTBEAT frees the address. Meanwhile the victim can use another port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut town = Town::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
@@ -183,8 +183,8 @@ fn camping_on_the_address_of_who_is_off() {
 }
 
 /// RFC 5062 §5, RFC 9260 §5.4: the attacker lists the address of a victim that is switched off, and requests much data.
-/// Then it stops acknowledging, so that the server would retransmit the data to the victim. But the victim's address is
-/// not confirmed, so it receives only HEARTBEATs.
+/// Then the attacker stops acknowledging, so that the server would retransmit the data to the victim. But the victim's
+/// address is not confirmed, so the victim receives only HEARTBEATs.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
     let mut town = Town::new(&config(&[]));

@@ -1,5 +1,5 @@
 //! Limits on the number of bytes with which the stack answers a packet (RFC 9260 §5.1.3, §12.2.4; RFC 5062). The packet
-//! may come from a source that has not shown that it receives answers, or from a peer.
+//! comes from a peer, or from a source that has not shown that it receives answers.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::packets;
@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: a packet with a duplicate is answered at once by one SACK. Even with hundreds of gaps to report,
-/// these SACKs have together at most the size of the packets that they answer.
+/// RFC 9260 §6.2: a packet with a duplicate TSN is answered at once by one SACK. Even with hundreds of gaps to report,
+/// these SACKs together have no more bytes than the packets that they answer.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -264,7 +264,7 @@ fn an_init_draws_three_times_its_bytes_at_most() {
     }
 }
 
-/// RFC 9260 §5.1.2: if an INIT is as large as those of real peers, the answer lists all addresses.
+/// RFC 9260 §5.1.2: if an INIT is as large as the INITs of real peers, the answer lists all addresses.
 #[test]
 fn addresses_are_listed_as_far_as_they_fit() {
     let servers = ["10.0.1.1:0", "10.0.2.1:0", "[2001:db8:1::1]:0", "[2001:db8:2::1]:0"];
@@ -328,8 +328,8 @@ fn extensions_are_listed_where_there_is_room() {
     assert_eq!(listed(DYNAMIC, two, random), [[15, 193, 128, 130, 192]]);
 }
 
-/// If an association with the source of an INIT exists, the INIT counts as a restart. It is answered by at most twelve
-/// bytes more than it has itself.
+/// If an association with the source of an INIT exists, the INIT counts as a restart. The answer is at most twelve
+/// bytes longer than the INIT.
 #[test]
 fn an_init_for_an_association_draws_little() {
     for (own, peer, headers) in
@@ -352,7 +352,8 @@ fn an_init_for_an_association_draws_little() {
     }
 }
 
-/// RFC 9260 §8.4: a packet that belongs to no association is not answered, or by a packet that is not larger.
+/// RFC 9260 §8.4: a packet that belongs to no association is answered by at most one packet, which is not larger than
+/// the packet that it answers.
 #[test]
 fn out_of_the_blue_draws_no_more_than_it_is() {
     let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");
@@ -381,8 +382,8 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// A peer's packets are answered by at most three times their bytes. Packets of each kind grow until they fill the
-/// path's MTU.
+/// A peer sends 100 packets of each kind, with few or many chunks. The answers to a kind have at most the listed
+/// multiple of the bytes of these packets, and never more than three times.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

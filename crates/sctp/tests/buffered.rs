@@ -1,4 +1,4 @@
-//! The buffered bytes of all streams add up to those of the association. This holds after losses, abandoned and
+//! The buffered bytes of all streams add up to the buffered bytes of the association, also after losses, abandoned and
 //! cancelled messages, and resets.
 
 use anabranch_base::time::Duration;

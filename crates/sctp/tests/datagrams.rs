@@ -92,7 +92,7 @@ fn packets_fill_the_channel_and_name_no_address() {
     let events = channel.settle();
     let [Some(id), Some(there)] = [0, 1].map(|end: usize| up(&events[end])) else { panic!("{events:?}") };
     let init = &channel.sent[0];
-    // RFC 8261 §6.1: neither addresses (5, 6) nor Supported Address Types (12).
+    // RFC 8261 §6.1: the INIT has neither addresses (parameter types 5 and 6) nor Supported Address Types (type 12).
     let mut params = &init[12 + 20..];
     while let [high, low, long, short, ..] = *params {
         let kind = u16::from_be_bytes([high, low]);

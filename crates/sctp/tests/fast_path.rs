@@ -1,5 +1,5 @@
-//! Compares the fast path with the slow path. A run with the fast path enabled and one with it disabled give the same
-//! packets, events, reads, deadlines, counters and trace records.
+//! Compares the fast path with the slow path. A run with the fast path and a run without it give the same packets,
+//! events, reads, deadlines, counters and trace records.
 //!
 //! A seed chooses the profile and its knobs, one or two paths, and the size of batches. It also chooses the faults of
 //! the network (loss, reordering, duplication, marks, outages), and the actions of the two applications.
@@ -28,14 +28,15 @@ const STEPS: u64 = 700;
 struct Applications {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
-    /// One action in this number of actions is neither sending nor reading. If it is 0, all actions send or read.
+    /// One action in this number of actions is neither sending nor reading. If the number is 0, all actions send or
+    /// read.
     control: u64,
 }
 
 type Story = story::Story<Endpoint, Applications>;
 
-/// Returns a profile, mostly with a few knobs changed. One seed in three has no extension, because extensions prevent
-/// the fast path.
+/// Returns a profile, mostly with a few knobs changed. For one seed in three, all extensions are off, because
+/// extensions prevent the fast path.
 fn configuration(seed: u64, rng: &mut Rng) -> Config {
     let mut config = Config::profile(PROFILES[seed as usize % PROFILES.len()]).expect("a profile");
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");

@@ -1,5 +1,5 @@
 //! INIT floods. The endpoint keeps no state for a source that has not shown that it receives answers (RFC 9260 §5.1.3,
-//! §12.2.4; RFC 5062 §3). It sends an address at most as many bytes as it has received from that address.
+//! §12.2.4; RFC 5062 §3). The endpoint sends such a source at most three times the bytes that it has received from it.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::{packets, sent as sent_by};
@@ -127,7 +127,7 @@ fn an_address_that_never_asked() {
 }
 
 /// RFC 9260 §5.2.2, §12.2.4: each repeated INIT is answered by one INIT ACK with at most three times its bytes.
-/// Parameters that must be reported cannot increase that.
+/// Parameters of the INIT that the answer must report do not increase this size.
 #[test]
 fn an_init_draws_one_answer() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));

@@ -1,4 +1,5 @@
-//! Messages that were not delivered are returned to the application with their bytes, if the configuration asks for it.
+//! Messages that were not delivered are returned to the application with their bytes, if the configuration demands
+//! this.
 
 use anabranch_sctp::testing::{Pair, Side};
 use anabranch_sctp::{Config, Event, Message, Reliability};

@@ -1,5 +1,6 @@
 //! Checks the table of `benches/src/interleaving.rs`, whose figures are the same on every machine because time is
-//! simulated. With DATA, small messages wait for a large one. With I-DATA, they do not (RFC 8260 §1.1).
+//! simulated. With DATA, small messages wait for a large message. With I-DATA, small messages do not wait (RFC 8260
+//! §1.1).
 
 #[path = "../../../benches/src/interleaving.rs"]
 mod table;

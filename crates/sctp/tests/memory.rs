@@ -80,7 +80,7 @@ impl Peers {
     }
 }
 
-/// The send buffer for a peer that accepts little data is small. The send buffer for a peer that accepts much is large.
+/// The send buffer is small for a peer that accepts little data, and large for a peer that accepts much.
 #[test]
 fn send_buffers_follow_what_the_peer_takes() {
     let budget = Budget::new(64 << 20, 100);
@@ -90,7 +90,7 @@ fn send_buffers_follow_what_the_peer_takes() {
         peers.give(&piece);
         peers.turn(|_| true);
     }
-    // If each send buffer had 4 MiB, they would hold 80 MB.
+    // If each send buffer had 4 MiB, all send buffers together would hold 80 MB.
     assert!(peers.buffered() < 20 * 120_000, "{}", peers.buffered());
     let mut peers = Peers::new(shared(&budget), 1, 4 << 20);
     let (id, mut into) = (peers.ids[0][0], vec![0; 1 << 20]);
@@ -106,8 +106,8 @@ fn send_buffers_follow_what_the_peer_takes() {
     assert!(most > 2_000_000 && read > 20_000_000, "{most} bytes at a time, {read} in all");
 }
 
-/// Many associations were fast once and accept no data now. Together they hold at most the budget, and a later
-/// association can still send.
+/// Many associations send at full speed until their peers' windows are closed. Together these associations hold at most
+/// the budget, and a later association can still send.
 #[test]
 fn send_buffers_are_bounded_together() {
     let (total, count) = (16 << 20, 60);
@@ -196,8 +196,8 @@ fn a_long_fat_link_is_filled() {
     assert!(among > 12_500_000 && among > alone / 10 * 9, "{alone} and {among} bytes a second");
 }
 
-/// Single bytes arrive on an unlimited number of streams. The memory that each stream takes besides its data counts, so
-/// the window closes.
+/// Single bytes arrive on an unlimited number of streams. The memory that each stream needs besides its data is charged
+/// to the window, so the window closes.
 #[test]
 fn streams_that_were_added_count() {
     let mut config = Config::profile("modern").expect("a profile");

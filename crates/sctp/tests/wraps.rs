@@ -28,8 +28,8 @@ fn seed_near_the_end(config: &Config, within: u32) -> u64 {
     (0..4_000_000).find(near).expect("one of millions")
 }
 
-/// Sends `count` messages from A on stream 1. Every seventh is unordered. Checks that each message arrives once, and
-/// that the ordered ones arrive in order.
+/// Sends `count` messages from A on stream 1. Every seventh message is unordered. Checks that each message arrives
+/// once, and that the ordered messages arrive in order.
 fn transfer(config: &Config, seed: u64, count: u32) {
     let mut pair = Pair::new(config.clone(), config.clone(), 1, seed);
     pair.b.listen(PORT).expect("free");
@@ -69,8 +69,9 @@ fn transfer(config: &Config, seed: u64, count: u32) {
     }
 }
 
-/// RFC 9260 §1.6, §6.5: 80,000 messages are sent on a stream, and the TSNs wrap around after fewer than 40,000. The
-/// SSNs wrap around, too. The cases are RFC 9260, loss detection by time, and I-DATA, whose identifiers are longer.
+/// RFC 9260 §1.6, §6.5: 80,000 messages are sent on a stream, and the TSNs wrap around after fewer than 40,000
+/// messages. The SSNs also wrap around. The cases are RFC 9260, loss detection by time, and I-DATA, whose identifiers
+/// are longer.
 #[test]
 fn the_last_tsn_is_not_the_last_message() {
     for (profile, interleaving) in [("rfc9260", "no"), ("modern", "no"), ("modern", "yes")] {

@@ -3,7 +3,7 @@
 //!
 //! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1. The sum is computed over native 64-bit
 //! words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one fold
-//! and one byte swap at the end are enough.
+//! and at most one byte swap at the end give the checksum.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -25,7 +25,7 @@ impl Checksum {
     }
 
     /// Returns the sum over the pseudo-header of a transport packet with this IP protocol number. `length` is the
-    /// length of header and payload in bytes. Returns `None` if the addresses are of different families.
+    /// length of header and payload in bytes. Returns `None` if the addresses are of different IP versions.
     #[must_use]
     #[inline]
     pub fn pseudo_header(source: IpAddr, target: IpAddr, protocol: u8, length: u32) -> Option<Self> {
@@ -79,7 +79,7 @@ impl Checksum {
         self.sum = fold_once(self.sum + fold_once(sum));
     }
 
-    /// Adds 32-bit words, given as they lie in memory.
+    /// Adds 32-bit words, each given as the four bytes of the data.
     #[inline(always)]
     pub fn add_words<const N: usize>(&mut self, words: [[u8; 4]; N]) {
         let sum: u64 = words.into_iter().map(|word| u64::from(u32::from_ne_bytes(word))).sum();
@@ -110,7 +110,7 @@ impl Checksum {
         !u16::from_be(sum as u16)
     }
 
-    /// Returns whether the checksum is right, if the sum covers data that includes its checksum field.
+    /// Returns whether the checksum is right. The sum must cover the data including its checksum field.
     #[must_use]
     #[inline]
     pub fn is_valid(self) -> bool {

@@ -7,8 +7,8 @@
 //! |        as much of the packet as fits, from its IP header      |
 //! ```
 //!
-//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2 and §3.4 (code 1). Messages of other types
-//! are recognized and ignored.
+//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2 and §3.4 (code 1). ICMP messages of other
+//! types are recognized and ignored.
 
 use crate::checksum::{Checksum, internet_checksum};
 use crate::ip::{Packet, protocol, v4, v6};
@@ -64,7 +64,7 @@ pub enum IcmpError {
     /// The message is of another type.
     #[error("an ICMP message of type {0}")]
     Other(u8),
-    /// The quoted packet is not an IP packet of the same family.
+    /// The quoted packet is not an IP packet of the same IP version as the ICMP error.
     #[error("an ICMP message that quotes no IP packet")]
     Quote,
 }
@@ -121,8 +121,8 @@ fn verify(bytes: &[u8], source: IpAddr, target: IpAddr) -> bool {
     })
 }
 
-/// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). None may be
-/// sent for a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
+/// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). No error may
+/// be sent for a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
 #[must_use]
 pub fn may_report(packet: &Packet<'_>) -> bool {
     let error = match (packet.protocol, packet.payload.first()) {
@@ -135,7 +135,7 @@ pub fn may_report(packet: &Packet<'_>) -> bool {
 }
 
 /// Appends an IP packet to `out`: an ICMP error of type `kind` from `source` to `target`. The error quotes the
-/// beginning of `packet`, including its IP header. `source` and `target` must be of the same family.
+/// beginning of `packet`, including its IP header. `source` and `target` must be of the same IP version.
 pub fn append(out: &mut Vec<u8>, source: IpAddr, target: IpAddr, kind: IcmpKind, packet: &[u8]) {
     let begin = out.len();
     let (ip_len, largest) = match source {

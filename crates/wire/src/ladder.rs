@@ -7,9 +7,9 @@
 //!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
 //! ```
 //!
-//! Random numbers are replaced by relative ones. TSNs and sequence numbers are counted from 1 at the first number of
+//! Random numbers are replaced by relative numbers. TSNs and sequence numbers are counted from 1 at the first number of
 //! their side. Verification tags get names such as `A1`, for the first tag of the side A. A ladder is therefore
-//! readable and does not depend on the seed. The left side is the one whose name was given first.
+//! readable and does not depend on the seed. The left side is the side whose name was given first.
 
 use crate::sctp::cause::Causes;
 use crate::sctp::{Cause, Chunk, PacketView, Tsn};
@@ -41,7 +41,7 @@ impl Side {
 /// The random numbers that have been seen in a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
-    /// For each side, its first TSN or sequence number, once seen.
+    /// For each side, its first TSN or sequence number. `None` until the ladder has seen it.
     first: [Option<u32>; 2],
     /// For each side, its verification tags in order of appearance (`tags`) and its name (`names`).
     tags: [Vec<u32>; 2],
@@ -91,7 +91,7 @@ impl Numbers {
         self.first[side as usize] = Some(first);
     }
 
-    /// Returns the chunks of an SCTP packet sent by `side`, on one line. Does not verify the checksum.
+    /// Returns the chunks of an SCTP packet sent by `side` as one line of text. Does not verify the checksum.
     #[must_use]
     pub fn sctp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(packet) = PacketView::parse_unverified(bytes) else {
@@ -131,7 +131,7 @@ impl Numbers {
 
     fn chunk(&mut self, side: Side, chunk: &Chunk<'_>, line: &mut String) {
         let peer = side.other();
-        // The first chunk name of a line is padded to a column.
+        // The first chunk name of a line is padded, so that the values after the name form a column.
         let wide = if line.is_empty() { 13 } else { 0 };
         // The result is ignored, because writing to a string cannot fail.
         let _ = match chunk {
@@ -189,7 +189,7 @@ impl Numbers {
             }
             Chunk::Ecne(ecne) => write!(line, "{:<wide$} tsn={}", "ECNE", self.number(peer, ecne.tsn.0)),
             Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
-            // The sequence numbers of ASCONF chunks start at the initial TSN, so they are shown relative to it.
+            // The sequence numbers of ASCONF chunks start at the initial TSN, so they are shown relative to that TSN.
             Chunk::Asconf(asconf) => {
                 let shown =
                     crate::sctp::Asconf { serial: self.number(side, asconf.serial) as u32, ..*asconf };
@@ -232,7 +232,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Returns a TCP segment sent by `side`, on one line. Does not verify the checksum.
+    /// Returns a TCP segment sent by `side` as one line of text. Does not verify the checksum.
     #[must_use]
     pub fn tcp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(segment) = Segment::parse(bytes) else {

@@ -1,5 +1,5 @@
-//! Parses and writes SCTP, TCP, UDP, IP, ICMP, checksums and captures. Also produces the one-line form of a packet that
-//! ladder diagrams and tools print.
+//! Parses and writes SCTP, TCP, UDP, IP, ICMP, checksums and captures. Also converts a packet to one line of text, as
+//! ladder diagrams and tools print it.
 //!
 //! Parsing never panics. The memory that it allocates is never proportional to a length field that has not been checked
 //! against the available bytes.

@@ -58,7 +58,7 @@ impl<W: Write> Writer<W> {
     /// Starts a section and names `application` as the program that writes it.
     ///
     /// # Errors
-    /// Errors of `out`.
+    /// Errors from writing to `out`.
     pub fn new(out: W, application: &str) -> io::Result<Self> {
         let mut writer = Self { out, interfaces: 0, block: Vec::new() };
         writer.begin(SECTION);
@@ -75,7 +75,7 @@ impl<W: Write> Writer<W> {
     /// Adds TLS secrets for the packets that follow. `lines` are the lines of a key log.
     ///
     /// # Errors
-    /// Errors of `out`.
+    /// Errors from writing to `out`, or `Other` if `lines` has 4 GiB or more.
     pub fn tls_secrets(&mut self, lines: &str) -> io::Result<()> {
         self.begin(DECRYPTION_SECRETS);
         self.number(TLS_KEY_LOG);
@@ -89,7 +89,7 @@ impl<W: Write> Writer<W> {
     /// packet; 0 means all bytes.
     ///
     /// # Errors
-    /// Errors of `out`.
+    /// Errors from writing to `out`.
     pub fn interface(&mut self, name: &str, snap_len: u32) -> io::Result<u32> {
         self.begin(INTERFACE);
         self.block.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
@@ -107,7 +107,7 @@ impl<W: Write> Writer<W> {
     /// Adds a packet that passed the interface `at_nanos` nanoseconds after time 0 of the capture.
     ///
     /// # Errors
-    /// `InvalidInput` if the interface is unknown, or errors of `out`.
+    /// `InvalidInput` if the interface is unknown, or errors from writing to `out`.
     pub fn packet(
         &mut self,
         interface: u32,
@@ -122,7 +122,7 @@ impl<W: Write> Writer<W> {
     /// Adds a packet of `original_len` bytes, of which only the bytes `packet` were kept.
     ///
     /// # Errors
-    /// The same errors as [`packet`](Self::packet).
+    /// The errors of [`packet`](Self::packet).
     pub fn truncated_packet(
         &mut self,
         interface: u32,
@@ -162,7 +162,7 @@ impl<W: Write> Writer<W> {
     /// Flushes the output and returns the writer `out`.
     ///
     /// # Errors
-    /// Errors of `out`.
+    /// Errors from flushing `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -200,11 +200,11 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Inserts TLS secrets into a capture written by [`Writer`]. They are placed before the packets, where decoders look
-/// for them.
+/// Inserts TLS secrets into a capture written by [`Writer`]. The secrets are placed before the packets, where decoders
+/// look for secrets.
 ///
 /// # Errors
-/// Fails if the secrets exceed the largest size of a block.
+/// `Other` if `lines` has 4 GiB or more.
 pub fn with_tls_secrets(mut capture: Vec<u8>, lines: &str) -> io::Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), interfaces: 0, block: Vec::new() };
     writer.tls_secrets(lines)?;
@@ -304,7 +304,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The state that blocks set and later blocks need.
+/// State that some blocks set and later blocks need.
 #[derive(Clone, Debug, Default)]
 struct Blocks {
     big_endian: bool,

@@ -83,7 +83,7 @@ impl<'a> Datagram<'a> {
 }
 
 /// Writes the header, including the checksum, over the first eight bytes of `datagram`. The payload must already follow
-/// them. The two addresses must be of the same family, and `datagram` must have 8 to 65,535 bytes.
+/// the header. The two addresses must be of the same IP version, and `datagram` must have 8 to 65,535 bytes.
 pub fn emit_in_place(datagram: &mut [u8], source: SocketAddr, target: SocketAddr) {
     assert!(datagram.len() >= HEADER_LEN, "no room for a UDP header");
     let Ok(length) = u16::try_from(datagram.len()) else { panic!("a UDP datagram above 65,535 bytes") };

@@ -3,11 +3,12 @@
 //!
 //! Owns the state machine (Startup, Drain, the four phases of ProbeBW, ProbeRTT) and its results: the pacing rate, the
 //! congestion window and, through them, the size of bursts. [`model`] owns the model of the path. The transport reports
-//! each acknowledgement ([`Controller::on_report`]), and reports when its application has nothing to send.
+//! each acknowledgement ([`Controller::on_report`]), and calls [`Controller::on_application_limited`] when its
+//! application has nothing to send.
 //!
 //! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of the
-//! draft. There are two differences. First, the offload budget is two packets, because no layer below the transport
-//! aggregates packets here. Second, the transport's pacer controls bursts.
+//! draft. This module differs from the draft in two ways. First, the offload budget is two packets, because no layer
+//! below the transport aggregates packets. Second, the transport's pacer controls bursts.
 
 mod model;
 #[cfg(test)]
@@ -39,17 +40,17 @@ pub enum State {
 }
 
 impl State {
-    /// IsInAProbeBWState.
+    /// IsInAProbeBWState: returns whether the state is one of the four phases of ProbeBW.
     const fn is_probe_bw(self) -> bool {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// IsProbingBW.
+    /// IsProbingBW: returns whether the state probes for bandwidth or prepares a probe.
     const fn is_probing(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
-    /// BBR.pacing_gain, in percent.
+    /// BBR.pacing_gain: returns the factor from the bandwidth to the pacing rate, in percent.
     const fn pacing_gain(self) -> u64 {
         match self {
             Self::Startup => 277,
@@ -60,7 +61,7 @@ impl State {
         }
     }
 
-    /// BBR.cwnd_gain, in percent.
+    /// BBR.cwnd_gain: returns the factor from the bandwidth-delay product to the congestion window, in percent.
     const fn window_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -85,15 +86,15 @@ enum AckPhase {
     Stopping,
 }
 
-/// BBR.PacingMarginPercent.
+/// BBR.PacingMarginPercent: the percentage by which the pacing rate stays below the computed rate.
 const PACING_MARGIN: u64 = 1;
-/// BBR.MinPipeCwnd, in packets.
+/// BBR.MinPipeCwnd: the smallest congestion window outside of timeouts, in packets.
 const LEAST_PACKETS: u64 = 4;
 /// Two packets: the minimum of C.send_quantum, and the value of BBR.offload_budget.
 const QUANTUM_PACKETS: u64 = 2;
 /// BBRStartupFullLossCnt: the number of losses in a round trip that may end Startup.
 const STARTUP_LOSSES: u64 = 6;
-/// BBR.ProbeRTTDuration.
+/// BBR.ProbeRTTDuration: the minimum time for which ProbeRTT keeps little data in flight.
 const PROBE_RTT_SPAN: Duration = Duration::from_millis(200);
 /// The upper bound, in round trips, of T_reno: the time after which Reno would have a loss.
 const RENO_ROUNDS: u64 = 63;
@@ -108,25 +109,25 @@ pub struct Bbr {
     model: Model,
     state: State,
     feedback: AckPhase,
-    /// C.cwnd, in bytes.
+    /// C.cwnd: the congestion window in bytes.
     window: u64,
-    /// C.pacing_rate, in bytes per second.
+    /// C.pacing_rate: the pacing rate in bytes per second.
     rate: u64,
     /// Whether a round-trip time has been measured, so that the rate is no longer the initial guess.
     knows_rtt: bool,
-    /// BBR.prior_cwnd.
+    /// BBR.prior_cwnd: the congestion window to restore after a recovery or ProbeRTT, in bytes.
     prior_window: u64,
     recovering: bool,
     /// Whether the retransmission timer has expired and the lost data has not been repaired yet.
     after_timeout: bool,
-    /// C.is_cwnd_limited, for the current and the previous round trip.
+    /// C.is_cwnd_limited: whether the congestion window limited sending, in the current and in the previous round trip.
     window_used: [bool; 2],
     idle_restart: bool,
     drain_start_round: u64,
     /// The number of losses in the current round trip of Startup, and the round trip in which the recovery began.
     startup_losses: u64,
     recovery_round: u64,
-    /// BBR.is_bw_probe_sample.
+    /// BBR.is_bw_probe_sample: whether rate samples come from a bandwidth probe.
     is_probe_sample: bool,
     prev_probe_too_high: bool,
     prev_probe_precautionary: bool,
@@ -151,7 +152,7 @@ struct Undo {
 }
 
 impl Bbr {
-    /// Creates the state for a path about which nothing is known.
+    /// Creates the state for a path without measurements.
     #[must_use]
     pub fn new(params: Params) -> Self {
         let mut bbr = Self {
@@ -228,7 +229,7 @@ impl Bbr {
 
     // The functions below compute target amounts in flight.
 
-    /// BDPMultiple: returns the bandwidth-delay product for this rate, times `gain` in percent.
+    /// BDPMultiple: returns the bandwidth-delay product at the rate `bandwidth`, times `gain` in percent.
     fn bdp_multiple(&self, bandwidth: u64, gain: u64) -> u64 {
         match self.model.min_rtt() {
             None => self.initial_window,
@@ -245,12 +246,13 @@ impl Bbr {
         inflight.max(QUANTUM_PACKETS * self.mss).max(self.min_window()).saturating_add(more)
     }
 
-    /// Inflight: returns the amount in flight that keeps the path busy at this rate, times `gain` in percent.
+    /// Inflight: returns the number of bytes in flight that keeps the path busy at the rate `bandwidth`, times `gain`
+    /// in percent.
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.quantized(self.bdp_multiple(bandwidth, gain))
     }
 
-    /// InflightWithHeadroom: returns the long-term bound on the amount in flight, less 15 % that are left to other
+    /// InflightWithHeadroom: returns the long-term bound on the bytes in flight, less 15 % that are left to other
     /// flows.
     fn inflight_with_headroom(&self) -> u64 {
         let longterm = self.model.inflight_longterm;
@@ -396,7 +398,7 @@ impl Bbr {
                     self.model.advance_max_bw();
                 }
                 // Precautionary Bandwidth Probing: the last probe stopped early although it caused no high loss, so the
-                // next one follows at once.
+                // next probe follows at once.
                 if self.prev_probe_precautionary && !self.prev_probe_too_high {
                     self.start_refill();
                     return true;
@@ -412,7 +414,7 @@ impl Bbr {
         false
     }
 
-    /// IsTimeToProbeBW: returns whether it is time for a probe, and starts it in that case.
+    /// IsTimeToProbeBW: returns whether it is time for a probe. If so, starts the probe.
     fn is_time_to_probe(&mut self, now: Instant) -> bool {
         let waited = now.since(self.cycle_stamp) > self.probe_wait;
         // IsRenoCoexistenceProbeTime: a probe is due as often as a Reno flow with this window would have a loss.
@@ -424,7 +426,8 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise: returns whether the queue is drained and headroom is left to other flows.
+    /// IsTimeToCruise: returns whether the queue is drained and less is in flight than the long-term bound minus the
+    /// headroom for other flows.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)
@@ -444,7 +447,8 @@ impl Bbr {
         self.model.full_bw_now
     }
 
-    /// C.is_cwnd_limited: returns whether the congestion window limited sending in this round trip or the last.
+    /// C.is_cwnd_limited: returns whether the congestion window limited sending in this round trip or in the previous
+    /// round trip.
     fn uses_window(&self) -> bool {
         self.window_used[0] || self.window_used[1]
     }
@@ -585,7 +589,7 @@ impl Bbr {
         };
     }
 
-    // The results.
+    // Pacing rate and congestion window.
 
     /// SetPacingRateWithGain: sets the pacing rate from the bandwidth and `gain` in percent.
     fn set_rate(&mut self, gain: u64) {
@@ -598,7 +602,7 @@ impl Bbr {
 
     /// SetCwnd: grows the congestion window by `acked` bytes and applies all bounds.
     fn set_window(&mut self, acked: u64) {
-        // UpdateMaxInflight.
+        // UpdateMaxInflight: computes the largest useful amount in flight.
         let cap = self.bdp_multiple(self.model.bw(), self.state.window_gain());
         let most = self.quantized(cap.saturating_add(self.model.extra_acked()));
         if self.model.full_bw_reached {
@@ -607,11 +611,11 @@ impl Bbr {
             self.window += acked;
         }
         self.window = self.window.max(self.min_window());
-        // BoundCwndForProbeRTT.
+        // BoundCwndForProbeRTT: limits the window during ProbeRTT.
         if self.state == State::ProbeRtt {
             self.window = self.window.min(self.probe_rtt_window());
         }
-        // BoundCwndForModel.
+        // BoundCwndForModel: limits the window by the long-term and short-term bounds of the model.
         let cap = match self.state {
             State::Down | State::Refill | State::Up => self.model.inflight_longterm,
             State::Cruise | State::ProbeRtt => self.inflight_with_headroom(),
@@ -630,7 +634,7 @@ fn is_too_high(lost: u64, in_flight: u64) -> bool {
 impl Controller for Bbr {
     /// OnTransmit: called before each packet is sent.
     fn on_sent(&mut self, now: Instant, bytes: u64) {
-        // HandleRestartFromIdle.
+        // HandleRestartFromIdle: after an idle period, sends at the delivery rate.
         if self.sampler.is_idle() {
             self.idle_restart = true;
             self.model.restart_aggregation(now);
@@ -695,7 +699,7 @@ impl Controller for Bbr {
     }
 
     fn on_application_limited(&mut self) {
-        // CheckIfApplicationLimited: only the window is checked here. The transport checks the other conditions.
+        // CheckIfApplicationLimited: this function checks only the window. The transport checks the other conditions.
         if self.sampler.in_flight() < self.window {
             self.sampler.mark_limited();
         }

@@ -9,18 +9,18 @@ use crate::delivery_rate::RateSample;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// BBR.MinRTTFilterLen.
+/// BBR.MinRTTFilterLen: the time for which a minimum round-trip time stays valid.
 const MIN_RTT_SPAN: Duration = Duration::from_secs(10);
-/// BBR.ProbeRTTInterval.
+/// BBR.ProbeRTTInterval: the time without a new minimum round-trip time after which ProbeRTT begins.
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// BBR.ExtraAckedFilterLen, in round trips.
+/// BBR.ExtraAckedFilterLen: the number of round trips over which the maximum of aggregated acknowledgements is taken.
 const AGGREGATION_ROUNDS: u64 = 10;
 
 /// The model. Rates are in bytes per second, amounts of data in bytes, round-trip times in nanoseconds. `u64::MAX`
 /// stands for the draft's Infinity.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// BBR.max_bw_filter: the maximum of the last cycle, and that of the current one.
+    /// BBR.max_bw_filter: the maximum bandwidth of the last cycle, and that of the current cycle.
     max_bw: [u64; 2],
     pub(super) bw_shortterm: u64,
     bw_latest: u64,
@@ -44,8 +44,9 @@ pub(super) struct Model {
     pub(super) full_bw_reached: bool,
     aggregation_start: Instant,
     aggregation_delivered: u64,
-    /// BBR.extra_acked_filter: the maximum of the previous period, and that of the current one. A period is half of the
-    /// filter length, which is [`AGGREGATION_ROUNDS`] once the path is full.
+    /// BBR.extra_acked_filter: the maximum number of bytes acknowledged beyond the expected amount, of the previous
+    /// period and of the current period. A period is half of the filter length, which is [`AGGREGATION_ROUNDS`] once
+    /// the path is full.
     extra_acked: [u64; 2],
     extra_acked_since: u64,
 }
@@ -104,7 +105,7 @@ impl Model {
         self.extra_acked[0].max(self.extra_acked[1])
     }
 
-    /// UpdateLatestDeliverySignals: updates the bandwidth and the amount in flight of the current round trip.
+    /// UpdateLatestDeliverySignals: updates the bandwidth and the bytes in flight of the current round trip.
     /// `delivered` is the total number of bytes delivered so far.
     pub(super) fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.loss_round_start = false;
@@ -124,7 +125,7 @@ impl Model {
         }
     }
 
-    /// UpdateRound: counts round trips. Returns whether one has ended.
+    /// UpdateRound: counts round trips. Returns whether a round trip has ended.
     pub(super) fn update_round(&mut self, sample: &RateSample, delivered: u64) -> bool {
         self.round_start = sample.prior_delivered.is_some_and(|prior| prior >= self.next_round_delivered);
         if self.round_start {
@@ -223,8 +224,8 @@ impl Model {
         }
     }
 
-    /// Restarts the measurement of aggregation at `now`. Nothing was in flight, so that earlier acknowledgements do not
-    /// matter.
+    /// Restarts the measurement of aggregation at `now`. Called when no data was in flight, so earlier acknowledgements
+    /// do not matter.
     pub(super) fn restart_aggregation(&mut self, now: Instant) {
         self.aggregation_start = now;
     }

@@ -50,7 +50,7 @@ impl Path {
         let waiting = self.busy_until.saturating_sub(self.now) / self.gap;
         let chance = self.every > 0 && self.sent.is_multiple_of(self.every);
         if waiting as usize >= self.queue || chance {
-            // A loss is detected when the packet after the lost one would have been acknowledged.
+            // A loss is detected when the packet after the lost packet would have been acknowledged.
             let at = self.busy_until.max(self.now) + self.delay + self.gap;
             self.answers.push_back((at, self.now, true));
             return;
@@ -133,7 +133,8 @@ fn startup_ends_on_the_plateau_with_the_bandwidth_known_within_2_percent() {
     assert!(bbr.model.full_bw_reached && bbr.model.full_bw_now);
     assert!(bbr.bandwidth().abs_diff(RATE) * 100 <= 2 * RATE, "{}", bbr.bandwidth());
     assert_eq!(bbr.min_rtt(), Some(Duration::from_millis(51)));
-    // Drain ends when no more data is in flight than the path holds. By then, the Down phase may have ended, too.
+    // Drain ends when no more data is in flight than the path holds. At that time, the Down phase of ProbeBW may have
+    // ended as well.
     assert!(path.run(&mut bbr, 1, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(path.in_flight <= 52 * MSS, "{}", path.in_flight);
 }
@@ -229,7 +230,7 @@ fn a_sender_with_little_to_send_stays_in_startup() {
 fn an_idle_period_replaces_probe_rtt() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
-    // All data in flight arrives. After that, nothing is sent for six seconds.
+    // All data in flight arrives. After that, no data is sent for six seconds.
     while !path.answers.is_empty() {
         let limit = path.in_flight.saturating_sub(MSS).max(1);
         path.step(&mut bbr, limit.min(MSS - 1));

@@ -15,15 +15,15 @@ pub enum Event {
     Full,
     /// This number of packets is sent and acknowledged.
     Packets(u64),
-    /// A full window is sent; a loss is detected.
+    /// A full window is sent, and a loss is detected.
     Loss,
-    /// A full window is sent; a congestion mark is echoed.
+    /// A full window is sent, and a congestion mark is echoed.
     Ecn,
     /// The retransmission timer expires.
     Timeout,
-    /// Nothing is sent for this many RTOs and half of one.
+    /// No data is sent for `rtos` and a half retransmission timeouts.
     Idle { rtos: u32 },
-    /// The last reduction was spurious; then a full window is sent.
+    /// The last reduction was spurious. A full window is sent after the reduction is undone.
     Spurious,
 }
 
@@ -87,8 +87,8 @@ impl Path {
         }
     }
 
-    /// `packets` packets are sent and acknowledged over one round-trip time. When `filling`, each acknowledgement
-    /// releases as many packets as then fit into the window.
+    /// Sends and acknowledges `packets` packets over one round-trip time. If `filling`, each acknowledgement releases
+    /// as many packets as fit into the window after that acknowledgement.
     fn acknowledge(&mut self, packets: u64, filling: bool) {
         let start = self.now;
         let mut done = 0;

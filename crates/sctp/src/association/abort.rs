@@ -18,8 +18,8 @@ const LONGEST_REASON: usize = 512;
 impl Association {
     /// Aborts the association at the request of the application.
     pub(crate) fn abort(&mut self, ctx: &mut Ctx<'_>, reason: &[u8]) {
-        // RFC 9260 §9.1: the ABORT has the User-Initiated Abort cause; §11.1.4: it contains the application's reason, if
-        // there is one.
+        // RFC 9260 §9.1: the ABORT has the User-Initiated Abort cause. §11.1.4: this cause contains the application's
+        // reason, if the application gave one.
         let reason = &reason[..reason.len().min(LONGEST_REASON)];
         self.abort_with(ctx, &Cause::UserAbort(reason), CloseReason::Local);
     }
@@ -31,7 +31,7 @@ impl Association {
 
     /// Ends the association because the peer does not answer. The ABORT informs a peer that can still receive packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.1: no more data is sent to an unreachable peer. The ABORT contains none.
+        // RFC 9260 §8.1: an unreachable peer gets no more data, so the packet contains only the ABORT.
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
@@ -130,9 +130,9 @@ impl Association {
         }
     }
 
-    /// Queues an ERROR on `path`. It is dropped if the queue is full.
+    /// Queues an ERROR on `path`, or drops the ERROR if the queue is full.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
-        // RFC 9260 §5.4: no ERROR is sent to an unverified address, so another path is used.
+        // RFC 9260 §5.4: no ERROR is sent to an unverified address. If `path` is unverified, the current path is used.
         let path = self.paths.confirmed_or_current(path);
         self.outbox.push_error(path, |bytes| {
             let mut chunk = ChunkWriter::open(bytes, Error::KIND, 0);

@@ -24,34 +24,34 @@ pub(super) enum Acknowledgement<'a> {
     Shutdown(Tsn),
 }
 
-/// What all paths need to know of the acknowledgement that is being processed, and what they have found.
+/// Values that all paths share while one acknowledgement is processed, and results from the paths processed so far.
 struct AckContext {
     /// Whether the association was in fast recovery before the acknowledgement.
     was_in_recovery: bool,
-    /// Whether it is in fast recovery now.
+    /// Whether the association is in fast recovery after the acknowledgement.
     in_recovery: bool,
-    /// The offset below which everything is cumulatively acknowledged.
+    /// The TSN offset below which all chunks are cumulatively acknowledged.
     base: u64,
-    /// The offset of the next new chunk.
+    /// The TSN offset of the next new chunk.
     end: u64,
     /// The number of calls of `poll_transmit` so far.
     polls: u64,
     /// Whether data waits to be sent.
     more: bool,
-    /// Whether chunks are lost on any path.
+    /// Whether the acknowledgement has shown a lost chunk on any path.
     lost: bool,
-    /// The path that carried the acknowledged data. One SACK may acknowledge data sent on a path before it failed, and data
-    /// sent on another path since. The path used last is recorded.
+    /// The path on which the acknowledged chunks were sent. One SACK may acknowledge chunks from two paths: some sent
+    /// before a path failed, and some sent on another path since. In this case the field holds the path used last.
     advanced: Option<usize>,
 }
 
 impl AckContext {
-    /// Whether losses reduce the window. RFC 9260 §7.2.4: once per recovery; §6.2.1 D iv: the SACK that ends a recovery may
-    /// begin the next one.
+    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: once per recovery. §6.2.1 D iv:
+    /// the SACK that ends a recovery may begin the next recovery.
     ///
-    /// A loss during the recovery after a timeout still reduces the window. T3-rtx marked everything outstanding as lost, so
-    /// the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is a further
-    /// sign of congestion.
+    /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
+    /// lost, so the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is
+    /// a further sign of congestion.
     fn reduces(&self) -> bool {
         !self.in_recovery
     }
@@ -64,8 +64,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. With it the peer promises to keep the data that it
-    /// acknowledges.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. With an NR-SACK the peer promises to keep the data that
+    /// it acknowledges.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -179,7 +179,7 @@ impl Association {
         if self.config.rack {
             lost += self.detect_losses_by_time(ctx.now, index, &outcome.fresh[index]);
         }
-        // RFC 9260 §7.2.4: reduce the window after it has grown by the acknowledged data.
+        // RFC 9260 §7.2.4: the window is reduced after it has grown by the acknowledged data.
         if lost > 0 {
             round.lost = true;
             self.record_loss(ctx.now, index, lost, round.reduces());
@@ -205,9 +205,9 @@ impl Association {
             (SackError::Old, _) => {}
             // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
             (SackError::NeverSent, _) if self.was_renumbered_recently(ctx.now) => {}
-            // RFC 9260 §12.4: only a SACK of unsent TSNs has to end the association. A SHUTDOWN that acknowledges unsent
-            // TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own into it
-            // (interop/README.md).
+            // RFC 9260 §12.4: only a SACK of unsent TSNs has to end the association. A SHUTDOWN that acknowledges
+            // unsent TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own into a
+            // SHUTDOWN (interop/README.md).
             (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
             (SackError::NeverSent, _) => {
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
@@ -223,7 +223,7 @@ impl Association {
         self.advance_shutdown(ctx);
     }
 
-    /// Emits `Writable` if `send` refused a message before and there is room in the send buffer now.
+    /// Emits `Writable` if the send buffer has room again after `send` refused a message.
     #[inline]
     pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_wanted() {
@@ -256,7 +256,7 @@ impl Association {
         let path = self.paths.at(index);
         let timer = Timer::T3Rtx(index);
         if path.flight() == 0 {
-            // RFC 9260 §6.3.2 R2: stop the timer if nothing is in flight.
+            // RFC 9260 §6.3.2 R2: T3-rtx stops if no chunk is in flight on the path.
             path.record_earliest(self.send.end(), true);
             self.timers.stop(timer);
             return;
@@ -276,18 +276,19 @@ impl Association {
     /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx causes no second back-off and no slow start.
+            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx only marks the chunks, without a second
+            // back-off and without slow start.
             self.mark_all_for_retransmission();
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // A probe of a closed window is always answered if it arrives. So only an unanswered probe indicates that packets
-        // are too large.
+        // The peer answers every window probe that it receives. So if T3-rtx expires for a window probe, the probe may
+        // have been too large only if the peer has sent no SACK since.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.seldom().t3_expirations += 1;
-        // RFC 9260 §6.3.3 E1, E2: return to slow start, unless this was a probe, and back off.
+        // RFC 9260 §6.3.3 E1, E2: return to slow start, unless the timer guarded a window probe, and back off.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
         if !probe {
@@ -309,7 +310,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path for retransmission.
+    /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path for retransmission.
     pub(super) fn lose_flight(&mut self, index: usize, cause: SendCause) {
         self.paths.at(index).lose_flight(self.send.end());
         self.timers.stop(Timer::Loss(index));
@@ -339,7 +340,8 @@ impl Association {
             if let Some(sent) = self.send.begin_probing()
                 && !self.timers.is_set(Timer::Probe)
             {
-                // The first probe is sent after one RTO. Each further interval is twice as long as the one before.
+                // The first probe is sent after one RTO. Each further interval between probes is twice as long as the
+                // previous one.
                 let rto = self.paths.get(self.paths.current()).rto();
                 let wait = rto.saturating_mul(1 << sent.min(16)).min(self.config.rto_max.max(rto));
                 self.timers.set(Timer::Probe, now + wait);
@@ -349,7 +351,7 @@ impl Association {
         }
     }
 
-    /// If the window is open now, resends a probe that the peer refused, without waiting for the probe timer.
+    /// If the window is open now, resends a window probe that the peer refused, without waiting for the probe timer.
     fn refused_probe_again(&mut self) {
         let Some((index, size)) = self.send.take_refused_probe() else {
             return;
@@ -361,7 +363,8 @@ impl Association {
         }
     }
 
-    /// RFC 4960 Appendix A: handles an ECN Echo. It reports that the peer received a packet from this side with an ECN mark.
+    /// RFC 4960 Appendix A: handles an ECN Echo. The chunk reports that the peer received a packet from this side with
+    /// an ECN mark.
     pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
         if !self.extensions.ecn.is_on() {
             return;

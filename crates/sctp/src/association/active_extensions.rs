@@ -22,7 +22,7 @@ pub(crate) struct ActiveExtensions {
     pub(super) auth: Option<Box<Auth>>,
     /// The state of address changes, if both sides support them.
     pub(super) asconf: Option<Box<Asconf>>,
-    /// The state of stream re-configuration. It is created at its first use.
+    /// The state of stream re-configuration, created when it is first used.
     pub(super) reconfig: Option<Box<Reconfig>>,
     /// The peer's adaptation layer indication.
     pub(super) peer_adaptation: Option<u32>,
@@ -98,8 +98,8 @@ impl ActiveExtensions {
         self.auth.as_ref().is_some_and(|auth| auth.has_key(key))
     }
 
-    /// Inserts an AUTH chunk into the packet that occupies `buffer` from `start`, if the peer requires it for one of the
-    /// chunks.
+    /// Inserts an AUTH chunk into the packet that occupies `buffer` from `start`, if the peer requires authentication
+    /// for one of the chunks.
     #[inline]
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         if self.agreed.auth

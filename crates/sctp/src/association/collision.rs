@@ -1,7 +1,6 @@
-//! The answer to an INIT that arrives for an existing association.
+//! Decides how to answer an INIT that arrives for an existing association.
 //!
-//! This module only decides on the answer. `endpoint::listen` sends it without keeping state, as for any INIT, and the
-//! association does not change.
+//! `endpoint::listen` sends the answer without keeping state, as for any INIT. The association does not change.
 //!
 //! Home of RFC 9260 §5.2.1 and §5.2.2.
 
@@ -12,7 +11,8 @@ use std::net::IpAddr;
 /// The answer to an INIT that arrives for an existing association.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// An INIT ACK that has these values.
+    /// An INIT ACK with these values: the tag and initial TSN of this side, its stream counts, and the Tie-Tags for the
+    /// cookie.
     InitAck { tag: u32, tsn: u32, outbound: u16, inbound: u16, tie_tags: (u32, u32) },
     /// An ABORT, because the peer's INIT lists these addresses and the association does not have them.
     NewAddresses(Vec<IpAddr>),
@@ -43,8 +43,8 @@ impl Association {
         // by pretending to restart.
         let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
-        // RFC 5061: a delayed copy of the INIT that began this association may list addresses removed since. An ABORT in
-        // answer to that copy would have the peer's tag and end the association by mistake.
+        // RFC 5061: a delayed copy of the INIT that began this association may list addresses that were removed later.
+        // An ABORT in answer to that copy would have the peer's tag and end the association by mistake.
         let late = self.extensions.asconf.is_some() && offer.tag == self.identity.peer_tag();
         if !new.is_empty() && !late {
             return Answer::NewAddresses(new);
@@ -55,7 +55,8 @@ impl Association {
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = fresh;
-        // RFC 9260 §5.2.2: keep the association's other values; §3.3.3: request no more streams than the INIT allows.
+        // RFC 9260 §5.2.2: the stream counts of the association are kept. §3.3.3: no more streams are requested than
+        // the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
         Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }
     }

@@ -1,11 +1,10 @@
 //! The State Cookie: its contents, its signature and its expiry.
 //!
-//! The cookie holds all that a responder needs for an association that does not exist yet. It is signed with a key that only
-//! this endpoint has. The key is changed at intervals. The previous key is kept for cookies that are still in flight.
+//! The cookie holds all values that a responder needs to create the association. The cookie is signed with a key that
+//! only this endpoint has. The key is changed at intervals, and the previous key is kept for cookies in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Some values are signed
-//! but not stored, because the packet of the COOKIE ECHO contains them anyway. These are both ports, the tag, and the local
-//! address.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Both ports, the
+//! tag and the local address are signed but not stored, because the packet of the COOKIE ECHO contains them.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
@@ -66,7 +65,7 @@ pub(crate) struct Echoed<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// The local addresses, starting with those to which the INIT was most likely sent.
+    /// The local addresses, starting with the addresses to which the INIT was most likely sent.
     pub(crate) locals: &'a [IpAddr],
 }
 
@@ -95,7 +94,7 @@ pub(crate) enum Opened {
     Stale(Cookie, Duration),
 }
 
-/// Signs and verifies cookies. Holds the secret keys for this.
+/// Signs and verifies cookies, with secret keys that only the endpoint has.
 pub(crate) struct Sealer {
     rng: Rng,
     generation: u8,
@@ -133,8 +132,8 @@ impl Sealer {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
-        // A key signs cookies for this period, and verifies them for another one. The period is longer than the configured
-        // lifetime of a cookie.
+        // A key signs cookies for one period. For a second period it only verifies cookies. A period is longer than the
+        // configured lifetime of a cookie.
         let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
     }
@@ -143,7 +142,7 @@ impl Sealer {
         if now - self.changed < self.period {
             return;
         }
-        // After a long time without cookies, even the current key is too old to be kept as the previous one.
+        // If no cookie was needed for a long time, the current key is too old to be kept as the previous key.
         self.previous = (now - self.changed < self.period.saturating_mul(2)).then_some(self.current);
         self.rng.fill(&mut self.current);
         self.generation = self.generation.wrapping_add(1);
@@ -206,8 +205,8 @@ fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> H
     mac
 }
 
-/// Derives a random number from two tags. The hashed input is shorter than any cookie, so the random number never equals the
-/// signature of one.
+/// Derives a random number from two tags. The hashed input is shorter than any cookie, so the random number never
+/// equals the signature of a cookie.
 fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
     let mut mac = keyed(key);
     mac.update(&local_tag.to_be_bytes());
@@ -223,7 +222,8 @@ fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
 }
 
-/// Folds an address into one byte. Most local addresses differ in this byte. The signature covers the full address.
+/// Folds an address into one byte. Most local addresses differ in this byte, which is stored in the cookie. The
+/// signature covers the full address.
 fn folded(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(v4) => v4.octets().iter().fold(0, |fold, byte| fold ^ byte),
@@ -318,8 +318,8 @@ impl Cookie {
         let adaptation = if flags & flag::ADAPTATION != 0 { Some(from.word()?) } else { None };
         let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
-        // The cookie stores the low 32 bits of its expiry time in milliseconds. The key is not much older than the cookie,
-        // so the matching instant nearest to now is the right one.
+        // The cookie stores the low 32 bits of its expiry time in milliseconds. The cookie is recent, because its key
+        // is recent. So the expiry time is the instant nearest to now that has these low bits.
         let now = now.as_nanos() / 1_000_000;
         let ahead = expires.wrapping_sub(now as u32) as i32;
         let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
@@ -417,7 +417,7 @@ mod tests {
         }
     }
 
-    /// Returns the smallest cookie, as an INIT without optional parameters produces it.
+    /// Returns the smallest cookie, which an INIT without optional parameters gets.
     fn least(now: Instant, v6: bool) -> Cookie {
         let init_source = if v6 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, 1].into() };
         let all = cookie(now);
@@ -428,7 +428,7 @@ mod tests {
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-        // This address folds to the same byte as the next one.
+        // `folded` gives the same byte for this address and for the next address.
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
@@ -438,7 +438,8 @@ mod tests {
         Instant::from_millis(s * 1000)
     }
 
-    /// RFC 9260 §5.1.5: steps 1, 2 and 4.
+    /// RFC 9260 §5.1.5, steps 1, 2 and 4: a cookie is good until it expires and stale afterwards. A forged or shortened
+    /// cookie, or a cookie whose key was discarded, is not opened.
     #[test]
     fn good_stale_forged_and_forgotten() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -483,7 +484,8 @@ mod tests {
         assert!(sealer.open(at(1), &sealed, ECHOED).is_some());
     }
 
-    /// RFC 4895 §6.1: a random number derived from the tags takes no space in the cookie.
+    /// RFC 4895 §6.1: the random number is derived from the tags when the cookie is opened, so it takes no space in the
+    /// cookie.
     #[test]
     fn a_random_number_is_found_again() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -497,8 +499,8 @@ mod tests {
         assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made)));
     }
 
-    /// The INIT ACK consists of 32 bytes, a parameter header and this cookie. It must be at most three times as long as the
-    /// smallest INIT.
+    /// The smallest cookie is short enough that the INIT ACK is at most three times as long as the smallest INIT. The
+    /// INIT ACK consists of 32 bytes, a parameter header and the cookie.
     #[test]
     fn the_least_cookie() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -509,7 +511,7 @@ mod tests {
         }
     }
 
-    /// 2^32 ms are 50 days. The expiry is still decoded correctly when the 32-bit counter wraps.
+    /// 2^32 ms are 50 days. The expiry time is decoded correctly even when the 32-bit counter wraps.
     #[test]
     fn milliseconds_wrap() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -520,7 +522,7 @@ mod tests {
         assert_eq!(sealer.open(later, &sealed, ECHOED), Some(Opened::Good(made.clone())));
         let late = now + Duration::from_secs(70);
         assert_eq!(sealer.open(late, &sealed, ECHOED), Some(Opened::Stale(made, Duration::from_secs(10))));
-        // A longer lifetime is reduced to the maximum.
+        // A lifetime above `MAX_LIFE` is reduced to `MAX_LIFE`.
         let life = Duration::from_secs(1 << 40);
         let mut sealer = Sealer::new(Rng::new(1), life);
         let made = Cookie { expires: Sealer::expiry(at(1), life), ..cookie(at(1)) };

@@ -13,7 +13,7 @@ pub(crate) struct EcnState {
     echo: Option<u32>,
     /// Sender: the TSN for the next CWR; `None` if no CWR has to be sent.
     reduced: Option<u32>,
-    /// Sender: marks on chunks below this offset cause no further reduction.
+    /// Sender: ECN marks on chunks below this TSN offset cause no further reduction of the congestion window.
     reduced_until: u64,
 }
 
@@ -40,15 +40,15 @@ impl EcnState {
         self.echo = self.echo.filter(|echo| tsn.wrapping_sub(*echo) >= 1 << 31);
     }
 
-    /// Requests a CWR in answer to an ECN Echo with `tsn`. Only the highest TSN is kept, because a CWR answers all echoes up
-    /// to its TSN.
+    /// Requests a CWR in answer to an ECN Echo with `tsn`. Only the highest TSN is kept, because a CWR answers all
+    /// echoes up to the TSN in the CWR.
     pub(super) fn ask_cwr(&mut self, tsn: u32) {
         let waits = self.reduced.filter(|before| before.wrapping_sub(tsn) < 1 << 31);
         self.reduced = waits.or(Some(tsn));
     }
 
-    /// Returns whether an ECN mark on the chunk at `offset` reduces the window. If it does, marks on chunks below `end`
-    /// cause no further reduction.
+    /// Returns whether an ECN mark on the chunk at `offset` reduces the congestion window. If so, marks on chunks below
+    /// `end` cause no further reduction.
     pub(super) fn may_reduce(&mut self, offset: i64, end: u64) -> bool {
         let again = offset < self.reduced_until as i64;
         if !again {
@@ -69,7 +69,7 @@ impl EcnState {
         8 * (usize::from(self.echo.is_some()) + usize::from(self.reduced.is_some()))
     }
 
-    /// Appends an ECN Echo as long as the peer has not answered it, and a pending CWR.
+    /// Appends an ECN Echo while the peer has not answered it, and a CWR if one is pending.
     pub(super) fn write(&mut self, buffer: &mut Vec<u8>) {
         if let Some(tsn) = self.echo {
             Ecne { tsn: Tsn(tsn) }.emit(buffer);

@@ -1,14 +1,14 @@
 //! A set of extensions: those that one side supports, or those that both sides support.
 //!
-//! [`Extensions`] is used wherever a set of extensions occurs: in the configuration, in INIT and INIT ACK, in the cookie,
-//! and for those that an association uses.
+//! [`Extensions`] is used for every set of extensions: the extensions in the configuration, in INIT and INIT ACK, in
+//! the cookie, and in use by an association.
 //!
 //! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
 
 use crate::config::Config;
 use anabranch_wire::sctp::{ChunkWriter, Param};
 
-/// Extensions to RFC 9260. Each one is on or off.
+/// Extensions to RFC 9260. Each extension is on or off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Extensions {

@@ -19,7 +19,7 @@ impl Association {
     /// Handles a FORWARD TSN or I-FORWARD-TSN.
     pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
         if !self.extensions.agreed.partial_reliability {
-            // RFC 3758 §3.3.1: treat the chunk as one of an unrecognized type.
+            // RFC 3758 §3.3.1: treat the FORWARD TSN as a chunk of an unrecognized type.
             self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             return;
         }
@@ -62,8 +62,8 @@ impl Association {
     }
 
     /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, no
-    /// message for which the peer may wait is abandoned. Chunks abandoned before can be neither sent nor skipped. If there
-    /// are any, the association is aborted.
+    /// message for which the peer may wait is abandoned. Chunks abandoned earlier can be neither sent nor skipped. If
+    /// such chunks exist, the association is aborted.
     #[cold]
     pub(super) fn on_forward_tsn_unrecognized(&mut self, ctx: &mut Ctx<'_>) {
         if !self.extensions.agreed.partial_reliability {
@@ -104,8 +104,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Stops each T3-rtx that runs only for
-    /// the FORWARD TSN once it is answered.
+    /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Once the FORWARD TSN is
+    /// answered, stops each T3-rtx that ran only because of this FORWARD TSN.
     fn guard_forward(&mut self, now: Instant) {
         let pending = self.send.awaits_forward_answer();
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();
@@ -141,8 +141,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports or
-    /// T3-rtx could show the loss. Losses below the offset `recovers_until` have already reduced the window.
+    /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports
+    /// or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced the window.
     ///
     /// A SACK does not distinguish chunks that arrived from chunks that the peer skipped. A chunk counts as skipped only if
     /// the SACK arrives at least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks
@@ -191,7 +191,8 @@ impl Association {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// Abandons expired messages, reports them, and releases keys. Must be called after every change.
+    /// Emits the events about low buffered amounts and unused keys, and abandons expired messages. Must be called after
+    /// every change of the association.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.reset_sack_work();

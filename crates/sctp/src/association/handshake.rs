@@ -22,7 +22,8 @@ use std::net::{IpAddr, SocketAddr};
 /// The number of times that a stale cookie may lead to a new INIT. One more stale cookie ends the handshake.
 const STALE_COOKIES: u32 = 4;
 
-/// The path of INIT and COOKIE ECHO, and when the last one was sent.
+/// The progress of the handshake at the initiator: the path of INIT and COOKIE ECHO, and when the last of these chunks
+/// was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
     /// The path on which INIT and COOKIE ECHO are sent.
@@ -57,7 +58,7 @@ impl Association {
         now.shrink_to_fit();
         match self.handshake.told.is_empty() {
             true => self.handshake.told = now,
-            // The INIT ACK may answer any of the INITs. So the peer is only certain to know addresses that all of them
+            // The INIT ACK may answer any of the INITs. So the peer certainly knows only addresses that all INITs
             // listed.
             false => self.handshake.told.retain(|address| now.contains(address)),
         }
@@ -168,8 +169,8 @@ impl Association {
         // needed.
         let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
         let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
-        // RFC 9260 §3.3.3.1: parameters that the peer did not recognize are ignored; those that this side did not recognize
-        // are reported.
+        // RFC 9260 §3.3.3.1: the peer's report of parameters that it did not recognize is ignored. Parameters that this
+        // side did not recognize are reported to the peer.
         for param in &offer.unrecognized {
             self.report(path, &Cause::UnrecognizedParams(param));
         }
@@ -225,10 +226,12 @@ impl Association {
     pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
         self.identity.set_peer_tag(offer.tag);
         if self.extensions.reconfig.take().is_some() {
-            // If this association replaces another one, it starts without the streams that were added to the other one.
+            // If this association replaces an earlier one, it starts without the streams that were added to the earlier
+            // association.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and expect no more than it has.
+        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and expect no more inbound streams than
+        // the peer has.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
@@ -244,14 +247,14 @@ impl Association {
         self.extensions.agree_on_auth(offer.auth.as_ref());
         self.extensions.peer_adaptation = offer.adaptation;
         self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
-            // A local address that was added after the INIT is not included, so that ASCONF announces it to the peer.
+            // A local address that was added after the INIT is not in `known`, so ASCONF announces it to the peer.
             let known = match self.handshake.told.is_empty() {
                 true => ctx.locals_for(from.ip()).map(|local| local.ip()).collect(),
                 false => std::mem::take(&mut self.handshake.told),
             };
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
-        // RFC 9260 §5.1.2: the peer's addresses are the source address of the packet and the listed ones.
+        // RFC 9260 §5.1.2: the peer's addresses are the source address of the packet and the listed addresses.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none()
                 && let Some(turn) = self.paths.free_index(address, MAX_PATHS)
@@ -293,8 +296,7 @@ impl Association {
         let (outbound_streams, inbound_streams) = (self.streams.outbound(), self.streams.inbound());
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
         self.emit_adaptation(ctx);
-        // During the handshake, messages on streams that the peer did not grant are dropped. This may have freed space in
-        // the send buffer.
+        // Messages on streams that the peer did not grant were dropped, which may have freed space in the send buffer.
         if self.send.take_writable() && self.state.accepts_messages() {
             ctx.events.push_back(Event::Writable { id: self.id });
         }
@@ -332,15 +334,15 @@ impl Association {
             return;
         };
         if let Some(late) = echo.late.checked_sub(1) {
-            // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers an earlier copy, for which a
-            // new cookie is already requested.
+            // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers a copy with an earlier
+            // cookie, which this side has already replaced.
             echo.late = late;
             return;
         }
         let (stale, late) = (echo.stale + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. If the peer has given up the association since, a new
-        // one would wait for that data forever.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have ended that association since. If
+        // so, the association from a new cookie would wait forever for the acknowledged data.
         let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
@@ -352,9 +354,9 @@ impl Association {
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
-        // RFC 9260 §6.3.1 C5: if the COOKIE ECHO was sent once, the ERROR that answers it measures the round trip. Otherwise
-        // there is no measurement. But the peer has answered, so the new attempt starts without the back-off of the last
-        // one.
+        // RFC 9260 §6.3.1 C5: if the COOKIE ECHO was sent once, the ERROR that answers it measures the round trip. If
+        // the COOKIE ECHO was retransmitted, there is no measurement. But the peer has answered, so the new attempt
+        // starts without the back-off of the last attempt.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -365,15 +367,15 @@ impl Association {
         self.outbox.set_handshake(true);
         // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
         self.handshake.repeated = init_repeated;
-        // RFC 9260 §5.4: an INIT is not sent to an unverified address, so another path is used.
+        // RFC 9260 §5.4: an INIT is not sent to an unverified address, so the current path is used.
         if !self.paths.get(self.handshake_path()).is_usable() {
             self.handshake.path = self.paths.current() as u8;
         }
     }
 
-    /// Continues the handshake from another local address. The old address was removed, so the host receives no answers
-    /// there. If the INIT listed the other address, the handshake continues. Otherwise it starts again, and the peer takes
-    /// it for another association from another address.
+    /// Continues the handshake from another local address, because the old address was removed and the host receives no
+    /// answers at it. If the INIT listed the new address, the handshake continues. Otherwise it starts again, and the
+    /// peer takes the new INIT for the start of another association.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale, late) = match &self.state {
             State::CookieWait(init) => (init.stale, init.late),
@@ -467,7 +469,7 @@ impl Association {
     }
 }
 
-/// Appends a list of the local addresses. If there is only one, no list is needed.
+/// Appends a list of the local addresses, unless there is only one.
 pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
     // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the sender's only address.
     if addresses.clone().nth(1).is_some() {

@@ -14,7 +14,7 @@ pub(crate) struct Identity {
     local_tag: u32,
     /// The peer's tag, 0 until known.
     peer_tag: u32,
-    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's. They are 0 until a second INIT arrives.
+    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's Tie-Tag. Both are 0 until a second INIT arrives.
     tie_tags: (u32, u32),
     initial_tsn: u32,
     /// Whether this side sent the INIT.
@@ -88,7 +88,7 @@ impl Identity {
         self.peer_tag = tag;
     }
 
-    /// Returns the Tie-Tags for the INIT ACK to a second INIT. The first call makes them.
+    /// Returns the Tie-Tags for the INIT ACK to a second INIT. The first call chooses them at random.
     pub(crate) fn make_tie_tags(&mut self, rng: &mut Rng) -> (u32, u32) {
         if self.tie_tags == (0, 0) {
             self.tie_tags = (rng.next_u32().max(1), rng.next_u32().max(1));

@@ -78,8 +78,8 @@ impl Association {
                     Err(_) => self.on_malformed_chunk(ctx),
                 },
                 Sack::KIND => match SackView::parse(raw) {
-                    // RFC 9260 §6.10: chunks are processed in order, so each of several SACKs is processed, too. Their total
-                    // processing cost is limited (`send/sack_work_limit.rs`).
+                    // RFC 9260 §6.10: chunks are processed in order, so if a packet has several SACKs, each of them is
+                    // processed. Their total processing cost is limited (`send/sack_work_limit.rs`).
                     Ok(sack) => {
                         if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
                             self.on_sack(ctx, &sack);
@@ -95,8 +95,8 @@ impl Association {
                     }
                     Err(_) => self.on_malformed_chunk(ctx),
                 },
-                // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. Otherwise they and the rest
-                // of the packet are dropped.
+                // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. If other chunks are in
+                // the packet, the chunk and the rest of the packet are dropped.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
                 // If interleaving is disabled, I-DATA is handled like any unrecognized chunk (see `on_control`).
                 IData::KIND if self.config.interleaving => match IData::parse(raw) {
@@ -125,7 +125,7 @@ impl Association {
             // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be parsed.
             next = rest.next_raw().and_then(Result::ok);
         }
-        // A FORWARD TSN has to be acknowledged like DATA, so its packet is processed like one with DATA.
+        // A FORWARD TSN has to be acknowledged like DATA, so its packet is processed like a packet with DATA.
         if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
@@ -149,11 +149,12 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.extensions.speak(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if it is malformed. In COOKIE-WAIT a valid INIT
-            // ACK may still follow a malformed one, so T1-init keeps running.
+            // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if it is malformed. In COOKIE-WAIT a valid
+            // INIT ACK may follow a malformed INIT ACK, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
-            // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it. There
-            // is nothing to return to the peer, and the association is otherwise fine, so the chunk is ignored.
+            // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it.
+            // Without the information there is nothing to return to the peer. The HEARTBEAT is ignored and does not end
+            // the association, because it does no harm.
             Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
                 self.on_malformed_chunk(ctx);

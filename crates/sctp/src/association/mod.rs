@@ -1,8 +1,8 @@
 //! One association: its state, its sending and receiving halves, its paths and timers, and its pending control chunks.
 //!
 //! This module connects the parts of an association. Each part owns its state and rules. Received packets enter through
-//! [`inbound`], which only marks what has to be sent. Only [`outbound`] builds packets. The methods that the application
-//! calls are here.
+//! [`inbound`], which only marks what has to be sent. Only [`outbound`] builds packets. This module also has the
+//! methods that the application calls.
 //!
 //! Home of RFC 9260 §14.2.
 
@@ -106,8 +106,8 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns those addresses in `locals` at which a peer with this address can reach this host. A peer at 127.0.0.1 is on this
-/// host. If no local address is a loopback address, that peer can use any of them.
+/// Returns the addresses in `locals` at which a peer with the address `peer` can reach this host. A peer at 127.0.0.1
+/// is on this host. If no local address is a loopback address, such a peer can reach this host at any local address.
 pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
     let fits = move |local: &&Local| in_scope(local.address.ip(), peer);
     let any = peer.is_loopback() && !locals.iter().any(|local| fits(&local));
@@ -307,7 +307,7 @@ impl Association {
         Some(path)
     }
 
-    // The methods that the application calls.
+    // Methods that the application calls.
 
     /// Returns whether the application may send messages.
     fn takes_messages(&self) -> bool {
@@ -340,7 +340,7 @@ impl Association {
         Ok(())
     }
 
-    /// Adapts the size of the send buffer to the congestion window, if associations share the memory for send buffers.
+    /// Adapts the size of the send buffer to the congestion window, if associations share memory for send buffers.
     #[inline]
     pub(crate) fn size_send_buffer(&mut self) {
         if self.send.shares_memory() {
@@ -377,7 +377,8 @@ impl Association {
 
     pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.recv.read(stream, out)?;
-        // RFC 9260 §6.2: send a SACK when the receive window has opened considerably, so that the peer goes on.
+        // RFC 9260 §6.2: send a SACK when the receive window has opened considerably, so that the peer can continue to
+        // send.
         if self.recv.wants_window_update() && self.state.may_receive_data() {
             self.recv.sack_now();
         }
@@ -408,7 +409,7 @@ impl Association {
         read
     }
 
-    /// RFC 8260 §3: changes the scheduler. The new one applies from now on.
+    /// RFC 8260 §3: changes the stream scheduler for all chunks that are cut from now on.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         self.send.set_scheduler(kind);
     }
@@ -486,7 +487,7 @@ impl Association {
         self.invalidate_fast_path();
     }
 
-    // Timeouts.
+    // Methods for timeouts.
 
     #[inline]
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
@@ -513,7 +514,7 @@ impl Association {
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // The timer only causes a poll. Pacing allows the next packet in that poll.
+                // The pacing timer only causes a call of `poll_transmit`, in which pacing allows the next packet.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
@@ -527,7 +528,7 @@ impl Association {
         }
     }
 
-    // Closing.
+    // Methods for closing.
 
     /// Ends the association. Data that has arrived can still be read.
     pub(crate) fn close(&mut self, ctx: &mut Ctx<'_>, reason: CloseReason) {
@@ -592,8 +593,8 @@ fn chances(rng: &Rng, index: usize) -> u64 {
     rng.fork("congestion").next_u64().wrapping_add(index as u64)
 }
 
-/// Returns a path to `address` from a suitable local address. RFC 9260 §5.1.2: returns `None` if this host has no address of
-/// that family.
+/// Returns a path to `address` from a suitable local address. RFC 9260 §5.1.2: returns `None` if this host has no
+/// address of that IP version.
 pub(crate) fn path_to(config: &Arc<Config>, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
     let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();
     let source = source_for(&sources, address.ip(), turn)?;

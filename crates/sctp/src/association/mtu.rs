@@ -19,7 +19,7 @@ impl Association {
         self.searched(ctx, index, Found { change: Change::Same, ended: false });
     }
 
-    /// Suspends the MTU search of a path. Called when the path is not usable, or when nothing is sent any more.
+    /// Suspends the MTU search of a path. Called when the path is not usable, or when the association is ending.
     pub(super) fn stop_mtu_search(&mut self, index: usize) {
         self.timers.stop(Timer::PathMtu(index));
         self.paths.at(index).suspend_mtu_search();
@@ -84,9 +84,9 @@ impl Association {
         self.searched(ctx, index, found);
     }
 
-    /// RFC 8899 §4.3: checks for a black hole: packets on the path may be too large to get through. One sign is that T3-rtx
-    /// has expired twice for a chunk that was sent unfragmented each time. The other is that it has expired twice while
-    /// HEARTBEATs were answered. A wrong suspicion costs two probes.
+    /// RFC 8899 §4.3: checks whether packets on the path are too large to get through (a black hole). One sign is that
+    /// T3-rtx has expired twice for a chunk that was sent unfragmented each time. The other sign is that T3-rtx has
+    /// expired twice while HEARTBEATs were answered. A wrong suspicion costs two probes.
     #[cold]
     pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
@@ -118,7 +118,7 @@ impl Association {
         }
     }
 
-    /// Handles a reduced path MTU. Chunks in flight that are larger than it are marked as lost.
+    /// Handles a reduced path MTU. Chunks in flight that are larger than the new MTU are marked as lost.
     fn shrunk(&mut self, index: usize) {
         self.measure();
         let largest = (self.paths.get(index).chunk_limit() - self.send.chunk_header())

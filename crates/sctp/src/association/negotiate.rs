@@ -25,7 +25,8 @@ pub(crate) struct Offer {
     pub(crate) preserve_ms: u32,
     /// The extensions that the sender supports.
     pub(crate) extensions: Extensions,
-    /// The extensions that the peer announced, before dependencies between them are applied. An INIT ACK answers these.
+    /// The extensions that the peer announced, before dependencies between them are applied. They determine which
+    /// extensions the INIT ACK announces.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The peer's authentication parameters, if this side uses authentication.
@@ -56,7 +57,7 @@ const ZERO_CHECKSUM: u16 = 0x8001;
 
 /// Reads an INIT or INIT ACK from a peer at `from`. `ours` is the set of extensions that this side supports.
 pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Offer, Refusal> {
-    // RFC 9260 §3.3.2: neither the tag nor the numbers of streams may be 0; an a_rwnd below 1500 is invalid.
+    // RFC 9260 §3.3.2: neither the tag nor a number of streams may be 0. An a_rwnd below 1500 is invalid.
     if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
         return Err(Refusal::InvalidMandatory);
     }
@@ -78,10 +79,12 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
-            // If ASCONF is disabled, these parameters are unrecognized. The Adaptation Layer Indication (0xC006, RFC 5061
-            // §4.2.6) does not concern addresses. It is passed to the application regardless of other extensions.
+            // If ASCONF is disabled, the parameters 0xC001 to 0xC005 are unrecognized. The Adaptation Layer Indication
+            // (0xC006, RFC 5061 §4.2.6) does not concern addresses. This parameter is passed to the application
+            // regardless of other extensions.
             _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
-            // RFC 9653 §4: the parameter is skipped if this side does not support it.
+            // RFC 9653 §4: the Zero Checksum Acceptable parameter is unrecognized if this side does not support the
+            // extension.
             _ if raw.kind == ZERO_CHECKSUM && !ours.zero_checksum => Param::Unknown(raw),
             other => other.map_err(|_| Refusal::Malformed)?,
         };
@@ -95,7 +98,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                 offer.extensions.record_kinds(kinds);
                 i_forward |= Extensions::names_i_forward(kinds);
             }
-            // RFC 4895 §3: each parameter may occur once. If there are several, the first one counts.
+            // RFC 4895 §3: each of these parameters may occur once. If a parameter occurs several times, the first one
+            // counts.
             Param::Random(bytes) if ours.auth => random = random.or(Some(bytes)),
             Param::ChunkList(kinds) if ours.auth => chunks = chunks.or(Some(kinds)),
             Param::HmacAlgos(ids) if ours.auth => hmacs = hmacs.or(Some(ids)),
@@ -115,13 +119,14 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                     break;
                 }
             }
-            // RFC 3758 §3.3.2: a known extension that is not enabled is reported to the peer like any unrecognized one.
+            // RFC 3758 §3.3.2: a known extension that is not enabled is reported to the peer like any unrecognized
+            // parameter.
             Param::ForwardTsnSupported if offer.unrecognized.len() < 16 => {
                 offer.unrecognized.push(raw.bytes.to_vec());
             }
             param => {
                 if let Some(address) = param.address()
-                    // RFC 8261 §6.1: over DTLS no addresses are listed, so listed addresses are ignored.
+                    // RFC 8261 §6.1: over DTLS peers must not list addresses, so listed addresses are ignored.
                     && !from.is_unspecified()
                     && is_unicast(address)
                     && in_scope(address, from)
@@ -140,7 +145,8 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     }
     if ours.auth {
         offer.auth = Said::read(random, chunks, hmacs).map_err(Refusal::Violates)?;
-        // RFC 4895 §6.1: the peer supports AUTH if it sends these parameters, whatever its list of extensions contains.
+        // RFC 4895 §6.1: the peer supports AUTH if it sends the authentication parameters, whatever its list of
+        // extensions contains.
         offer.extensions.auth = offer.auth.is_some();
     }
     // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused with an ABORT.
@@ -150,9 +156,10 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     Ok(offer)
 }
 
-/// Returns whether `address` names the same host here as at the peer, whose address is `peer`. A loopback address always
-/// names the host that uses it. If a remote peer lists one, this side would send to itself. For the same reason this side
-/// does not list its own loopback address to a remote peer (as in Linux, `sctp_in_scope`).
+/// Returns whether `address` names the same host here as at the peer, whose address is `peer`. A loopback address
+/// always names the host that uses it. If a remote peer lists a loopback address, this side would send packets to
+/// itself. For the same reason this side does not list its own loopback address to a remote peer (as in Linux,
+/// `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()
 }

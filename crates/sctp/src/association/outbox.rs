@@ -1,7 +1,7 @@
-//! Control chunks and their paths. They stay pending here until `outbound` writes them.
+//! Pending control chunks and their paths. A chunk is pending until `outbound` writes it.
 //!
-//! Handlers mark here which chunks have to be sent. The number of queued complete chunks is limited. DATA, SACK, FORWARD
-//! TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
+//! Handlers of events mark in the [`Outbox`] which chunks have to be sent. The number of queued complete chunks is
+//! limited. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
 //!
 //! Home of no rule: each chunk has its own home.
 
@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 /// Pending control chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// Whether an INIT or COOKIE ECHO has to be sent. The state decides which of them it is.
+    /// Whether an INIT or COOKIE ECHO has to be sent. The state of the association decides which of the two chunks it
+    /// is.
     handshake: bool,
     /// The path on which a pending COOKIE ACK has to be sent.
     cookie_ack: Option<u8>,
@@ -18,7 +19,8 @@ pub(crate) struct Outbox {
     chunks: Option<Box<Chunks>>,
     /// Whether a path MTU probe may be due on some path.
     mtu_probes: bool,
-    /// Whether a SHUTDOWN or SHUTDOWN ACK has to be sent. The state decides which of them it is.
+    /// Whether a SHUTDOWN or SHUTDOWN ACK has to be sent. The state of the association decides which of the two chunks
+    /// it is.
     shutdown: bool,
 }
 
@@ -68,8 +70,8 @@ impl Outbox {
         self.chunks.as_ref()?.heartbeat_acks.front().map(|&(path, _)| path)
     }
 
-    /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first one is
-    /// appended whether it fits or not. Returns whether the packet is still empty.
+    /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first
+    /// HEARTBEAT ACK is appended whether it fits or not. Returns whether the packet is still empty.
     pub(super) fn write_heartbeat_acks(
         &mut self,
         path: usize,
@@ -101,8 +103,8 @@ impl Outbox {
         self.chunks.as_ref()?.errors.front().map(|&(path, _)| path)
     }
 
-    /// Appends the ERRORs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first one is appended
-    /// whether it fits or not.
+    /// Appends the ERRORs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first ERROR is
+    /// appended whether it fits or not.
     pub(super) fn write_errors(&mut self, path: usize, end: usize, buffer: &mut Vec<u8>, mut alone: bool) {
         let Some(chunks) = &mut self.chunks else { return };
         while let Some((target, chunk)) = chunks.errors.front() {

@@ -15,14 +15,15 @@ use anabranch_base::trace::SendCause;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
-/// The maximum number of path changes that an endpoint stores. The same limit holds for interruptions.
+/// The maximum number of path changes that an endpoint stores. The number of stored interruptions has the same limit.
 const CHANGES_KEPT: usize = 1024;
 
 /// The number of consecutive timeouts that confirm an ICMP report that a host does not run SCTP.
 const SILENCES: u32 = 2;
 
 impl Association {
-    /// Starts HEARTBEATs when the association is established. They verify unconfirmed paths and monitor the others.
+    /// Starts HEARTBEATs when the association is established. HEARTBEATs verify unconfirmed paths and monitor confirmed
+    /// paths.
     pub(super) fn begin_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
         let mut unconfirmed: u32 = 0;
         for index in 0..self.paths.len() {
@@ -45,7 +46,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path stays idle until then.
+    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path stays idle until
+    /// its time.
     pub(super) fn schedule_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let Some(interval) = self.config.hb_interval else {
             return;
@@ -54,9 +56,9 @@ impl Association {
         self.timers.set(Timer::Heartbeat(index), ctx.now + period);
     }
 
-    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. They stop once SHUTDOWN is sent, with one exception. If the
-    /// peer has removed all verified addresses, another address must be verified before SHUTDOWN can be repeated (RFC 5061
-    /// §5.3 F14).
+    /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. HEARTBEATs stop once SHUTDOWN is sent, with one
+    /// exception: if the peer has removed all verified addresses, another address must be verified before SHUTDOWN can
+    /// be repeated (RFC 5061 §5.3 F14).
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
@@ -114,7 +116,7 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // `None` if there is no other path: data is then sent on this path whatever its state.
+            // `None` if there is no other path. In that case data is sent on this path even if the path has failed.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             most: self.config.path_max_retrans,
         };
@@ -150,8 +152,8 @@ impl Association {
             return;
         }
         if known && !path.is_active() && path.has_potentially_failed_state() {
-            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which one is tried. So this failure to
-            // send does not count as another error.
+            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which path is tried. A HEARTBEAT
+            // that the host could not send must not change these counts.
             self.schedule_heartbeat(ctx, index);
             return;
         }
@@ -174,7 +176,8 @@ impl Association {
             self.rescue_flight(ctx, index);
         }
         if stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: this is the only path, and only HEARTBEATs can be sent on it before it is verified.
+            // RFC 5061 §5.3 F14: the path is the only path, and only HEARTBEATs can be sent on it before it is
+            // verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns, so
@@ -197,8 +200,8 @@ impl Association {
     }
 
     /// Retransmits the data in flight on a path on which a HEARTBEAT was not answered. T3-rtx might expire much later:
-    /// timeouts have doubled it, and a tail loss probe restarts it. Meanwhile the peer's application would get nothing, as
-    /// later data waits for this data.
+    /// timeouts have doubled it, and a tail loss probe restarts it. Until then the peer's application would get no
+    /// data, because later data waits for the data in flight.
     fn rescue_flight(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
         // Data that was sent within the last round trip may still be acknowledged.
@@ -207,8 +210,9 @@ impl Association {
         if path.flight() == 0 || is_fresh || !elsewhere || self.send.is_probing() {
             return;
         }
-        // RFC 9260 §6.4.1: data goes to an alternate active destination; §7.2 lets a sender retransmit to another address
-        // than that of the original transmission. §6.3.3 E1, E3: the rest is as when T3-rtx expires.
+        // RFC 9260 §6.4.1: data goes to an alternate active destination. §7.2: a retransmission may use another address
+        // than the original transmission. §6.3.3 E1, E3: the window and the chunks in flight are treated as when T3-rtx
+        // expires.
         self.paths.at(index).collapse(ctx.now);
         self.timers.stop(Timer::T3Rtx(index));
         self.lose_flight(index, SendCause::Timeout);
@@ -218,7 +222,7 @@ impl Association {
     /// Responds to a change in the health of a path.
     pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
         if self.paths.get(index).is_potentially_failed() {
-            // RFC 7829 §3 (3), (4): data is sent on another path as soon as this one is potentially failed.
+            // RFC 7829 §3 (3), (4): data is sent on another path as soon as this path is potentially failed.
             self.paths.reselect();
         }
         if health == Health::PotentiallyFailed {
@@ -255,13 +259,13 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §5: makes another path the primary path, if the primary path has had too many errors.
+    /// RFC 7829 §5: makes another path the primary path, if the present one has had too many errors.
     fn switch_over(&mut self, index: usize) {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
         };
-        // RFC 7829 §5 (1): the primary path is not replaced before it is potentially failed, or failed where that state is
-        // not used. Until then data is sent on it.
+        // RFC 7829 §5 (1): the primary path is replaced only once it is potentially failed, or failed if the
+        // potentially failed state is off. Until then data is sent on the primary path.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
         if self.paths.get(index).errors() > most {
             self.paths.reselect();
@@ -310,10 +314,10 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §10: handles an ICMP message. It quotes a packet with the verification tag `tag`.
+    /// RFC 9260 §10: handles an ICMP message that quotes a packet with the verification tag `tag`.
     pub(crate) fn on_icmp(&mut self, ctx: &mut Ctx<'_>, report: &Icmp, tag: u32, quoted: &[u8]) {
-        // The packet must have the peer's tag or, if it is an INIT, contain ours. Only somebody who observes our packets
-        // knows either.
+        // The quoted packet must have the peer's tag or, if it is an INIT, contain our own tag. Only a host that sees
+        // our packets knows these tags.
         let init_tag =
             quoted.get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(u32::from_be_bytes);
         let of_init =
@@ -328,9 +332,10 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
-            // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2 treats it
-            // as a soft error for TCP. Here it ends the association only after timeouts have confirmed it. So the decisive
-            // ICMP error is caused by a packet that the second timeout or a later one sent.
+            // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
+            // treats the error as a soft error for TCP. Here the error ends the association only after `SILENCES`
+            // timeouts have confirmed it. So the packet that causes the decisive ICMP error is sent after the second
+            // timeout.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {

@@ -1,9 +1,9 @@
 //! Recovery, timers and probes for losses that are detected by time.
 //!
-//! Home of RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). A needless reduction, which
-//! duplicate TSNs reveal, is undone as in RFC 3708 §2.
+//! Home of RFC 8985 §6.2 step 5 (the reordering timer) and §7.2 to §7.4 (tail loss probes). An unnecessary reduction,
+//! which duplicate TSNs reveal, is undone as in RFC 3708 §2.
 //!
-//! T3-rtx works as in RFC 9260: it marks everything outstanding on its path as lost (§6.3.3 E3). One recovery spans the
+//! T3-rtx works as in RFC 9260: it marks all chunks outstanding on its path as lost (§6.3.3 E3). One recovery spans the
 //! association (§7.2.4), while congestion windows and probes belong to a path.
 
 use super::timers::Timer;
@@ -13,8 +13,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
 impl Association {
-    /// Detects losses on a path, based on the chunks that a SACK shows to have arrived on it. Returns the number of bytes
-    /// lost.
+    /// Detects losses on a path. `fresh` are the chunks of this path that a SACK newly reports as arrived. Returns the
+    /// number of bytes lost.
     pub(super) fn detect_losses_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)
@@ -39,14 +39,15 @@ impl Association {
     ///
     /// - `repaired`: the SACK ended a recovery.
     /// - `needless`: the number of retransmitted chunks that the SACK reports as duplicates.
-    /// - `idle`: the SACK acknowledged nothing new, and there are no gaps.
+    /// - `idle`: the SACK acknowledged no new chunks, and there are no gaps.
     pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
         let (base, end) = (self.send.base(), self.send.end());
         if needless > 0
             && let Some(index) = self.send.on_needless(needless)
             && index < self.paths.len()
         {
-            // All retransmissions were needless, so the reduction of the congestion window was needless, too.
+            // All retransmissions of the recovery were unnecessary, so the reduction of the congestion window was
+            // spurious.
             self.paths.at(index).on_spurious_reduction(now);
             self.send.end_recovery();
         }
@@ -88,8 +89,8 @@ impl Association {
                 if reduces {
                     self.enter_recovery();
                 }
-                // Lets one packet be sent regardless of the window. Otherwise the retransmission might wait for an
-                // acknowledgement that never comes.
+                // One packet may be sent regardless of the congestion window. Otherwise the retransmission might wait
+                // for an acknowledgement that never comes.
                 self.send.allow_free_packet();
                 if self.paths.get(index).wants_reports() {
                     self.paths.at(index).report(ctx.now, 0, &Delivered::default(), true);
@@ -102,8 +103,8 @@ impl Association {
         }
     }
 
-    /// RFC 8985 §7.3: sends new data as a probe, if there is some and the peer's window allows it. Otherwise sends the last
-    /// chunk again.
+    /// RFC 8985 §7.3: sends new data as a probe, if data is queued and the peer's window allows it. Otherwise
+    /// retransmits the last chunk.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
         let fresh = self.takes_new_on(now, index);
@@ -116,7 +117,8 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);
         if path.flight() == 0 {
-            // Nothing else is in flight on this path. T3-rtx starts when the probe is sent, on the path that the probe uses.
+            // No other chunk is in flight on this path. T3-rtx starts when the probe is sent, on the path that the
+            // probe uses.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

@@ -20,8 +20,8 @@ pub(crate) enum Case {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: a cookie that this side made arrived late. In the meantime this side began the association itself, with another
-    /// local tag.
+    /// C: a cookie that this side made arrived late. Before the cookie arrived, this side began the association itself,
+    /// with another local tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
@@ -44,8 +44,8 @@ impl Association {
         }
     }
 
-    /// Returns whether both tags in the cookie are those of this association. If so, the cookie counts as valid even when
-    /// stale.
+    /// Returns whether both tags in the cookie are the tags of this association. If so, the cookie counts as valid even
+    /// if it is stale.
     pub(crate) fn owns(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Repeated
     }
@@ -86,8 +86,8 @@ impl Association {
                     self.establish(ctx);
                     self.emit_established(ctx);
                 } else {
-                    // RFC 9260 §8.1: the peer is alive. The errors are cleared, because without a COOKIE ACK it could not
-                    // accept what was sent.
+                    // RFC 9260 §8.1: the COOKIE ECHO shows that the peer is alive. The errors so far do not count,
+                    // because a peer without a COOKIE ACK cannot accept data.
                     self.paths.clear_errors();
                 }
             }
@@ -120,26 +120,27 @@ impl Association {
             adaptation: cookie.adaptation,
             ..Offer::default()
         };
-        // RFC 4895 §6.1: the random number belongs to the tag. The tag comes from the cookie, so the random number does,
-        // too.
+        // RFC 4895 §6.1: the random number was chosen together with the local tag. The tag comes from the cookie, so
+        // the random number also comes from the cookie.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // The new association has no packets that are signed with the keys deactivated before, so those keys are free.
+            // The new association has no packets that are signed with the keys that the old association had
+            // deactivated, so those keys are free.
             auth.leave(before.iter().flat_map(|auth| auth.leaving()));
             Box::new(auth)
         });
-        // RFC 9260 §5.2.2: use the stream counts that the INIT ACK contained. Streams that were added before or after it do
-        // not count.
+        // RFC 9260 §5.2.2: use the stream counts that the INIT ACK contained. Streams that were added to the old
+        // association do not count, even if they were added after that INIT ACK.
         self.extensions.reconfig = None;
         self.streams.set(cookie.outbound, cookie.inbound);
         let from = SocketAddr::new(cookie.init_source, source.port());
         self.accept_offer(ctx, &offer, from);
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted. Handles this like an ABORT followed by a new COOKIE ECHO, but the
-    /// application keeps its association.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. The restart has the effect of an ABORT followed by a new COOKIE ECHO,
+    /// but the application keeps its association.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));

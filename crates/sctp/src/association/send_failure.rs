@@ -1,9 +1,10 @@
 //! Packets that this host could not send because it has no route to their destination.
 //!
-//! A packet without a route never left the host, so the failure is known before any protocol timer expires. The packet's
-//! data is sent on another path at once, as if its own path were potentially failed. If there is no other path, the data
-//! waits until the host reports a change of its routes. This does not count as an error of the path or association. Only
-//! T3-rtx and HEARTBEAT count errors, so an association whose host stays without a network still ends in the usual time.
+//! A packet without a route never left the host, so the failure is known before any protocol timer expires. The
+//! packet's data is sent on another path at once, as if the path without a route were potentially failed. If there is
+//! no other path, the data waits until the host reports a change of its routes. A missing route does not count as an
+//! error of the path or association. Only T3-rtx and HEARTBEAT count errors, so an association whose host stays without
+//! a network ends after the usual time.
 //!
 //! Home of RFC 7829 §3 (2) for failures that this host detects itself, and of RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).
@@ -59,8 +60,9 @@ impl Association {
         (0..self.paths.len()).any(|index| self.ends(index).1 == peer)
     }
 
-    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that could not be sent before is
-    /// sent at once. It is the first INIT to leave the host, so its answer measures the round trip (RFC 9260 §6.3.1 C5).
+    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that the host could not send is
+    /// sent at once. This is the first INIT that leaves the host, so its answer measures the round trip (RFC 9260
+    /// §6.3.1 C5).
     pub(crate) fn carried(&mut self, ctx: &mut Ctx<'_>) {
         let path = self.handshake_path();
         if matches!(self.state, State::CookieWait(_)) && self.paths.at(path).take_unsent() {
@@ -69,8 +71,8 @@ impl Association {
         }
     }
 
-    /// Marks everything in flight on a path as lost, as after an expiration of T3-rtx (RFC 9260 §6.3.3 E1, E3). There is no
-    /// back-off, because the timer has not expired.
+    /// Marks all chunks in flight on a path as lost, as after an expiration of T3-rtx (RFC 9260 §6.3.3 E1, E3). There
+    /// is no back-off, because the timer has not expired.
     fn mark_path_lost(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
         if path.flight() == 0 || self.send.is_probing() || !self.state.may_send_data() {

@@ -14,8 +14,8 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 pub(crate) struct Closing {
     /// Whether the application asked to close the association during the handshake.
     asked: bool,
-    /// The path for SHUTDOWN and SHUTDOWN ACK, if it is not the current path. It is set after a timeout, or to answer a
-    /// SHUTDOWN.
+    /// The path for SHUTDOWN and SHUTDOWN ACK. `None` means the current path. Another path is used after a timeout, or
+    /// to answer a SHUTDOWN.
     path: Option<u8>,
     /// The number of consecutive expirations of T2-shutdown.
     retries: u32,
@@ -32,7 +32,7 @@ impl Closing {
         std::mem::take(&mut self.asked)
     }
 
-    /// Forgets the retries and the path of a SHUTDOWN that was sent.
+    /// Forgets the retries of an earlier SHUTDOWN and the path on which it was sent.
     pub(super) fn begin_again(&mut self) {
         (self.path, self.retries) = (None, 0);
     }
@@ -74,9 +74,9 @@ impl Association {
         }
     }
 
-    /// Takes the next step of the shutdown once nothing is outstanding. Chunks abandoned during the shutdown are announced
-    /// by a second FORWARD TSN, because other stacks wait for it. After that, the shutdown does not wait for their
-    /// acknowledgement.
+    /// Takes the next step of the shutdown once no chunk is outstanding. A second FORWARD TSN announces chunks that are
+    /// abandoned during the shutdown, because other stacks wait for it. The shutdown does not wait for the
+    /// acknowledgement of that FORWARD TSN.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {
@@ -101,7 +101,7 @@ impl Association {
         }
     }
 
-    /// Stops waiting for the acknowledgement of abandoned chunks.
+    /// Ends the wait for the acknowledgement of abandoned chunks.
     fn leave_given_up(&mut self) {
         for index in 0..self.paths.len() {
             self.timers.stop(Timer::T3Rtx(index));
@@ -203,8 +203,8 @@ impl Association {
     pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         match self.state {
             State::ShutdownSent | State::ShutdownAckSent => {
-                // RFC 9260 §6.4: answer the address that the SHUTDOWN ACK came from; §5.4: if that address is unverified,
-                // use another one.
+                // RFC 9260 §6.4: answer the address that the SHUTDOWN ACK came from; §5.4: if that address is
+                // unverified, answer another address.
                 let path = self.paths.confirmed_or_current(path);
                 let packet = FinalPacket::new(self.ends(path), self.identity.header_to_peer(), |bytes| {
                     ShutdownComplete { reflected: false }.emit(bytes);
@@ -232,9 +232,10 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §9.2: any packet from the peer shows that it is alive and resets the retry count. A packet without a
-    /// HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are no longer answered. If they arrived more often than once
-    /// per RTO and restarted T2, a lost SHUTDOWN would never be repeated.
+    /// RFC 9260 §9.2: any packet from the peer shows that the peer is alive and resets the retry count. A packet
+    /// without a HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are not answered during the shutdown. If each
+    /// HEARTBEAT restarted T2-shutdown, a lost SHUTDOWN would never be repeated to a peer that sends HEARTBEATs more
+    /// than once per RTO.
     pub(super) fn reset_shutdown_retry_count(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.closing.retries = 0;
         if !heartbeat && self.timers.is_set(Timer::T2Shutdown) {

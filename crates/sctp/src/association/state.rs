@@ -1,12 +1,12 @@
 //! The state of an association.
 //!
-//! Each variant of `State` owns the data that only that state needs.
+//! Each variant of `State` owns the data that is needed in that state only.
 //!
 //! Home of RFC 9260 §4.
 
 use crate::stats::AssociationState;
 
-/// The state according to RFC 9260 §4. In CLOSED only unread data is kept.
+/// The state according to RFC 9260 §4. An association in CLOSED keeps only unread data.
 ///
 /// The state is read several times per packet. With `repr(u8)` the discriminant is stored in a byte of its own. That is
 /// faster to read than a niche in the data of COOKIE-ECHOED.
@@ -26,7 +26,7 @@ pub(crate) enum State {
 /// The data that is needed while waiting for the answer to the INIT.
 #[derive(Debug, Default)]
 pub(crate) struct Init {
-    /// Retransmissions so far.
+    /// Retransmissions of the INIT so far.
     pub(crate) retries: u32,
     /// The time by which to extend the cookie's lifetime, milliseconds. The INIT requests it in a Cookie Preservative.
     pub(crate) preserve_ms: Option<u32>,
@@ -41,7 +41,7 @@ pub(crate) struct Init {
 pub(crate) struct Echo {
     /// The peer's State Cookie.
     pub(crate) cookie: Vec<u8>,
-    /// Retransmissions so far.
+    /// Retransmissions of the COOKIE ECHO so far.
     pub(crate) retries: u32,
     /// The number of stale cookies so far.
     pub(crate) stale: u32,
@@ -52,7 +52,8 @@ pub(crate) struct Echo {
 }
 
 impl Echo {
-    /// Returns whether an earlier COOKIE ECHO was not answered, with this cookie or with one that is stale by now.
+    /// Returns whether a COOKIE ECHO has already been sent without an answer. That COOKIE ECHO may have carried this
+    /// cookie or an earlier cookie, now stale.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries > 0 || self.stale > 0
     }

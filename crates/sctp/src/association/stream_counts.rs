@@ -4,7 +4,8 @@
 
 use crate::config::Config;
 
-/// The stream counts of one association: those that its INIT requests, and those that both sides agreed on.
+/// The stream counts of one association. Before the handshake these are the counts that the association's INIT
+/// requests, and afterwards the counts that both sides agreed on.
 #[derive(Debug)]
 pub(crate) struct StreamCounts {
     requested: u16,
@@ -37,7 +38,7 @@ impl StreamCounts {
         (self.outbound, self.inbound) = (outbound, inbound);
     }
 
-    /// Removes the added streams, because a new association replaces the one to which they were added.
+    /// Removes streams that were added to an earlier association, because a new association replaces it.
     pub(crate) fn forget_added(&mut self) {
         (self.outbound, self.inbound) = (self.requested, self.requested);
     }

@@ -1,12 +1,13 @@
 //! The deadlines of all timers of an association, in one table.
 //!
-//! The association's `poll_timeout` depends on this table only. A deadline that depends on the last packet does not move
-//! with every packet. Instead, when it passes, the time of the last packet is checked and the deadline is set again.
+//! The association's `poll_timeout` depends on this table only. A deadline that depends on the last packet is not set
+//! again for every packet. Instead, when the deadline passes, the time of the last packet is checked and the deadline
+//! is set again.
 
 use anabranch_base::Instant;
 
-/// Generates the enum `Timer` and the table indices from one list. It names first the timers of the association, then those
-/// of each path.
+/// Generates the enum `Timer` and the table indices from one list. The list has the timers of the association first,
+/// then the timers of each path.
 macro_rules! timers {
     (
         once { $($(#[$about:meta])* $once:ident,)* }
@@ -22,7 +23,7 @@ macro_rules! timers {
         const ONCE: &[Timer] = &[$(Timer::$once,)*];
         const EACH_PATH: &[fn(usize) -> Timer] = &[$(Timer::$each,)*];
 
-        /// Indices of the timers, among those of the association or among those of one path.
+        /// The indices of the association's timers in the table. `EachPath` has the indices of the timers of a path.
         enum Once { $($once,)* }
         enum EachPath { $($each,)* }
 
@@ -87,7 +88,8 @@ timers! {
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
-    /// A lower bound of all deadlines: the earliest deadline that was set since `floor` was last computed.
+    /// A lower bound of all deadlines. Setting an earlier deadline lowers the bound. A search of the table sets the
+    /// bound to the earliest deadline.
     floor: Instant,
 }
 
@@ -148,8 +150,8 @@ impl Timers {
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// Returns the earliest deadline if it is earlier than `armed`. `floor` usually shows that no deadline is earlier, and
-    /// then no search is needed.
+    /// Returns the earliest deadline if it is earlier than `armed`. In most calls `floor` shows that no deadline is
+    /// earlier, so the table is not searched.
     #[inline]
     pub(crate) fn earlier_than(&mut self, armed: Instant) -> Option<Instant> {
         if self.floor >= armed { None } else { self.search_below(armed) }

@@ -7,7 +7,7 @@ pub(super) use anabranch_base::knobs::forms::{SpanOrZero, Text};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// A value that is one of several names. If several names stand for the same value, the first is written.
+/// A value that is one of several names. If several names stand for the same value, the first name is written.
 pub(super) struct Names<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Form<T> for Names<T> {
@@ -37,7 +37,7 @@ impl<T: TryFrom<u32> + ToString> Form<T> for Count {
     }
 }
 
-/// An optional value. The first field is the word for `None`, and the second is the form of other values.
+/// An optional value. The first field is the word for `None`, and the second field is the form of all other values.
 pub(super) struct Or<F>(pub(super) &'static str, pub(super) F);
 
 impl<T, F: Form<T>> Form<Option<T>> for Or<F> {

@@ -42,7 +42,7 @@ anabranch_base::knobs! {
         /// RTO.Min: the smallest retransmission timeout.
         rto_min: Duration = Duration::from_secs(1), "RFC 9260 §16",
             Span, "smallest retransmission timeout, such as 1s or 200ms";
-        /// The minimum that RTT variation adds to the RTO; zero for the clock granularity.
+        /// The smallest amount that the RTT variation adds to the RTO. Zero stands for the clock granularity.
         rto_var_min: Duration = Duration::ZERO, "RFC 9260 §6.3.1: the clock granularity G alone",
             SpanOrZero, "least that RTT variation adds to the RTO, such as 200ms; 0 = the clock granularity";
         /// RTO.Max: the largest retransmission timeout.
@@ -53,7 +53,7 @@ anabranch_base::knobs! {
             DELAYED_ACK, "longest delay of a SACK up to 500ms, such as 200ms; 0 = none";
         /// A SACK is sent at least every `ack_every` packets with DATA.
         ack_every: u32 = 2, "RFC 9260 §6.2", Count(1, 100), "packets of data to a SACK, from 1 to 100";
-        /// The most user bytes in a DATA chunk; `None` for what the path MTU allows.
+        /// The maximum number of user bytes in a DATA chunk; `None` for what the path MTU allows.
         mss: Option<u32> = None, "RFC 9260 §6.9",
             Or("auto", Exact(64, 65_000)),
             "most user bytes in a DATA chunk, such as 1452B, from 64B to 65000B; auto = what the path MTU allows";
@@ -78,12 +78,13 @@ anabranch_base::knobs! {
         hystart: Option<SlowStartExit> = None, EXTENSION,
             Names(&[("yes", Some(SlowStartExit::PlusPlus)), ("linux", Some(SlowStartExit::Linux)), ("no", None)]),
             "slow start ends when round trips grow: yes (HyStart++, RFC 9406), linux (HyStart, with cc=cubic) or no";
-        /// With Linux's HyStart: the smallest round-trip time of a path that it is used on.
+        /// With Linux's HyStart: the smallest round-trip time of a path on which HyStart is used.
         hystart_min_rtt: Duration = Duration::ZERO, "of hystart=linux alone",
             SpanOrZero, "with hystart=linux, the least round trip of a path that it watches, such as 1ms; 0 = any";
         /// Packet pacing: packets are spread over the round trip.
         pacing: bool = false, EXTENSION, SWITCH, "packets are spread over the round trip: yes or no";
-        /// RFC 6937: proportional rate reduction: in fast recovery, the amount sent follows the amount delivered.
+        /// RFC 6937: proportional rate reduction: in fast recovery, the number of bytes sent follows the number of
+        /// bytes delivered.
         prr: bool = false, EXTENSION,
             SWITCH, "proportional rate reduction in fast recovery (RFC 6937): yes or no";
         /// Nagle: a small packet is delayed while data is unacknowledged (RFC 9260 §6.1).
@@ -100,7 +101,8 @@ anabranch_base::knobs! {
             Or("off", Count(0, 100)),
             "errors in a row after which data goes elsewhere (RFC 7829 PFMR), from 0 to 100; off = \
              path_max_retrans decides";
-        /// Primary.Switchover.Max.Retrans (RFC 7829); `None` returns to the primary once it works again.
+        /// Primary.Switchover.Max.Retrans (RFC 7829); with `None`, data returns to the primary path once that path
+        /// works again.
         primary_switch: Option<u32> = None, "RFC 9260 §6.4.1 (failback); RFC 7829 §5 is an option",
             Or("off", Count(0, 100)),
             "errors in a row after which a primary is one no longer (RFC 7829 PSMR, at least PFMR), from 0 to 100; \
@@ -115,7 +117,7 @@ anabranch_base::knobs! {
         /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO.
         init_max_retrans: u32 = 8, "RFC 9260 §16",
             Count(0, 100), "retransmissions of INIT and of COOKIE ECHO, from 0 to 100";
-        /// HB.interval; `None` sends HEARTBEATs only to confirm addresses.
+        /// HB.interval. With `None`, HEARTBEATs are sent only to confirm addresses.
         hb_interval: Option<Duration> = Some(Duration::from_secs(30)), "RFC 9260 §16",
             INTERVAL, "HEARTBEAT interval of an idle destination, such as 30s; 0 = none";
         /// The destination of SACKs.
@@ -136,7 +138,7 @@ anabranch_base::knobs! {
             Span, "how long a State Cookie is good, such as 60s";
         /// DATA may be sent in the packet of the COOKIE ECHO.
         cookie_data: bool = true, "RFC 9260 §5.1 C (may)", SWITCH, "DATA rides with COOKIE ECHO: yes or no";
-        /// The number of streams requested and offered in each direction.
+        /// The number of streams that INIT and INIT ACK request and offer in each direction.
         streams: u16 = 100, OURS, Count(1, 65_535), "streams in each direction, from 1 to 65535";
         /// The number of streams that the peer may send on, if it differs from `streams`.
         inbound: Option<u16> = None, OURS,
@@ -166,18 +168,19 @@ anabranch_base::knobs! {
         /// Partial reliability: messages may be abandoned with FORWARD-TSN (RFC 3758, RFC 7496).
         partial_reliability: bool = false, EXTENSION,
             SWITCH, "messages may be abandoned: FORWARD-TSN (RFC 3758, RFC 7496): yes or no";
-        /// Interleaving: a large message does not delay others; uses I-DATA (RFC 8260).
+        /// Interleaving: a large message does not delay other messages; uses I-DATA (RFC 8260).
         interleaving: bool = false, EXTENSION,
             SWITCH, "large messages do not hold up others: I-DATA (RFC 8260): yes or no";
-        /// NR-SACK: data received out of order is acknowledged for good, so the sender can free it at once
-        /// (draft-natarajan-tsvwg-sctp-nrsack).
+        /// NR-SACK: the receiver never drops data that it has acknowledged out of order, so the sender can free that
+        /// data at once (draft-natarajan-tsvwg-sctp-nrsack).
         nr_sack: bool = false, "an extension, an Internet draft",
             SWITCH,
             "what has arrived behind a gap is acknowledged for good: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack): \
              yes or no";
         /// AUTH: chunks can be authenticated (RFC 4895).
         auth: bool = false, EXTENSION, SWITCH, "chunks can be authenticated: AUTH (RFC 4895): yes or no";
-        /// The chunk types that are accepted only if authenticated. ASCONF chunks always are.
+        /// The chunk types that are accepted only if authenticated. ASCONF chunks are always accepted only if
+        /// authenticated.
         auth_chunks: ChunkSet = ChunkSet::default(), OURS,
             Text(ChunkSet::parse, ToString::to_string),
             "what is taken only authenticated: none, all, or data, sack, heartbeat, abort, shutdown, error, \
@@ -193,13 +196,14 @@ anabranch_base::knobs! {
         /// ASCONF: addresses can be added and deleted (RFC 5061); needs auth=yes.
         asconf: bool = false, EXTENSION,
             SWITCH, "addresses come and go: ASCONF (RFC 5061); needs auth=yes: yes or no";
-        /// Asks the peer to make each added address its primary destination (RFC 5061 §4.2.4); needs asconf=yes.
+        /// Whether this side asks the peer to make each added address its primary destination (RFC 5061 §4.2.4); needs
+        /// asconf=yes.
         asconf_primary: bool = false, "ours: RFC 5061 leaves it to the application",
             SWITCH, "ask the peer to send first to each address that is added (RFC 5061 §4.2.4); with asconf=yes: yes or no";
         /// RE-CONFIG: streams can be reset and added (RFC 6525).
         reconfig: bool = false, EXTENSION,
             SWITCH, "streams are reset and added: RE-CONFIG (RFC 6525): yes or no";
-        /// The requests that the peer may make with RE-CONFIG; others are answered "Denied" (RFC 6525 §6.3.1).
+        /// The requests that the peer may make with RE-CONFIG. Other requests are answered "Denied" (RFC 6525 §6.3.1).
         reconfig_requests: ReconfigRequests = ReconfigRequests::ALL, "ours: who speaks RE-CONFIG does it (RFC 6525 §6.3.1, for its sockets: none)",
             Text(ReconfigRequests::parse, ToString::to_string),
             "what the peer may ask for by RE-CONFIG: none, all, or streams, association and change joined by +; \
@@ -208,18 +212,19 @@ anabranch_base::knobs! {
         max_streams: u16 = u16::MAX, "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own",
             Count(1, 65_535),
             "most streams each way that the peer may add up to, from 1 to 65535; needs reconfig=yes";
-        /// Accepts packets without a checksum if a lower layer protects them (RFC 9653).
+        /// Whether packets without a checksum are accepted, because a lower layer protects them (RFC 9653).
         zero_checksum: bool = false, EXTENSION,
             SWITCH,
             "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors, as DTLS does";
-        /// INIT lists the supported address types (Supported Address Types parameter).
+        /// Whether INIT lists the supported address types (Supported Address Types parameter).
         address_types: bool = true, "RFC 9260 §5.1.2 (may)",
             SWITCH, "INIT lists the address types of this side (RFC 9260 §3.3.2.1.5): yes or no";
         /// An ICMP Protocol Unreachable ends an association only if the destination has had two consecutive timeouts.
         icmp_doubt: bool = false, "RFC 9260 §10 ICMP8: as good as an ABORT",
             SWITCH, "Protocol Unreachable (ICMP) ends an association only after two timeouts in a row: yes or no";
-        /// Peers with the same address and SCTP port are distinguished by their UDP port. A peer that restarts with
-        /// another UDP port then counts as a new peer, and its old association ends like that of an unreachable peer.
+        /// Whether the UDP port distinguishes peers with the same address and SCTP port. If so, a peer that restarts
+        /// with another UDP port counts as a new peer, and its old association ends like the association of an
+        /// unreachable peer.
         udp_apart: bool = false, "RFC 6951 §5.4: the generic lookup, by address and SCTP ports",
             SWITCH,
             "peers of one address and SCTP port are told apart by their UDP port, as several programs of a host, \
@@ -228,24 +233,25 @@ anabranch_base::knobs! {
     beside {
         /// The largest timeout of an INIT, instead of `rto_max` (RFC 6458 §5.3.1 `sinit_max_init_timeo`).
         init_rto_max: Option<Duration> = None;
-        /// Messages can be read in the order in which they became readable, across all streams
-        /// (`Endpoint::recv_next`). Sockets need this. It is not a knob.
+        /// Whether messages can be read in the order in which they became readable, across all streams
+        /// (`Endpoint::recv_next`). Sockets need this setting. It is not a knob.
         track_arrivals: bool = false;
-        /// Undelivered messages are returned to the application (in `Event::SendFailed`). Off saves the copies if the
-        /// application reads no events. It is not a knob.
+        /// Whether undelivered messages are returned to the application in `Event::SendFailed`. An application that
+        /// reads no events can turn this setting off, which saves the copies. The setting is not a knob.
         return_undelivered: bool = false;
-        /// The payload protocol identifier of messages, and of byte streams, for which the application gives none. When
-        /// reading, it is accepted in addition to 0. The application chooses it, so it is not a knob.
+        /// The payload protocol identifier of messages, and of byte streams, for which the application gives none. Byte
+        /// streams accept received messages with this identifier or with 0. The application chooses it, so it is not a
+        /// knob.
         ppid: u32 = 0;
-        /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). Not a knob, as the values of
-        /// knobs are printed and secrets must not be.
+        /// Endpoint pair shared keys that sign chunks if `auth` is on (RFC 4895 §4). They are not a knob, because the
+        /// values of knobs are printed and secrets must not be printed.
         shared_keys: SharedKeys = SharedKeys::default();
         /// The bytes that a lower layer, such as DTLS, adds to each packet. They count against the size of an IP
         /// packet. Set by [`over_layer`](Self::over_layer); it is not a knob.
         layer_overhead: u32 = 0;
-        /// The memory that all associations share, across endpoints. Send and receive buffers then follow what each
-        /// association uses and what is left, within `sndbuf` and `rcvbuf`. `None`: each association has its own two
-        /// buffers.
+        /// The memory that all associations share, across endpoints. With a budget, the sizes of send and receive
+        /// buffers depend on the use of each association and on the free memory. `sndbuf` and `rcvbuf` are the upper
+        /// limits of these sizes. With `None`, each association has its own two buffers.
         memory: Option<Budget> = None;
     }
 }

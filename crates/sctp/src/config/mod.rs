@@ -79,8 +79,8 @@ pub enum Algorithm {
     Bbr,
 }
 
-/// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. No other
-/// mechanism may limit sending.
+/// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. PRR and HyStart
+/// must be off, because no other mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
 /// The initial congestion window.
@@ -124,13 +124,15 @@ pub enum PathMtu {
     Icmp,
     /// Probes (RFC 8899), with ICMP messages as a hint.
     Plpmtud,
-    /// The interface MTU is assumed to pass. Probes start once packets are lost or ICMP reports a smaller MTU.
+    /// Packets of the interface MTU are assumed to get through. Probes start once packets are lost or ICMP reports a
+    /// smaller MTU.
     Blackhole,
 }
 
 /// The order in which streams with data to send are served (RFC 8260 §3).
 ///
-/// With interleaving, the scheduler chooses a stream for each chunk; without it, for each message.
+/// With interleaving, the scheduler chooses a stream for each chunk. Without interleaving, it chooses a stream for each
+/// message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerKind {
     /// Messages are sent in the order in which they were passed to `send`.
@@ -193,7 +195,7 @@ impl Config {
         self.set_row(at, value, BY_USER)
             .map_err(|why| KnobError(format!("sctp:{key}={value}: {why} ({})", Self::ROWS[at].help)))?;
         if self.cc == Algorithm::Bbr && key == "cc" {
-            // A value that the user has set stays; `check` rejects it.
+            // `set_if_unset` keeps a value that the user has set. `check` rejects that value if it contradicts BBR.
             self.set_if_unset(&WITH_BBR, "goes with cc=bbr");
         }
         Ok(())
@@ -263,9 +265,9 @@ impl Config {
     /// Adapts the settings to a lower layer, such as DTLS, that transports the packets and adds `overhead` bytes to
     /// each. ICMP messages do not reach SCTP over such a layer, and the peer's lower layer may have small buffers.
     ///
-    /// With `pmtud=blackhole`, the setting for real networks, this selects `plpmtud` unless the user has set `pmtud`.
-    /// The path MTU then starts at 1200 bytes, overhead included, and probes search for a larger one (RFC 8261 §4,
-    /// RFC 8899).
+    /// If `pmtud` is `blackhole`, the setting for real networks, this method changes it to `plpmtud`, unless the user
+    /// has set `pmtud`. With `plpmtud`, the path MTU starts at 1200 bytes, overhead included, and probes search for a
+    /// larger MTU (RFC 8261 §4, RFC 8899).
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};
@@ -301,7 +303,7 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// The same as [`set`](Self::set).
+    /// The errors of [`set`](Self::set).
     pub fn prefer(&mut self, key: &str, value: &str, source: &'static str) -> Result<(), KnobError> {
         let at = Self::position(key).ok_or_else(|| KnobError(format!("sctp has no '{key}'")))?;
         if self.sources()[at] == BY_USER {

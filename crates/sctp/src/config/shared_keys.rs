@@ -1,10 +1,10 @@
-//! Endpoint pair shared keys: secrets configured at both ends, each with an identifier. One of them signs the chunks
-//! that are sent. This module also parses key files.
+//! Endpoint pair shared keys: secrets configured at both ends, each with an identifier. One of the keys signs the
+//! chunks that are sent. This module also parses key files.
 //!
 //! Without configured keys the empty key is used. The signing key is then derived from the handshake alone, so anyone
 //! who has seen the handshake can sign chunks in the peer's name.
 //!
-//! Home of RFC 4895 §4 (endpoint pair shared keys) and of its §6.1, first paragraph.
+//! Home of RFC 4895 §4 (endpoint pair shared keys) and of the first paragraph of §6.1.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,7 +42,7 @@ impl SharedKeys {
     /// The largest number of keys.
     pub const MAX: usize = 256;
 
-    /// Creates a set with one key, which signs. The empty key is not in the set and therefore not accepted.
+    /// Creates a set with one key, which signs all chunks. The empty key is not in the set and therefore not accepted.
     ///
     /// ```
     /// use anabranch_sctp::{Config, SharedKeys};
@@ -168,8 +168,8 @@ impl SharedKeys {
     }
 }
 
-/// The length in bytes of the longest accepted key. Longer keys protect no better (RFC 2104 §3), and HMAC hashes them
-/// first.
+/// The length in bytes of the longest accepted key. Longer keys do not protect better (RFC 2104 §3), because HMAC first
+/// hashes a key that is longer than its block.
 const MAX_SECRET: usize = 1_024;
 
 /// Parses a line into the identifier, the secret, and whether the line is marked `active`.
@@ -223,7 +223,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             bits &= (1 << count) - 1;
         }
     }
-    // Leftover bits must be zero.
+    // RFC 4648 §3.5: the unused bits of the last digit must be zero.
     (bits == 0).then_some(bytes)
 }
 

@@ -1,9 +1,9 @@
 //! Admission: the application may accept or refuse each association before it begins.
 //!
-//! A listening port may require admission ([`Endpoint::require_admission`]). A COOKIE ECHO that would begin an association is then
-//! kept until the application admits or refuses the association. By then the peer has proven that it receives packets at its
-//! address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets how many requests may wait.
-//! Further requests are dropped, and those peers try again.
+//! A listening port may require admission ([`Endpoint::require_admission`]). If so, a COOKIE ECHO that would begin an
+//! association is kept until the application admits or refuses the association. The COOKIE ECHO proves that the peer
+//! receives packets at its address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets
+//! how many requests may wait. Further requests are dropped, and their peers try again.
 //!
 //! Home of RFC 9260 §11.1.2 and §5.1 (D) for the decision of the application.
 
@@ -83,9 +83,9 @@ impl Admission {
 }
 
 impl Endpoint {
-    /// Requires that the application admits each association with a listening port. Each is reported as a [`Request`]
-    /// ([`poll_request`](Self::poll_request)). It waits until it is [admitted](Self::admit) or [refused](Self::refuse). At
-    /// most `most` requests wait. Further peers have to try again.
+    /// Requires that the application admits each association with a listening port. Each association is reported as a
+    /// [`Request`] by [`poll_request`](Self::poll_request), and waits until it is [admitted](Self::admit) or
+    /// [refused](Self::refuse). At most `most` requests wait. Further peers have to try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
@@ -124,9 +124,9 @@ impl Endpoint {
         !self.admission.news.is_empty()
     }
 
-    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. This happens if there is
-    /// no such request, the peer has given up, the port no longer listens, or the State Cookie has become stale. If the
-    /// cookie is stale, the peer receives an error and starts again.
+    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. The reason may be
+    /// that there is no such request, the peer has given up, the port no longer listens, or the State Cookie has become
+    /// stale. If the cookie is stale, the peer receives an error and starts again.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
         let kept = self.take_kept(request)?;
         let Kept { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
@@ -154,8 +154,8 @@ impl Endpoint {
     }
 
     /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. The ABORT has the local tag that the
-    /// association would have. If the configuration requires that ABORT is authenticated (RFC 4895 §6.3), the request stays.
-    /// Without an association there are no keys to verify the ABORT.
+    /// association would have. If the configuration requires that ABORT is authenticated (RFC 4895 §6.3), the request
+    /// stays, because without an association there are no keys to verify the ABORT.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
@@ -178,7 +178,7 @@ impl Endpoint {
         self.admission.waiting.remove(place)
     }
 
-    /// Returns whether the association that this cookie would begin still needs the application's admission.
+    /// Returns whether the association that this cookie would begin waits for the application's admission.
     pub(super) fn needs_admission(&self, cookie: &Cookie) -> bool {
         let (port, tag) = (cookie.local_port, cookie.local_tag);
         self.admission.ports.contains_key(&port)
@@ -247,7 +247,7 @@ mod tests {
         pair.settle();
         assert!(!pair.b.has_requests());
         assert_eq!((pair.b.poll_request(), pair.b.admission.held_bytes()), (None, 0));
-        // Requests of other peers can be admitted again.
+        // Another request on the same port can still be admitted.
         let ask = Associate::to(address(Side::B, 0), 80);
         pair.a.associate(pair.now, ask).expect("associates");
         pair.settle();

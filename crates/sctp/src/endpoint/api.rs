@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// The parameters of a new association (RFC 9260 §11.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Associate {
-    /// Known addresses of the peer. The first one becomes the primary path. The port is the UDP encapsulation port
-    /// (RFC 6951), or 0 without encapsulation.
+    /// Known addresses of the peer. The first address becomes the primary path. The port of each address is the UDP
+    /// encapsulation port (RFC 6951), or 0 without encapsulation.
     pub peer: Vec<SocketAddr>,
     /// The peer's SCTP port.
     pub peer_port: u16,
@@ -49,8 +49,9 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// Begins an association. `Event::Established` or `Event::Closed` follows. Messages can be sent at once and are queued
-    /// until the handshake is complete. Messages on streams that the peer does not grant are then dropped.
+    /// Begins an association. `Event::Established` or `Event::Closed` follows. Messages can be sent at once and are
+    /// queued until the handshake is complete. At that time, messages on streams that the peer has not granted are
+    /// dropped.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -82,8 +83,8 @@ impl Endpoint {
         Ok(self.id_of(slot))
     }
 
-    /// Adds an association that has not begun yet, and returns its slot. `told` holds its tag, its initial TSN, and whether
-    /// this side counts as the initiator. Without `told`, these values are chosen here.
+    /// Adds an association that has not begun yet, and returns its slot. `told` holds its tag, its initial TSN, and
+    /// whether this side counts as the initiator. Without `told`, this method chooses these values.
     pub(super) fn add_association(
         &mut self,
         now: Instant,
@@ -183,8 +184,8 @@ impl Endpoint {
         self.add(now, id, |association| association.send(now, message, payload))
     }
 
-    /// Queues `payload` as messages of `piece` bytes; the last one holds the remainder. Queues as many as the send buffer
-    /// has room for, and returns the number of bytes queued.
+    /// Queues `payload` as messages of `piece` bytes; the last message holds the remainder. Queues as many messages as
+    /// the send buffer has room for, and returns the number of bytes queued.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -256,7 +257,8 @@ impl Endpoint {
         self.read(now, id, |association| association.recv(stream, buffer), Option::is_none)
     }
 
-    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` says whether `read` has read nothing.
+    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` returns whether the result of
+    /// `read` is that nothing was read.
     #[inline]
     fn read<R>(
         &mut self,
@@ -279,9 +281,9 @@ impl Endpoint {
         if closed && is_nothing(&received) { Err(RecvError::Closed) } else { Ok(received) }
     }
 
-    /// Like [`recv`](Self::recv), but on any stream, and returns the stream. Continues with the message that is partly read.
-    /// If there is none, reads the message that became readable first (RFC 9260 §11.1.7). Requires `Config::track_arrivals`;
-    /// without it the result is always `None`.
+    /// Like [`recv`](Self::recv), but reads from any stream, and also returns this stream. If a message was partly
+    /// read, continues with that message. Otherwise reads the message that became readable first (RFC 9260 §11.1.7).
+    /// Requires `Config::track_arrivals`. Without that setting the result is always `None`.
     ///
     /// ```
     /// use anabranch_sctp::{testing::Pair, Config, Message};
@@ -327,10 +329,10 @@ impl Endpoint {
         std::sync::Arc::make_mut(&mut self.config).track_arrivals = true;
     }
 
-    /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or nothing is left.
-    /// Messages whose payload protocol identifier is not `wanted` are read and dropped. Returns the number of bytes read,
-    /// and whether nothing is left. A read that leaves nothing has the same effect as a [`recv`](Self::recv) that returned
-    /// `None`.
+    /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or no readable
+    /// data is left. Messages whose payload protocol identifier is not `wanted` are read and dropped. Returns the
+    /// number of bytes read, and whether no readable data is left. A read that leaves no data has the same effect as a
+    /// [`recv`](Self::recv) that returned `None`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -383,7 +385,7 @@ impl Endpoint {
             .unwrap_or(Err(PrimaryError::Unknown))
     }
 
-    /// RFC 9260 §11.1.10: sends HEARTBEATs now, to one address of the peer or to all.
+    /// RFC 9260 §11.1.10: sends HEARTBEATs now, to one address of the peer or, for `None`, to all addresses.
     pub(crate) fn request_heartbeats(&mut self, now: Instant, id: AssociationId, address: Option<IpAddr>) {
         if let Some(slot) = self.find(id) {
             self.with(now, slot, |association, _| association.request_heartbeats(address));

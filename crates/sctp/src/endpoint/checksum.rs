@@ -1,8 +1,8 @@
 //! Verification of packets whose checksum may be missing.
 //!
-//! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets that
-//! begin an association. It is also accepted on packets out of the blue: a host that has lost its state must still answer
-//! packets of the old association.
+//! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets
+//! that begin an association. A checksum of zero is also accepted on packets out of the blue, because a host that has
+//! lost its state must answer packets of the old association.
 //!
 //! Home of RFC 9653 §5.3. Which packets are sent without a checksum is decided in `association::outbound`.
 
@@ -16,11 +16,11 @@ pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<Packet
     }
     let view = PacketView::parse_without_checksum(bytes).ok()?;
     let first = view.chunks().next_raw()?.ok()?;
-    // RFC 9653 §5.3: accept a packet without a checksum even out of the blue. The answer tells the peer sooner that its
-    // association is gone.
+    // RFC 9653 §5.3: accept a packet without a checksum even out of the blue. From the answer the peer learns without a
+    // timeout that its association is gone.
     if !matches!(first.kind, Init::KIND | CookieEcho::KIND) && may(view.header.tag) {
         return Some(view);
     }
-    // RFC 9653 §3: zero may also be the correct checksum, so the packet is parsed as usual.
+    // RFC 9653 §3: zero may also be the correct checksum of the packet, so the packet is parsed as usual.
     PacketView::parse(bytes).ok()
 }

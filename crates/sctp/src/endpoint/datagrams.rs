@@ -1,7 +1,7 @@
 //! An endpoint over a channel of datagrams, such as DTLS, a tunnel, or a queue in memory.
 //!
-//! The channel leads to one peer, so SCTP uses no addresses. None are listed or announced, and no IP or UDP header counts
-//! toward the packet size. Internally, both ends have the unspecified address.
+//! The channel leads to one peer, so SCTP uses no addresses. No addresses are listed or announced, and no IP or UDP
+//! header counts toward the packet size. In the engine, both ends have the unspecified address.
 //!
 //! Home of RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
 
@@ -31,9 +31,10 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// Creates an endpoint with the profile `modern` that sends its packets to one peer through a channel of datagrams, such
-    /// as DTLS. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). It includes no IP
-    /// or UDP header. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded one in tests.
+    /// Creates an endpoint with the profile `modern` that sends its packets to one peer through a channel of datagrams,
+    /// such as DTLS. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). This
+    /// size does not include IP and UDP headers. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded one
+    /// in tests.
     ///
     /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the payloads of the
     /// packets from [`poll_transmit`](Engine::poll_transmit). Ignore the addresses of those packets.
@@ -58,9 +59,9 @@ impl Endpoint {
     }
 
     /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. Settings that concern addresses (`asconf`,
-    /// `address_types`) are always off (RFC 8261 §6.1). So is `ecn`, because a datagram carries no ECN mark. If the channel
-    /// is DTLS or protects data as well as DTLS, `zero_checksum=yes` avoids the checksum (RFC 9653), provided that the peer
-    /// accepts that.
+    /// `address_types`) are always off (RFC 8261 §6.1). `ecn` is always off, too, because a datagram carries no ECN
+    /// mark. If the channel is DTLS or protects data as well as DTLS, `zero_checksum=yes` avoids the checksum (RFC
+    /// 9653), if the peer accepts packets without a checksum.
     ///
     /// ```
     /// # use anabranch_base::Rng;

@@ -14,7 +14,7 @@ pub(super) struct Pair {
     pub(super) peer: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
-    /// The peer's UDP encapsulation port. It is 0 without UDP encapsulation, or if UDP ports do not distinguish peers.
+    /// The peer's UDP encapsulation port; 0 without UDP encapsulation, or if UDP ports do not distinguish peers.
     udp_port: u16,
 }
 
@@ -50,16 +50,16 @@ pub(crate) struct Demux {
     udp_apart: bool,
     tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     pairs: BTreeMap<Pair, u32>,
-    /// The tag and slot that were found last. They speed up the lookup, because several packets for one association often
-    /// arrive in a row.
+    /// The tag and slot that were found last. They are compared first, because packets for one association often arrive
+    /// one after the other.
     last: Option<(u32, u32)>,
 }
 
 impl Demux {
-    /// Creates an empty demultiplexer. Several applications on one host or behind one NAT may each have an SCTP stack of
-    /// their own (RFC 6951 §5.1). They share an address and cannot know which SCTP ports the others use. With `udp_apart`,
-    /// their UDP ports distinguish them. Without it, lookup follows RFC 6951 §5.4, and the INIT of one application can
-    /// restart the association of another.
+    /// Creates an empty demultiplexer. Several applications on one host or behind one NAT may each have an SCTP stack
+    /// of their own (RFC 6951 §5.1). These stacks share an address, and none can know which SCTP ports the others use.
+    /// With `udp_apart`, the UDP ports of the stacks distinguish them. Without `udp_apart`, the lookup follows RFC 6951
+    /// §5.4, and the INIT of one application can restart the association of another.
     pub(super) fn new(udp_apart: bool) -> Self {
         Self { udp_apart, ..Self::default() }
     }

@@ -12,13 +12,14 @@ use crate::error::PrimaryError;
 use anabranch_base::Instant;
 use std::net::SocketAddr;
 
-/// Sets the UDP port of a path to the one that the peer's latest packet came from, so that replies go there.
+/// Sets the UDP port of a path to the source port of the peer's latest packet, so that replies are sent to that port.
 #[inline]
 pub(super) fn follow_port(association: &mut Association, path: usize, source: SocketAddr) {
     // RFC 6951 §5.4: use the port of the last valid packet, because a NAT may have changed it. If the packet has no UDP
     // header, encapsulation ends.
     let address = association.paths().get(path).address();
-    // RFC 5061 §5.2 D2: an ASCONF may come from another address than the path's. Then the path's UDP port does not change.
+    // RFC 5061 §5.2 D2: an ASCONF may come from another address than the path's address. In that case the path's UDP
+    // port does not change.
     if address.port() != source.port() && address.ip() == source.ip() {
         association.set_udp_port(path, source.port());
     }

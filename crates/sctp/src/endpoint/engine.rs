@@ -78,8 +78,8 @@ impl Endpoint {
             self.totals.discarded += 1;
             return;
         };
-        // RFC 5061 §5.3 F4: ignore an ABORT to an address that is being deleted. The peer sent it because it no longer knows
-        // that address as ours.
+        // RFC 5061 §5.3 F4: ignore an ABORT to an address that is being deleted. The peer sent the ABORT because it has
+        // already deleted that address.
         if association.is_leaving(now, packet.target.ip()) && has_abort(view.chunks()) {
             self.totals.discarded += 1;
             return;
@@ -191,7 +191,7 @@ impl Endpoint {
                 let echo = CookieEcho { cookie: first.value };
                 self.on_cookie_echo(now, packet, view.header, echo, chunks, None);
             }
-            // RFC 4895 §6.3: a COOKIE ECHO behind an AUTH chunk may belong to an association that does not exist yet.
+            // RFC 4895 §6.3: a COOKIE ECHO after an AUTH chunk may belong to an association that does not exist yet.
             Auth::KIND if out_of_the_blue::leads_cookie_echo(chunks) => {
                 self.on_signed_cookie_echo(now, packet, view.header, first, chunks);
             }
@@ -257,8 +257,8 @@ impl Engine for Endpoint {
         let Some(header) = wire::Header::parse(quoted) else {
             return;
         };
-        // RFC 9260 §10: this side sent the quoted packet, so its source port is the local port. Several associations may
-        // match. Each of them checks the tag.
+        // RFC 9260 §10: this side sent the quoted packet, so the packet's source port is the local port. Several
+        // associations may match. Each of them checks the tag of the quoted packet.
         for slot in self.demux.by_address(icmp.target, header.target_port, header.source_port) {
             self.with(now, slot, |association, ctx| association.on_icmp(ctx, icmp, header.tag, quoted));
         }
@@ -277,7 +277,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often while no packet waits for a change. Then there is nothing to do.
+        // Routes change often. If no association waits for a change (`unsent`), the slots need not be searched.
         if std::mem::take(&mut self.unsent) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 const FIRST: u16 = 49_152;
 const COUNT: u16 = u16::MAX - FIRST + 1;
 
-/// The number of recently chosen ports to avoid. They are chosen again only if no other port is free.
+/// The number of recently chosen ports to avoid. Such a port is chosen again only if no other port is free.
 const MAX_RECENT: usize = 1_024;
 
 /// The number of ports that are tried at random before all ports are tried in order.
@@ -31,7 +31,7 @@ impl Ephemeral {
         Self { rng, recent: VecDeque::new() }
     }
 
-    /// Returns a port for which `free` returns true, or `None` if there is none.
+    /// Returns a port for which `free` returns true, or `None` if there is no such port.
     pub(super) fn choose(&mut self, free: impl Fn(u16) -> bool) -> Option<u16> {
         let port = self.draw(free)?;
         if self.recent.len() >= MAX_RECENT {
@@ -48,8 +48,8 @@ impl Ephemeral {
                 return Some(port);
             }
         }
-        // RFC 6056 §3.3.1: nearly all ports are taken, so take the first free one after a random start. If only recently
-        // used ports are free, take one of them.
+        // RFC 6056 §3.3.1: nearly all ports are taken, so take the first free port after a random start. If only
+        // recently used ports are free, take one of these.
         let first = self.rng.below(u64::from(COUNT)) as u16;
         let all = || (0..COUNT).map(|n| FIRST + (first + n) % COUNT).filter(|&port| free(port));
         all().find(|port| !self.recent.contains(port)).or_else(|| all().next())
@@ -65,7 +65,7 @@ mod tests {
         Ephemeral::new(Rng::new(seed))
     }
 
-    /// Successive ports are unrelated, but the same seed results in the same ports.
+    /// Successively chosen ports are unrelated, but two generators with the same seed choose the same ports.
     #[test]
     fn ports_are_random() {
         let (mut one, mut same) = (ephemeral(1), ephemeral(1));
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// At least about a thousand other ports are chosen before a port is chosen again.
+    /// After a port was chosen, about a thousand other ports are chosen before it is chosen again.
     #[test]
     fn a_port_rests_after_its_use() {
         let mut ephemeral = ephemeral(2);
@@ -102,7 +102,7 @@ mod tests {
             assert!(taken.insert(port));
         }
         assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), None);
-        // A port that is free again is found at once, even if it was used recently.
+        // With all other ports taken, a port that becomes free is chosen at once, even if it was used recently.
         taken.remove(&60_000);
         assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), Some(60_000));
     }

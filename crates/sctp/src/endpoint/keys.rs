@@ -15,8 +15,8 @@ use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
 
 impl Endpoint {
-    /// Adds or replaces the shared key `key`. It applies to one association or, for `None`, to those that begin from now on.
-    /// Key 0 is the empty key unless it is replaced or the configuration sets other keys.
+    /// Adds or replaces the shared key `key`. The key applies to one association or, for `None`, to associations that
+    /// begin from now on. Key 0 is the empty key unless it is replaced or the configuration sets other keys.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -68,9 +68,9 @@ impl Endpoint {
         self.change_keys(id, |keys| if keys.activate(key) { Ok(None) } else { Err(KeyError::NoSuchKey) })
     }
 
-    /// Stops using the shared key `key`, which must not be the active one. `Event::Key` with `KeyChange::Free` follows once
-    /// no queued or unacknowledged message uses the key (RFC 6458 §8.3.4). Packets that the peer signs with it are still
-    /// accepted.
+    /// Stops using the shared key `key`, which must not be the active one. `Event::Key` with `KeyChange::Free` follows
+    /// once no queued or unacknowledged message uses the key (RFC 6458 §8.3.4). Packets that the peer signs with the
+    /// key are still accepted.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -100,7 +100,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Deletes the shared key `key`. Packets that the peer signs with it are no longer accepted.
+    /// Deletes the shared key `key`. Packets that the peer signs with the key are no longer accepted.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KeyError};
@@ -125,8 +125,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the active shared key of one association or, for `None`, of those that begin from now on. Returns `None` if
-    /// the association does not authenticate chunks (RFC 6458 §8.1.18).
+    /// Returns the number of the active shared key of one association or, for `None`, of associations that begin from
+    /// now on. Returns `None` if the association does not authenticate chunks (RFC 6458 §8.1.18).
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;
@@ -155,7 +155,7 @@ impl Endpoint {
         association.auth_mut().ok_or(KeyError::NotAuthenticated)?.change_keys(change)
     }
 
-    /// Returns the random number for an INIT or INIT ACK. It is all zeros if `config` does not enable authentication.
+    /// Returns the random number for an INIT or INIT ACK, or zeros if `config` does not enable authentication.
     pub(super) fn new_random(&mut self, config: &Config) -> [u8; RANDOM] {
         let mut random = [0; RANDOM];
         if config.auth {
@@ -170,7 +170,8 @@ impl Endpoint {
         config.auth.then(|| Box::new(Auth::new(Said::ours(config, random), self.keys.clone())))
     }
 
-    /// Restores the authentication state from a cookie. It takes effect only once the peer's parameters are applied.
+    /// Restores the authentication state of an association from its cookie. The state takes effect only once the peer's
+    /// parameters are applied.
     pub(super) fn auth_of(&self, cookie: &Cookie) -> Option<Box<Auth>> {
         let sealed: &SealedAuth = cookie.auth.as_ref()?;
         let config = self.config_at(cookie.local_port);
@@ -193,8 +194,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required, by the keys of its association or by those
-    /// derived from its cookie.
+    /// RFC 4895 §6.3: returns whether a COOKIE ECHO is signed as required, with the keys of its association or with the
+    /// keys derived from its cookie.
     pub(super) fn cookie_is_authentic(
         &mut self,
         now: Instant,
@@ -203,7 +204,8 @@ impl Endpoint {
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) -> bool {
         let Some(sealed) = &cookie.auth else {
-            // If the peer did not offer AUTH, it cannot send an AUTH chunk, so a COOKIE ECHO with one is not authentic.
+            // If the peer did not offer AUTH, it cannot send an AUTH chunk, so a COOKIE ECHO after an AUTH chunk is not
+            // authentic.
             return signature.is_none();
         };
         let Some((auth, behind)) = signature else {

@@ -23,8 +23,8 @@ use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Header, Init, InitAck, Par
 use std::net::{IpAddr, SocketAddr};
 
 /// RFC 9260 §12.2.4.1: the answer to an INIT is at most this many times as long as the INIT. This limits amplification
-/// toward the victim of a forged source address (the bound of RFC 9000 §8.1). Optional parameters that would exceed it are
-/// left out.
+/// toward the victim of a forged source address (the bound of RFC 9000 §8.1). Optional parameters that would make the
+/// answer longer are left out.
 pub(crate) const MAX_AMPLIFICATION: usize = 3;
 
 /// RFC 9260 §5.2.6: the longest time that a Cookie Preservative may add to the lifetime of a cookie.
@@ -65,7 +65,7 @@ impl Endpoint {
                         && tag == association.identity().local_tag()
                         && let Some(auth) = association.extensions().auth()
                     {
-                        // RFC 4895 §6.1: if the association keeps its tag, it also keeps its random number.
+                        // RFC 4895 §6.1: if the association keeps its local tag, it also keeps its RANDOM.
                         random = Some(auth.ours().random);
                     }
                     answer
@@ -87,7 +87,7 @@ impl Endpoint {
                 return;
             }
             None => {
-                // RFC 9260 §8.4: no listener, so send an ABORT with the INIT's tag.
+                // RFC 9260 §8.4: without a listener, the INIT is answered by an ABORT with the INIT's tag.
                 self.abort_init(packet, header, offer.tag, &[]);
                 return;
             }
@@ -178,15 +178,16 @@ impl Endpoint {
             let room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
             let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
             let room = write_addresses_that_fit(&mut chunk, addresses, packet.target.ip(), room);
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions, too. A peer that sent no list itself hardly needs one, so
-            // for that peer the list is left out if it does not fit.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions of this side. If the peer's INIT had no such list, the
+            // peer hardly needs ours, so our list is left out if it does not fit.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {
                 adaptation.emit(&mut chunk);
             }
             for param in &offer.unrecognized {
-                // RFC 9260 §3.2.2: unrecognized parameters are returned as long as they fit.
+                // RFC 9260 §3.2.2: unrecognized parameters of the INIT are returned in the INIT ACK as long as they
+                // fit.
                 let after = HEADER + chunk.length().next_multiple_of(4) + 4 + param.len().next_multiple_of(4);
                 if chunk.length() + param.len() < 1200 && after <= most {
                     Param::Unrecognized(param).emit(&mut chunk);
@@ -329,7 +330,7 @@ fn length_of(write: impl Fn(&mut ChunkWriter<'_>)) -> usize {
     chunk.length().next_multiple_of(4) - empty
 }
 
-/// Appends an address parameter in the form that an error cause quotes it.
+/// Appends an address parameter to an error cause that quotes it.
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(v4) => {

@@ -1,6 +1,7 @@
 //! Counts the bytes that an endpoint holds for its peers. A flood could increase this number.
 //!
-//! `Endpoint::held_bytes` lists every field of the endpoint, so that a new field has to be classified, too.
+//! `Endpoint::held_bytes` lists every field of the endpoint, so that the compiler demands a decision about each new
+//! field.
 //!
 //! RFC 9260 §5.1.3, §12.2.4: an INIT leaves no state at the responder.
 
@@ -49,7 +50,7 @@ impl Endpoint {
             unsent: _,
             shard: _,
             neighbours: _,
-            // Held for peers.
+            // These fields are held for peers, so their bytes count.
             used_cookies,
             admission,
             ports,

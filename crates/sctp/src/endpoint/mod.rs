@@ -64,7 +64,7 @@ pub struct Endpoint {
     used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
     admission: Admission,
-    /// The configurations of those listening ports whose configuration differs from the endpoint's.
+    /// The configuration of each listening port whose configuration differs from the endpoint's.
     tuned: BTreeMap<u16, Arc<Config>>,
     /// The number of associations on each local port.
     ports: BTreeMap<u16, u32>,
@@ -74,7 +74,7 @@ pub struct Endpoint {
     pub(crate) demux: Demux,
     /// Slots of associations that may have packets to send.
     pub(crate) ready: VecDeque<u32>,
-    /// The deadlines of associations with their slots. An entry is outdated unless it equals the slot's `armed`.
+    /// The deadlines of associations with their slots. An entry is outdated unless its time equals the slot's `armed`.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
     final_packets: VecDeque<FinalPacket>,
@@ -158,8 +158,8 @@ impl Endpoint {
         }
     }
 
-    /// Sets the size of the largest IP packet that the interface of a local address can send, bytes. It is 1500 until set,
-    /// and at most 65,535. The setting applies to associations that begin later.
+    /// Sets the size of the largest IP packet that the interface of a local address can send, bytes. The size is 1500
+    /// until it is set, and at most 65,535. The setting applies to associations that begin later.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -191,7 +191,7 @@ impl Endpoint {
         &self.addresses
     }
 
-    /// Accepts associations on `port`. Each of them is reported as an `Event::Accepted`.
+    /// Accepts associations on `port`. Each association is reported as an `Event::Accepted`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, ListenError};
@@ -211,17 +211,17 @@ impl Endpoint {
         if self.listeners.insert(port) { Ok(()) } else { Err(ListenError::InUse) }
     }
 
-    /// Stops accepting associations on `port`; existing ones continue.
+    /// Stops accepting associations on `port`; existing associations continue.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.remove(&port);
         self.tuned.remove(&port);
         self.admission.close(port);
     }
 
-    /// Sets what happens when the peer of an association on a listening port restarts (RFC 9260 §5.2.4 A). If `replace` is
-    /// true, the old association ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted) and a new one
-    /// begins with [`Event::Accepted`]. If it is false, the default, the association continues under its id
-    /// ([`Event::Restarted`]).
+    /// Sets what happens when the peer of an association on a listening port restarts (RFC 9260 §5.2.4 A). If `replace`
+    /// is true, the old association ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted) and a
+    /// new association begins with [`Event::Accepted`]. If `replace` is false, the default, the association continues
+    /// under its id ([`Event::Restarted`]).
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};

@@ -38,9 +38,10 @@ fn pairs_of<'a>(
 }
 
 impl Endpoint {
-    /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation, every
-    /// SCTP stack on the host receives each packet, even its own packets to a local address. The owner of the port is asked
-    /// where that is possible. On loopback with equal source and destination address, no stack answers packets for others.
+    /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation,
+    /// every SCTP stack on the host receives each packet, even its own packets to a local address. `Neighbours` may
+    /// know whether another stack uses the port. A packet over loopback with equal source and destination address may
+    /// belong to any stack, so it is never answered.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -119,8 +120,8 @@ impl Endpoint {
         if abort {
             self.withdraw(now, view.header);
         }
-        // RFC 9260 §8.4, 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. 5 precedes 6 and 7: a
-        // SHUTDOWN ACK is answered, even if the packet contains chunks named in 6 and 7.
+        // RFC 9260 §8.4, 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. Rule 5 precedes
+        // rules 6 and 7: a SHUTDOWN ACK is answered, even if the packet contains chunks named in rules 6 and 7.
         let silent = abort || silent && !shutdown_ack;
         // A packet that is too short for a chunk header is not answered.
         if silent || view.body().len() < 4 {
@@ -182,8 +183,8 @@ impl Endpoint {
             return;
         }
         let slot = match slot {
-            // RFC 9260 §5.2.4 A: treat the old association as if an ABORT had arrived. The COOKIE ECHO then begins a new
-            // one.
+            // RFC 9260 §5.2.4 A: treat the old association as if an ABORT had arrived. The COOKIE ECHO then begins a
+            // new association.
             Some(slot) if self.is_replaced_by(slot, &cookie) => {
                 self.with(now, slot, |association, ctx| association.close(ctx, CloseReason::PeerRestarted));
                 None
@@ -204,7 +205,8 @@ impl Endpoint {
                 }
             }
             // The association of this cookie has already ended. If the COOKIE ECHO is a delayed copy, the ABORT has no
-            // effect. If the peer never received the COOKIE ACK, the ABORT tells it that the association is gone.
+            // effect. If the peer never received the COOKIE ACK, the ABORT informs the peer that the association has
+            // ended.
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
@@ -259,8 +261,8 @@ impl Endpoint {
 
     /// Queues a packet that belongs to no association.
     pub(super) fn send_final(&mut self, packet: FinalPacket) {
-        /// The maximum number of queued packets. It limits the number of answers to a flood. It is reached only if nobody
-        /// polls the endpoint.
+        /// The maximum number of queued packets, which limits the number of answers to a flood. The maximum is reached
+        /// only if the caller does not poll the endpoint.
         const MAX_WAITING: usize = 1024;
         if self.final_packets.len() < MAX_WAITING {
             self.totals.stray_sent += 1;

@@ -4,8 +4,9 @@
 //! on, every packet of the peer carries this tag, whatever its addresses and UDP ports are. A hash of addresses would not
 //! find an association that is multi-homed, or whose NAT mapping has changed.
 //!
-//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint publishes the
-//! addresses and ports that it owns as [`Claim`]s, and looks up those of other endpoints through [`Neighbours`].
+//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint
+//! publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints through
+//! [`Neighbours`].
 //!
 //! Home of RFC 9260 §5.3.1 for the bits of a tag that are not random.
 
@@ -40,8 +41,9 @@ pub trait Neighbours: Send + Sync + fmt::Debug {
     /// Returns whether an endpoint other than `shard` has the association with these ports and this address of the peer.
     fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 
-    /// Returns whether another SCTP stack on this host uses the port at this local address or, without an `address`, at any.
-    /// This endpoint then neither answers packets to the port nor chooses the port for an association.
+    /// Returns whether another SCTP stack on this host uses the port at this local address or, without an `address`, at
+    /// any local address. If so, this endpoint neither answers packets to the port nor chooses the port for an
+    /// association.
     fn have_port(&self, address: Option<IpAddr>, port: u16) -> bool {
         let _ = (address, port);
         false
@@ -49,7 +51,7 @@ pub trait Neighbours: Send + Sync + fmt::Debug {
 }
 
 impl Shard {
-    /// The maximum number of shards. With this number, 26 bits of a tag are random; with 16 shards, 28 bits are.
+    /// The maximum number of shards. With 64 shards, 26 bits of a tag are random; with 16 shards, 28 bits are random.
     pub const MAX: u32 = 64;
 
     /// Returns the shard with this index, counted from 0, of `count`. Returns `None` if `index` or `count` is too large.
@@ -95,8 +97,8 @@ impl Default for Shard {
 
 impl Endpoint {
     /// Makes this endpoint one of several that share the same addresses and port. Must be called before the first
-    /// association. The endpoint then chooses only local tags and local ports that belong to its shard. A local port that
-    /// the application chooses must belong to the shard, too.
+    /// association. The endpoint then chooses only local tags and local ports that belong to its shard. If the
+    /// application chooses a local port, that port must belong to the shard as well.
     ///
     /// ```
     /// # use anabranch_base::{Engine, Rng, SendBatch};
@@ -144,8 +146,8 @@ impl Endpoint {
     pub(super) fn new_tag(&mut self) -> u32 {
         loop {
             let Some(tag) = self.shard.own(self.rng.next_u32()) else { continue };
-            // Excludes tags of used cookies. The COOKIE ECHO of a new association with such a tag would look like a delayed
-            // copy of an old one.
+            // Excludes tags of used cookies. The COOKIE ECHO of a new association with such a tag would look like a
+            // delayed copy of an old COOKIE ECHO.
             if tag != 0 && !self.demux.has_tag(tag) && !self.used_cookies.has(tag) {
                 return tag;
             }

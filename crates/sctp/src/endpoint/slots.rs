@@ -1,5 +1,5 @@
-//! The slots that hold the associations. Each also has state derived from its association: its entries in the demultiplexer,
-//! its deadline, and its position in the send queue.
+//! The slots that hold the associations. Each slot also has state derived from its association: its entries in the
+//! demultiplexer, its deadline, and its position in the send queue.
 
 use super::demux::Pair;
 use super::{AssociationId, Endpoint, listen};
@@ -121,19 +121,21 @@ impl Endpoint {
         let Some(association) = &mut place.association else {
             return;
         };
-        // A later deadline needs no entry now. When the earlier deadline passes, the later one is entered.
+        // If the deadline has moved to a later time, it needs no entry now. When the earlier deadline passes, the later
+        // deadline is entered.
         if let Some(next) = association.timeout_before(place.armed) {
             self.arm_at(slot, next);
         }
     }
 
-    /// This function is called rarely, because most packets only move deadlines further away.
+    /// Sets the deadline of a slot and adds an entry for it to the heap. Called rarely, because most packets only move
+    /// deadlines to later times.
     #[cold]
     pub(crate) fn arm_at(&mut self, slot: u32, next: Instant) {
         self.slots[slot as usize].armed = next;
         self.deadlines.push(Reverse((next, slot)));
-        // Removes outdated entries. Otherwise those of short-lived associations would stay in the heap until their deadlines
-        // pass.
+        // Removes outdated entries. Otherwise the entries of short-lived associations would stay in the heap until
+        // their deadlines pass.
         if self.deadlines.len() > MAX_OUTDATED + 2 * self.slots.len() {
             let slots = &self.slots;
             self.deadlines.retain(|Reverse((at, slot))| slots[*slot as usize].armed == *at);

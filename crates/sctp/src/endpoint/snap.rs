@@ -1,8 +1,8 @@
 //! An association without a handshake. Signalling, such as SDP, carries both INIT chunks.
 //!
 //! Home of draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). The application handles the SDP attribute
-//! `sctp-init`; this module makes and reads the chunk in it. Use it only over channels that authenticate the peer, such as
-//! DTLS, because there is no cookie that proves the peer's address.
+//! `sctp-init`; this module makes and reads the INIT chunk in the attribute. Use SNAP only over channels that
+//! authenticate the peer, such as DTLS, because there is no cookie that proves the peer's address.
 
 use super::datagrams::NOWHERE;
 use super::{Associate, AssociationId, Endpoint};
@@ -18,9 +18,9 @@ use std::sync::Arc;
 const MAX_CHUNK: usize = 2048;
 
 impl Endpoint {
-    /// Makes an INIT chunk for the signalling to carry. It holds a tag, an initial TSN, the window, streams and extensions
-    /// of this endpoint. The endpoint keeps no state for it and starts no timer; the caller passes it to
-    /// [`associate_by_init`](Self::associate_by_init) later.
+    /// Makes an INIT chunk for the signalling to carry. The chunk holds a tag, an initial TSN, the window, streams and
+    /// extensions of this endpoint. The endpoint keeps no state for the chunk and starts no timer; the caller passes
+    /// the chunk to [`associate_by_init`](Self::associate_by_init) later.
     ///
     /// ```
     /// # use anabranch_base::Rng;
@@ -53,8 +53,8 @@ impl Endpoint {
     }
 
     /// Begins an association that is established at once. `local` is the chunk that [`init_chunk`](Self::init_chunk)
-    /// returned, and `peer` the peer's chunk. Both sides call this as soon as the channel is up. `Event::Established`
-    /// follows.
+    /// returned, and `peer` the peer's chunk. Both sides call this function as soon as the channel is up.
+    /// `Event::Established` follows.
     ///
     /// ```
     /// use anabranch_base::{Engine, Instant, Rng};
@@ -90,7 +90,8 @@ impl Endpoint {
         if self.demux.has_tag(local.tag) {
             return Err(SnapError::TagInUse);
         }
-        // Only extensions that our INIT announced are used, even if the configuration has changed since.
+        // Only extensions that our INIT announced are used, even if the configuration has changed since the INIT was
+        // made.
         let said = ours.and(local.extensions);
         config.partial_reliability = said.partial_reliability;
         config.interleaving = said.interleaving;
@@ -116,7 +117,8 @@ fn bare(config: &Config) -> Config {
     config
 }
 
-/// Parses `bytes` as exactly one INIT chunk. Returns `None` if it cannot begin an association.
+/// Parses `bytes` as exactly one INIT chunk. Returns `None` if the bytes are not such a chunk, or the chunk cannot
+/// begin an association.
 fn read_chunk(bytes: &[u8], ours: Extensions) -> Option<Offer> {
     if bytes.len() > MAX_CHUNK {
         return None;

@@ -79,8 +79,8 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().writable_bytes() as usize)
     }
 
-    /// Returns the number of bytes sent on `stream` that are neither acknowledged nor abandoned, those in flight included.
-    /// This is the `bufferedAmount` of a data channel. Returns 0 if there is no such association or stream.
+    /// Returns the number of bytes sent on `stream` that are neither acknowledged nor abandoned, including bytes in
+    /// flight. This is the `bufferedAmount` of a data channel. Returns 0 if there is no such association or stream.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -135,8 +135,8 @@ impl Endpoint {
         self.association(id).is_some_and(|association| association.extensions().agreed().interleaving)
     }
 
-    /// Returns the cumulative TSN received: the highest TSN up to which everything has arrived. 0 for an unknown
-    /// association.
+    /// Returns the cumulative TSN received: the highest TSN up to which all chunks have arrived. Returns 0 for an
+    /// unknown association.
     pub(crate) fn cumulative_tsn(&self, id: AssociationId) -> u32 {
         self.association(id).map_or(0, |association| association.receiving().cumulative().0)
     }

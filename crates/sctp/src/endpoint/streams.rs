@@ -11,8 +11,8 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 
 impl Endpoint {
-    /// Returns how many messages were abandoned, on one stream or on all, by one policy or by any (RFC 7496 §4.3, §4.4).
-    /// Returns `None` if there is no such association.
+    /// Returns how many messages were abandoned, on one stream or on all streams, by one policy or by any policy (RFC
+    /// 7496 §4.3, §4.4). Returns `None` if there is no such association.
     ///
     /// ```
     /// # use anabranch_base::time::Duration;
@@ -38,10 +38,10 @@ impl Endpoint {
         self.association(id).map(|association| association.abandoned(stream, policy))
     }
 
-    /// Cancels all messages on `stream` that are not acknowledged. Unsent messages are dropped. Messages of which a part has
-    /// been sent are abandoned if both sides support partial reliability (RFC 3758). Otherwise they are still delivered.
-    /// Each cancelled message is reported as an `Event::Abandoned`. A [`reset_streams`](Self::reset_streams) after this call
-    /// makes the stream usable as if nothing had been sent on it.
+    /// Cancels all messages on `stream` that are not acknowledged. Unsent messages are dropped. Partly sent messages
+    /// are abandoned if both sides support partial reliability (RFC 3758). Otherwise partly sent messages are still
+    /// delivered. Each cancelled message is reported as an `Event::Abandoned`. A [`reset_streams`](Self::reset_streams)
+    /// after this call makes the stream usable as if nothing had been sent on it.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -59,8 +59,8 @@ impl Endpoint {
     }
 
     /// Sets the threshold for `Event::BufferedAmountLow`. The event comes each time the [buffered
-    /// amount](Self::buffered_amount) of `stream` falls from more than `low` bytes to `low` or fewer; `None` turns it off.
-    /// Returns false if there is no such stream or association.
+    /// amount](Self::buffered_amount) of `stream` falls from more than `low` bytes to at most `low` bytes. `None` turns
+    /// the event off. Returns false if there is no such stream or association.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -79,10 +79,10 @@ impl Endpoint {
         association.is_some_and(|association| association.set_low(stream, low))
     }
 
-    /// Resets `streams`, or all streams if the list is empty. The next ordered message of each has sequence number 0.
-    /// Messages passed to `send` before this call are sent before the reset. Messages passed to `send` from now on wait
-    /// until the peer has agreed. `Event::StreamsReset` or `Event::ResetFailed` follows for each direction, several times
-    /// for long lists (RFC 6525 §6.3.2).
+    /// Resets `streams`, or all streams if the list is empty. The next ordered message of each of these streams has
+    /// sequence number 0. Messages passed to `send` before this call are sent before the reset. Messages passed to
+    /// `send` from now on wait until the peer has agreed. `Event::StreamsReset` or `Event::ResetFailed` follows for
+    /// each direction, several times for long lists (RFC 6525 §6.3.2).
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -109,8 +109,8 @@ impl Endpoint {
         self.reconfigure(now, id, |association, ctx| association.reset_streams(ctx, direction, streams))
     }
 
-    /// Resets all TSNs and SSNs of both sides, once everything sent is acknowledged. `Event::AssociationReset` or
-    /// `Event::ResetFailed` follows (RFC 6525 §6.3.3). This is allowed once in 30 s.
+    /// Resets all TSNs and SSNs of both sides, once all sent data is acknowledged. `Event::AssociationReset` or
+    /// `Event::ResetFailed` follows (RFC 6525 §6.3.3). One such reset is allowed every 30 s.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -166,9 +166,9 @@ impl Endpoint {
         self.with(now, slot, ask).unwrap_or(Err(ResetError::Unknown))
     }
 
-    /// Sets the scheduler that chooses among streams with data to send (RFC 8260 §4.3.2). It takes effect from the next
-    /// message on, or, with interleaving, from the next chunk on. A new association starts with the scheduler of its
-    /// configuration.
+    /// Sets the scheduler that chooses among streams with data to send (RFC 8260 §4.3.2). The new scheduler takes
+    /// effect with the next message or, with interleaving, with the next chunk. A new association starts with the
+    /// scheduler of its configuration.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SchedulerKind};

@@ -93,8 +93,8 @@ impl Endpoint {
         self.tuned.get(&port).unwrap_or(&self.config)
     }
 
-    /// Enables or disables the fast path, which is enabled by default. If it is disabled, every packet takes the slow path,
-    /// with the same results. This setting is meant for tests and measurements.
+    /// Enables or disables the fast path, which is enabled by default. Without the fast path, every packet takes the
+    /// slow path, with the same results. Disable the fast path only in tests and measurements.
     ///
     /// ```
     /// # let mut endpoint = anabranch_sctp::testing::Pair::new(Default::default(), Default::default(), 1, 1).a;

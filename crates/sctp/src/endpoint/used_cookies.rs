@@ -1,15 +1,16 @@
-//! Tags of used cookies. The associations that these cookies began have ended.
+//! Tags of used cookies whose associations have ended.
 //!
 //! When an accepted association ends, its tag is kept here until its cookie is stale. Otherwise a delayed copy of the COOKIE
 //! ECHO would set up the association again, and deliver the DATA in the same packet a second time.
 //!
-//! RFC 9260 §5.1.5 checks only the age and the signature of a cookie. It does not cover a delayed copy of a used cookie.
+//! The checks of RFC 9260 §5.1.5 consider only the age and the signature of a cookie, so they do not detect a delayed
+//! copy of a used cookie.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The maximum number of tags kept. When it is reached, the oldest tag is dropped.
+/// The maximum number of tags kept. When this number is reached, the oldest tag is dropped.
 const MAX_TAGS: usize = 65_536;
 
 /// The local tags of accepted associations that have ended.
@@ -45,7 +46,7 @@ impl UsedCookies {
         self.until.len()
     }
 
-    /// Returns whether the tag is kept. Old tags are not expired first, so the tag may be outdated.
+    /// Returns whether the tag is kept. Tags of stale cookies are not removed first, so the tag may be one of these.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.tags.contains(&tag)
     }
@@ -64,7 +65,8 @@ impl UsedCookies {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §5.3.1: an association that is set up again has another tag.
+    /// RFC 9260 §5.3.1: a new association does not get the tag of an association that has ended while the cookie of
+    /// that association may be valid.
     #[test]
     fn a_used_tag_is_not_drawn_again() {
         let endpoint = || {

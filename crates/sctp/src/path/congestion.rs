@@ -12,10 +12,11 @@ use congestion::sctp::Variant;
 use congestion::{Algorithm, Controller, Kind, Params, cubic, sctp};
 use std::sync::Arc;
 
-/// The congestion control of a path. It is created with the first data, because most secondary paths never carry any.
+/// The congestion control of a path. The controller is created with the first data, because most secondary paths never
+/// carry data.
 #[derive(Debug)]
 pub(super) enum Congestion {
-    /// No data was sent yet. Congestion control will start with this configuration, and with DATA chunks of at most
+    /// No data was sent yet. Congestion control will start with this configuration and with DATA chunks of at most
     /// `chunk` bytes.
     Initial { config: Arc<Config>, chunk: u32 },
     /// Data was sent. `loss_control` is the state of loss recovery beyond RFC 9260 §7.2, if any is configured.
@@ -193,7 +194,7 @@ mod tests {
         path.on_too_big(1200);
         assert!(has_begun(&path));
         assert_eq!(path.window(), before);
-        // Data in flight still counts after the local address changes.
+        // Data stays in flight after the local address changes.
         let mut path = fresh(|_| ());
         path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
         let config = Arc::new(Config::default());
@@ -201,8 +202,8 @@ mod tests {
         assert!(has_begun(&path) && path.flight() == 1000);
     }
 
-    /// Servers have many associations. If this limit is exceeded, move rarely used state into a `Box` before raising
-    /// it.
+    /// The state of an association and of a path stays below a limit, because servers have many associations. Before
+    /// raising the limit, move rarely used state into a `Box`.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn an_association_and_its_paths_stay_small() {

@@ -9,7 +9,7 @@ use anabranch_base::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorCounter {
     count: u32,
-    /// The time at which the first of these errors occurred.
+    /// The time at which the first of the `count` errors occurred.
     since: Instant,
 }
 
@@ -33,8 +33,8 @@ impl ErrorCounter {
     }
 
     /// RFC 9260 §8.1: whether the peer is unreachable. The RFC decides by the number of errors alone. With more paths
-    /// and a smaller RTO.Min this number is reached earlier, so a multi-homed association would survive only shorter
-    /// outages. A profile may therefore require a minimum time (`assoc_silence`) as well.
+    /// or a smaller RTO.Min this number is reached earlier, so the association would survive only shorter outages. A
+    /// profile may therefore also require a minimum time since the first error (`assoc_silence`).
     pub(crate) fn is_exceeded(&self, config: &Config, now: Instant) -> bool {
         self.count > config.assoc_max_retrans && now.since(self.since) >= config.assoc_silence
     }

@@ -1,4 +1,4 @@
-//! Tracks the data in flight to a destination address, and updates the path by its acknowledgement or loss.
+//! Tracks the data in flight to a destination address, and updates the path when this data is acknowledged or lost.
 //!
 //! Updates the bytes in flight, round-trip time, RTO and congestion window of a path when chunks are sent,
 //! acknowledged or lost. The sending half decides which chunks are acknowledged or lost. The association owns the
@@ -20,13 +20,13 @@ pub(crate) struct NewlyAcked {
     pub(crate) bytes: u64,
     /// Number of bytes in flight before the acknowledgement.
     pub(crate) flight_before: u64,
-    /// The offset below which everything is cumulatively acknowledged.
+    /// The TSN offset below which all chunks are cumulatively acknowledged.
     pub(crate) base: u64,
-    /// The cumulative TSN ack point advanced.
+    /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
-    /// The association was in fast recovery.
+    /// Whether the association was in fast recovery before the acknowledgement.
     pub(crate) in_recovery: bool,
-    /// Slow start is conservative (CSS of RFC 9406).
+    /// Whether slow start is conservative (CSS of RFC 9406).
     pub(crate) conservative: bool,
     /// The number of calls of `poll_transmit` so far.
     pub(crate) polls: u64,
@@ -81,14 +81,14 @@ impl Path {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This is so from a timeout until data is
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This limit applies from a timeout until data is
     /// acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }
 
-    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. This
-    /// matters only with loss recovery beyond RFC 9260 §7.2.
+    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. The function
+    /// is called only with loss recovery beyond RFC 9260 §7.2.
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -157,7 +157,7 @@ impl Path {
         self.last_data = now;
     }
 
-    /// Returns the time at which DATA was last sent on this path. It means nothing if no DATA was sent.
+    /// Returns the time at which DATA was last sent on this path, or `Instant::MAX` if no DATA was sent.
     pub(crate) fn last_data_sent(&self) -> Instant {
         self.last_data
     }
@@ -184,7 +184,7 @@ impl Path {
 
     // Acknowledgements.
 
-    /// Returns the lowest offset in flight, and the chunk being measured with its send time. If the search for the
+    /// Returns the lowest TSN offset in flight, and the chunk being measured with its send time. If the search for the
     /// lowest offset was cut short, the offset is `u64::MAX`, because any acknowledged chunk may be the lowest.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
@@ -217,15 +217,15 @@ impl Path {
         }
     }
 
-    /// Takes a round-trip sample if the measured chunk is among the acknowledged chunks from offset `begin` to `end`.
-    /// Each of these chunks was sent once.
+    /// Takes a round-trip sample if the measured chunk is among the acknowledged chunks from TSN offset `begin` to
+    /// `end`. Each of these chunks was sent once.
     #[inline(always)]
     pub(crate) fn measure_run(&mut self, now: Instant, begin: u64, end: u64) {
         if let Some((timed, at)) = self.timed
             && timed >= begin
             && timed < end
         {
-            // RFC 9260 §6.3.1 C4, C5: the round trip is measured once per round trip, with a chunk that was sent
+            // RFC 9260 §6.3.1 C4, C5: at most one chunk per round trip is measured, and only a chunk that was sent
             // once.
             self.timed = None;
             self.rtt.on_sample(now - at);
@@ -267,8 +267,8 @@ impl Path {
         self.loss_control().is_some() && self.watch_slow_start(now, acked, next, fresh)
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped data that a gap ack block had acknowledged. This data is in flight
-    /// again.
+    /// RFC 9260 §6.2.1 D iii: handles data that the peer has dropped although a gap ack block had acknowledged it. The
+    /// data is in flight again.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
         self.add_to_flight(bytes);
         if let Some(control) = self.loss_control_mut() {
@@ -276,24 +276,24 @@ impl Path {
         }
     }
 
-    /// Adds bytes that are in flight again to the bytes in flight.
+    /// Adds `bytes` to the bytes in flight, because chunks that no longer counted as in flight do so again.
     pub(crate) fn add_to_flight(&mut self, bytes: u64) {
         self.flight += bytes;
     }
 
-    /// Records that a chunk other than a SACK shows that the path works. Returns true if the path recovered from a
+    /// Records that the path works, as shown by a chunk other than a SACK. Returns true if the path recovered from a
     /// failure.
     pub(crate) fn on_shown(&mut self, now: Instant) -> bool {
         self.one_packet = false;
         self.on_answer(now)
     }
 
-    /// Sets the lowest offset in flight on this path, or the next offset to be sent if nothing is in flight.
+    /// Sets the lowest TSN offset in flight on this path, or the next offset to be sent if no chunk is in flight.
     pub(crate) fn set_earliest(&mut self, offset: u64) {
         self.earliest = offset;
     }
 
-    /// Records the result of a search for the lowest offset in flight. If not `found`, the search was cut short and
+    /// Records the result of a search for the lowest TSN offset in flight. If not `found`, the search was cut short and
     /// `offset` is a lower bound.
     #[inline]
     pub(crate) fn record_earliest(&mut self, offset: u64, found: bool) {
@@ -301,7 +301,7 @@ impl Path {
         self.earliest_unsure = !found;
     }
 
-    /// Returns a lower bound of the offsets in flight on this path.
+    /// Returns a lower bound of the TSN offsets in flight on this path.
     #[inline]
     pub(crate) fn earliest(&self) -> u64 {
         self.earliest
@@ -351,14 +351,14 @@ impl Path {
         self.back_off();
     }
 
-    /// RFC 9260 §6.3.3 E1: shrinks the congestion window and returns to slow start.
+    /// RFC 9260 §6.3.3 E1: shrinks the congestion window and returns to slow start, as after an expiry of T3-rtx.
     pub(crate) fn collapse(&mut self, now: Instant) {
         let flight = self.flight;
         self.congestion().0.on_timeout(now, flight);
         self.one_packet = true;
     }
 
-    /// RFC 9260 §6.3.3 E3: removes all data from the flight, because it is marked for retransmission. New data has
+    /// RFC 9260 §6.3.3 E3: removes all data from the flight, because it is marked for retransmission. New data has TSN
     /// offsets from `next` on.
     pub(crate) fn lose_flight(&mut self, next: u64) {
         self.timed = None;
@@ -374,14 +374,14 @@ impl Path {
         self.flight = 0;
     }
 
-    /// Excludes abandoned chunks, which give no round-trip sample. `first` is the lowest offset in flight on this
+    /// Excludes abandoned chunks, which give no round-trip sample. `first` is the lowest TSN offset in flight on this
     /// path. `flies` returns whether the chunk at an offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);
         self.timed = self.timed.filter(|&(timed, _)| flies(timed));
     }
 
-    /// Stops using the path for now. Forgets the data that was in flight.
+    /// Stops using the path for now. No data counts as in flight on this path, and no HEARTBEAT as outstanding.
     pub(crate) fn stand_still(&mut self) {
         self.flight = 0;
         self.timed = None;

@@ -21,12 +21,12 @@ pub(super) struct UnansweredData {
     timeouts: u32,
     /// The time at which T3-rtx last expired.
     last: Instant,
-    /// A HEARTBEAT was answered after the first expiry of T3-rtx.
+    /// Whether a HEARTBEAT was answered after the first expiry of T3-rtx.
     heartbeats_pass: bool,
 }
 
 impl UnansweredData {
-    /// Whether HEARTBEATs are answered and data is lost so often that this is no chance.
+    /// Whether HEARTBEATs are answered while data is lost too often to be a coincidence.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
@@ -35,7 +35,7 @@ impl UnansweredData {
 /// The facts that decide how far an answered HEARTBEAT clears the errors of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// Data is outstanding.
+    /// Whether data is outstanding.
     pub(crate) outstanding: bool,
     /// The time from the last timeout until data is tried again on a path that loses data. With `None`, data is not
     /// tried again until some data is acknowledged.
@@ -62,7 +62,7 @@ impl Path {
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: consecutive errors count, including those that a HEARTBEAT ACK had cleared.
+            // RFC 9260 §8.2: consecutive errors count, including errors that a HEARTBEAT ACK had cleared.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, most)
@@ -96,7 +96,8 @@ impl Path {
                 self.unanswered = unanswered;
                 return false;
             }
-            // Data is tried on this path once more. The next timeout may mark the path as failed.
+            // The errors stay at the limit: data is tried on this path once more, and the next timeout may mark the
+            // path as failed.
             errors = self.errors.min(most);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
@@ -110,8 +111,8 @@ impl Path {
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
         self.heartbeat.count_silence();
         if !self.active {
-            // RFC 9260 §8.3: a failed path is still probed, but its errors are not counted. RFC 7829 §4.1 (3)
-            // compares failed paths by their errors, so they are counted here, up to ten times the limit.
+            // RFC 9260 §8.3: the errors of a failed path are not counted. With RFC 7829 these errors are counted, up to
+            // ten times the limit, because failed paths are compared by their errors (§4.1 (3)).
             if self.pf_max.is_some() && self.errors < 10 * (most + 1) {
                 self.errors += 1;
             }
@@ -146,7 +147,7 @@ impl Path {
         self.active
     }
 
-    /// RFC 7829 §3: whether the path is potentially failed. Data avoids it while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
     pub(crate) fn is_potentially_failed(&self) -> bool {
         self.potentially_failed
     }
@@ -195,11 +196,11 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement up to `base` shows that this path works. Otherwise the chunks may have arrived
-    /// through another path.
+    /// Whether an acknowledgement up to `base` shows that this path works. If false, the acknowledged chunks may have
+    /// arrived through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
-        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these.
+        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these addresses.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.moved
     }

@@ -12,16 +12,18 @@ use anabranch_base::{Instant, Rng};
 /// The heartbeat state of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    /// A HEARTBEAT is to be sent with the next call of `poll`.
+    /// Whether a HEARTBEAT is to be sent with the next call of `poll`.
     wanted: bool,
     /// The nonce of the outstanding HEARTBEAT, and the time at which that HEARTBEAT was sent.
     outstanding: Option<(u64, Instant)>,
-    /// An error was counted since the HEARTBEAT was sent: it was not answered, or a timer of the path expired.
+    /// Whether an error was counted since the HEARTBEAT was sent: the HEARTBEAT was not answered, or a timer of the
+    /// path expired.
     counted: bool,
 }
 
 impl Heartbeat {
-    /// Returns the send time of the outstanding HEARTBEAT if it has this `nonce`. It is then no longer outstanding.
+    /// Returns the send time of the outstanding HEARTBEAT if it has this `nonce`. After that, no HEARTBEAT is
+    /// outstanding.
     pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
         self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
     }
@@ -100,7 +102,7 @@ impl Path {
 
     /// Whether an unanswered HEARTBEAT must not count as one more error. Data in flight tests the path as well, and
     /// T3-rtx counts its errors. RFC 9260 §8.3 sends HEARTBEATs only to idle addresses, and §6.3.3 E2 doubles the RTO
-    /// once per expiry. T3-rtx may have expired at this same instant.
+    /// once per expiry. `counted` covers a T3-rtx that expired at the same instant.
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.counted
     }

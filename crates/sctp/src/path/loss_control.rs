@@ -22,7 +22,7 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The offset below which all chunks sent once are acknowledged, marked as lost, or in flight elsewhere.
+    /// The TSN offset below which all chunks sent once are acknowledged, marked as lost, or in flight elsewhere.
     edge: u64,
     /// Offset and send time of chunks retransmitted to this path, oldest first.
     repairs: VecDeque<(u64, Instant)>,
@@ -44,7 +44,7 @@ impl LossByTime {
         self.rack.window(smoothed, sure)
     }
 
-    /// Decides whether a chunk is lost by now. `at` is its send time, and `end` is one past its offset.
+    /// Decides whether a chunk is lost by now. `at` is its send time, and `end` is one past its TSN offset.
     pub(crate) fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
         self.rack.judge(now, at, end, window)
     }
@@ -59,12 +59,12 @@ impl LossByTime {
         self.repairs.pop_front();
     }
 
-    /// Returns the offset below which all chunks sent once are already judged.
+    /// Returns the TSN offset below which all chunks sent once are already judged.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Records that all chunks sent once below offset `edge` are judged. The next chunk is lost at `reorder_at`,
+    /// Records that all chunks sent once below TSN offset `edge` are judged. The next chunk is lost at `reorder_at`,
     /// unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
@@ -85,36 +85,36 @@ pub(crate) enum LossDeadline {
 /// The facts that a SACK shows besides the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackNews {
-    /// The offset below which everything is cumulatively acknowledged.
+    /// The TSN offset below which all chunks are cumulatively acknowledged.
     pub(crate) base: u64,
-    /// The offset of the next new chunk.
+    /// The TSN offset of the next new chunk.
     pub(crate) end: u64,
-    /// No loss recovery is in progress.
+    /// Whether no loss recovery is in progress.
     pub(crate) calm: bool,
-    /// The SACK ended a loss recovery.
+    /// Whether the SACK ended a loss recovery.
     pub(crate) repaired: bool,
-    /// The SACK reports duplicates of retransmitted chunks.
+    /// Whether the SACK reports duplicates of retransmitted chunks.
     pub(crate) needless: bool,
-    /// The SACK acknowledges nothing new and reports no gaps.
+    /// Whether the SACK acknowledges no new chunks and reports no gaps.
     pub(crate) idle: bool,
 }
 
 /// The loss recovery state of one path.
 #[derive(Debug)]
 pub(crate) struct LossControl {
-    /// The state of loss detection by time, if this is on.
+    /// The state of loss detection by time; `None` if this detection is off.
     by_time: Option<LossByTime>,
     /// RFC 8985 §7: whether tail loss probes are sent.
     probes: bool,
     probe: LossProbe,
-    /// One packet of new data may be sent as a tail loss probe, even if the congestion window is full.
+    /// Whether one packet of new data may be sent as a tail loss probe, even if the congestion window is full.
     tail: bool,
-    /// HyStart, which ends slow start before a loss occurs. `None` if it is off.
+    /// HyStart, which ends slow start before a loss occurs; `None` if HyStart is off.
     hystart: Option<SlowStartEnd>,
-    /// Linux's HyStart is off on paths with a shorter round-trip time than this.
+    /// Linux's HyStart is off on paths whose round-trip time is shorter than this value.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The offset below which the pacer, not the window, held back data.
+    /// The TSN offset below which the pacer, not the window, held back data.
     held_until: u64,
     /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
@@ -184,8 +184,8 @@ impl LossControl {
         }
     }
 
-    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window
-    /// from which the pacer derives it.
+    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window from
+    /// which the pacer derives the rate.
     fn pace(
         &mut self,
         now: Instant,
@@ -239,9 +239,10 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. A window that a SACK
-    /// found full stays full until the association can send again, which changes `polls`, if there is `more` to send.
-    /// Otherwise a host that reads several SACKs at once would grow the window for the first one only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. If an earlier SACK found
+    /// the window full and there is `more` data to send, the window counts as full until the association can send
+    /// again, when `polls` changes. Otherwise a host that reads several SACKs at once would grow the window for the
+    /// first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
@@ -250,9 +251,9 @@ impl Path {
     /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
     /// `acked`.
     ///
-    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The
-    /// window was used if less than one packet was free, or if in slow start half of it was used. It was also used if
-    /// the pacer held data back (RFC 9002 §7.8). In these cases it was not the application that limited the sender.
+    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The window
+    /// was used if less than one packet was free, or if in slow start half of it was used. It was also used if the
+    /// pacer held data back (RFC 9002 §7.8). In these cases the application did not limit the sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -262,8 +263,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Whether a packet may be sent, if tail loss probes or proportional rate reduction decide this. `None` if
-    /// neither decides.
+    /// Returns whether a packet may be sent, if tail loss probes or proportional rate reduction determine this. Returns
+    /// `None` if neither mechanism decides.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -276,7 +277,7 @@ impl Path {
         }
         // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // With nothing in flight no acknowledgement would come to allow more data.
+        // If no chunk is in flight, no acknowledgement will come that could raise the allowance.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 
@@ -290,8 +291,8 @@ impl Path {
         }
     }
 
-    /// Records the chunks that a SACK newly acknowledges on this path. With loss detection by time, returns its state
-    /// and the smoothed round-trip time.
+    /// Records the chunks that a SACK newly acknowledges on this path. With loss detection by time, returns the state
+    /// of this detection and the smoothed round-trip time.
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
@@ -373,21 +374,21 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The chunk that might be lost has arrived or moved to another path. Data sent on this path later is not
-            // late.
+            // The chunk that might be lost has arrived or moved to another path. Chunks sent on this path after that
+            // chunk are not overdue yet.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
             return Some(LossDeadline::Lost(at));
         }
-        // RFC 8985 §7.2: no probe is sent while a loss is known or suspected, and only one probe at a time.
+        // RFC 8985 §7.2: no probe is sent while a loss is known or suspected, or while another probe is pending.
         if !control.probes || control.probe.is_pending() || flight == 0 || !is_quiet() {
             return Some(LossDeadline::Never);
         }
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether a chunk may be lost and the loss timer will decide this.
+    /// Whether a chunk may be lost, and the loss timer decides whether it is.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
@@ -399,8 +400,8 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: sends a tail loss probe: `fresh` data that may be sent now, or otherwise a retransmitted chunk.
-    /// `end` is the offset of the next new chunk.
+    /// RFC 8985 §7.3: prepares a tail loss probe: `fresh` data that may be sent now, or otherwise a retransmitted
+    /// chunk. `end` is the TSN offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if fresh {
@@ -410,8 +411,8 @@ impl Path {
         }
     }
 
-    /// Records that a packet with new data up to offset `end` was sent. Returns true if the loss timer may have to be
-    /// restarted.
+    /// Records that a packet with new data up to TSN offset `end` was sent. Returns true if the loss timer may have to
+    /// be restarted.
     #[inline]
     pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
         let Some(control) = self.congestion().1 else { return false };
@@ -421,8 +422,8 @@ impl Path {
         true
     }
 
-    /// If pacing delays the next packet, returns the time until which it does. Records that the pacer held back the
-    /// data after `end`.
+    /// If pacing delays the next packet, returns the time at which the packet may be sent. Records that the pacer held
+    /// back the data after TSN offset `end`.
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);

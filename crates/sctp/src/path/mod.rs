@@ -1,10 +1,10 @@
 //! A destination address of the peer and the state of the path to it.
 //!
-//! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU.
-//! [`health`] counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's.
-//! [`select`] chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss; [`congestion`]
-//! has the controller that limits it. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules call
-//! the path that an event concerns.
+//! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU. [`health`]
+//! counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's. [`select`]
+//! chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss. [`congestion`] has the
+//! controller that limits data in flight. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules
+//! call the path that an event concerns.
 //!
 //! Home of RFC 9260 §14.3.
 
@@ -41,26 +41,27 @@ pub(crate) struct Path {
     address: SocketAddr,
     /// The local address that packets are sent from.
     source: SocketAddr,
-    /// RFC 9260 §5.4: the address is confirmed to be the peer's.
+    /// RFC 9260 §5.4: whether the address is confirmed to be the peer's.
     confirmed: bool,
-    /// RFC 5061 §5.3 F13: the peer has deleted the address. The entry stays because chunks may still refer to the
-    /// index of the path.
+    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. The entry stays because chunks may still refer to
+    /// the index of the path.
     removed: bool,
-    /// RFC 5061 §5.3 F1: no local address can be used for this destination now.
+    /// RFC 5061 §5.3 F1: whether no local address can be used for this destination now.
     sourceless: bool,
-    /// RFC 9260 §8.2: the destination is active, that is, it answers.
+    /// RFC 9260 §8.2: whether the destination is active, that is, it answers.
     active: bool,
-    /// RFC 7829 §3: the path is potentially failed. Data avoids it while another path is active.
+    /// RFC 7829 §3: whether the path is potentially failed. Data is sent on other paths while another path is active.
     potentially_failed: bool,
-    /// The host had no route to the destination for the last packet.
+    /// Whether the host had no route to the destination for the last packet.
     unsent: bool,
-    /// RFC 7829 §3 (PFMR): the path is potentially failed after more errors than this number; `None` for never.
+    /// RFC 7829 §3 (PFMR): the path becomes potentially failed after more errors than this number. With `None`, the
+    /// path never becomes potentially failed.
     pf_max: Option<u32>,
-    /// RFC 7829 §3 (9): chunks below this offset may also have been sent to another destination.
+    /// RFC 7829 §3 (9): chunks below this TSN offset may also have been sent to another destination.
     moved: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// Timeouts of data that answered HEARTBEATs do not excuse; `None` if there were none.
+    /// Timeouts of data, which answered HEARTBEATs do not excuse; `None` if there were no such timeouts.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
@@ -70,9 +71,10 @@ pub(crate) struct Path {
     flight: u64,
     /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
     full_at: Option<u64>,
-    /// The lowest offset in flight on this path, or a lower bound from which the search for it starts.
+    /// The lowest TSN offset in flight on this path, or a lower bound at which the search for the lowest TSN offset
+    /// starts.
     earliest: u64,
-    /// `earliest` is only a lower bound, because the search was cut short.
+    /// Whether `earliest` is only a lower bound, because the search was cut short.
     earliest_unsure: bool,
     /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and its send time.
     timed: Option<(u64, Instant)>,
@@ -85,7 +87,7 @@ pub(crate) struct Path {
     last_used: Instant,
     /// The time at which DATA was last sent; `Instant::MAX` for never.
     last_data: Instant,
-    /// RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight, from a timeout until data is acknowledged.
     one_packet: bool,
     stats: PathCounters,
 }
@@ -176,7 +178,8 @@ impl Path {
         self.active = false;
     }
 
-    /// Changes the local address. This makes the path a new one, so measurements and congestion control start again.
+    /// Changes the local address. A path from another address is a new path, so measurements and congestion control
+    /// start again.
     pub(crate) fn set_source(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
@@ -228,13 +231,13 @@ impl Path {
         !self.sourceless
     }
 
-    /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. This holds until
+    /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. The path stays unused until
     /// [`set_source`](Self::set_source).
     pub(crate) fn lose_source(&mut self) {
         self.sourceless = true;
     }
 
-    /// Records that a packet was sent that can give a round-trip sample.
+    /// Records that a packet that can give a round-trip sample was sent.
     pub(crate) fn on_used(&mut self, now: Instant) {
         self.last_used = now;
     }

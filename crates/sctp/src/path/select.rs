@@ -29,8 +29,8 @@ pub(crate) struct Paths {
     changes: u32,
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
-    /// The time and path of the last progress of user data, sent and received. Kept only for an association with
-    /// several paths that has sent data: without a request there is no response to wait for.
+    /// The time and path of the last progress of user data, sent and received. Kept only for an association that has
+    /// several paths and has sent data: without a request there is no response to wait for.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -40,7 +40,7 @@ struct Progress {
     at: Instant,
     /// The path of the last progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// The path has failed since the last progress.
+    /// Whether the path has failed since the last progress.
     failed: bool,
 }
 
@@ -65,14 +65,14 @@ pub(crate) struct Interruption {
     pub(crate) received: bool,
 }
 
-/// Interruptions shorter than this are not reported. Concurrent multipath transfer changes paths all the time, and
+/// Interruptions shorter than this time are not reported. Concurrent multipath transfer changes paths all the time, and
 /// SACKs are delayed.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
 impl Paths {
     pub(crate) fn new(mut list: Vec<Path>, now: Instant) -> Self {
         assert!(!list.is_empty(), "an association without a path");
-        // Paths are large, and most associations have one, so the list has no unused capacity.
+        // Paths are large, and most associations have only one path, so the list has no unused capacity.
         list.shrink_to_fit();
         Self {
             list,
@@ -111,8 +111,8 @@ impl Paths {
         self.changes
     }
 
-    /// Returns a free index for one more address: the index that the address had before, that of another removed
-    /// address, or a new one. `None` if there are already `most` paths.
+    /// Returns a free index for one more address: the index that the address had before, the index of another removed
+    /// address, or a new index. `None` if there are already `most` paths.
     pub(crate) fn free_index(&self, address: IpAddr, most: usize) -> Option<usize> {
         let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
         let gone = || self.list.iter().position(|path| path.removed);
@@ -225,7 +225,7 @@ impl Paths {
         self.data_from
     }
 
-    /// Records that DATA has arrived on a path. Returns the interruption that this ends, if any.
+    /// Records that DATA has arrived on a path. Returns the interruption that has ended, if there was one.
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.data_from = path;
@@ -233,7 +233,7 @@ impl Paths {
         Some(Interruption { received: true, ..interruption })
     }
 
-    /// Records that data sent to a path was acknowledged. Returns the interruption that this ends, if any.
+    /// Records that data sent to a path was acknowledged. Returns the interruption that has ended, if there was one.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.progress.as_mut()?[0].advance(now, path)
@@ -244,8 +244,8 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Records that data is sent to a path while nothing is outstanding. The pause before it is no interruption,
-    /// neither for sent data nor for the peer's answers on any path.
+    /// Records that data is sent to a path while no chunk is outstanding. The pause before this data does not count as
+    /// an interruption, in either direction and on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let begun = |path| Progress { at: now, path, failed: false };
@@ -257,16 +257,16 @@ impl Paths {
         }
     }
 
-    /// Records that the path has failed or potentially failed. If data resumes on this path later, there was an
-    /// interruption as well.
+    /// Records that the path has failed or potentially failed. If data resumes on this path later, this counts as an
+    /// interruption, although the path is the same.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.failed |= progress.path == Some(path);
         }
     }
 
-    /// RFC 9260 §6.4: returns the path for SACKs: the path on which DATA last arrived. If `elsewhere`, an alternate
-    /// path is preferred.
+    /// RFC 9260 §6.4: returns the path to which SACKs are sent: the path on which DATA last arrived or, if `elsewhere`,
+    /// preferably another path.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -303,8 +303,8 @@ impl Paths {
 
     /// Chooses the path for new data again, after a path has failed, recovered, or been verified.
     pub(crate) fn reselect(&mut self) {
-        // RFC 9260 §6.4.1: the primary path is used while it is active, otherwise one alternate. The return to the
-        // primary path is immediate.
+        // RFC 9260 §6.4.1: data is sent on the primary path while that path is active, otherwise on one alternate path.
+        // The return to the primary path is immediate.
         if self.list[self.primary].is_sound() {
             self.current = self.primary;
         } else if !self.list[self.current].is_sound()
@@ -343,9 +343,10 @@ impl Paths {
         self.list[0].address.ip()
     }
 
-    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the
-    /// source address of its data does not know which networks its other addresses reach. From one network there may
-    /// be no route to the peer's address in another network. Noticing this would take a T4 timeout.
+    /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the source
+    /// address of its data does not know which networks its other addresses reach. From one network there may be no
+    /// route to the peer's address in another network. If the ASCONF were sent between such addresses, only an expiry
+    /// of T4 would show its loss.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -370,8 +371,8 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): if no path is sound, the one with the fewest errors is used. If errors are equal, another
-        // path is preferred.
+        // RFC 7829 §3 (4): if no path is sound, the path with the fewest errors is used. If the numbers of errors are
+        // equal, another path than `path` is preferred.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;
@@ -381,7 +382,8 @@ impl Paths {
     }
 
     /// If every destination has failed, moves data to the next confirmed destination (RFC 9260 §8.2 leaves the choice
-    /// open). If paths can be potentially failed, moves data to the one with the fewest errors (RFC 7829 §4.1).
+    /// open). If the configuration enables potentially failed paths, moves data to the path with the fewest errors (RFC
+    /// 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;
@@ -404,8 +406,9 @@ impl Paths {
     }
 }
 
-/// Returns the local address from which to reach `target`: the one that shares the longest prefix with `target`. If
-/// several share it, `turn` selects one, so that the paths of multi-homed hosts pair up in order.
+/// Returns the local address from which to reach `target`: the address that shares the longest prefix with `target`. If
+/// several addresses share equally long prefixes, `turn` selects one of them, so that the addresses of multi-homed
+/// hosts pair up in order.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;

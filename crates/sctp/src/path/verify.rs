@@ -15,14 +15,15 @@ use anabranch_base::time::Duration;
 pub(crate) struct Verified {
     /// The round-trip time of the HEARTBEAT.
     pub(crate) rtt: Duration,
-    /// This HEARTBEAT ACK confirms the address.
+    /// Whether this HEARTBEAT ACK confirms the address.
     pub(crate) confirmed: bool,
-    /// The path recovered from a failure.
+    /// Whether the path recovered from a failure.
     pub(crate) revived: bool,
 }
 
 impl Path {
-    /// Processes a HEARTBEAT ACK that names this path. Returns `None` if the nonce is not the one sent.
+    /// Processes a HEARTBEAT ACK that names this path. Returns `None` if the nonce is not that of the outstanding
+    /// HEARTBEAT.
     pub(crate) fn on_heartbeat_ack(
         &mut self,
         now: Instant,

@@ -25,12 +25,12 @@ pub(crate) struct Ack {
     delayed: bool,
     packets: u32,
     acknowledged_once: bool,
-    /// There was a gap after the last packet was processed.
+    /// Whether TSNs were missing after the last packet was processed.
     gaps: bool,
-    /// Data was refused since the last SACK.
+    /// Whether data was refused since the last SACK.
     refused: bool,
-    /// New data has arrived since the last SACK. `repeats` says that a packet without any new data has arrived since
-    /// then.
+    /// Whether new data has arrived since the last SACK. `repeats` says whether a packet without new data has arrived
+    /// since that SACK.
     news: bool,
     repeats: bool,
     /// Number of bytes that may still be used for SACKs caused only by packets without new data.
@@ -66,7 +66,7 @@ impl Ack {
         }
     }
 
-    /// Counts the `bytes` of a packet with DATA, which allow as many bytes of SACKs.
+    /// Counts the `bytes` of a packet with DATA. SACKs that only repeat information may have as many bytes.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }
@@ -75,8 +75,8 @@ impl Ack {
     /// which is not included.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
         // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
-        // forty times as large as the packet. To prevent amplification, such SACKs may use only as many bytes as
-        // packets with DATA had.
+        // forty times as large as the packet. To prevent amplification, the sum of such SACKs may have only as many
+        // bytes as the packets with DATA.
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 
@@ -127,10 +127,10 @@ impl Ack {
         self.refused |= seen.refused;
         self.news |= seen.new;
         self.repeats |= !seen.new;
-        // RFC 9260 §6.2: a SACK is due for at least every second packet, and at once for duplicates and refused data.
-        // §7.2.4: it is due for every packet while there is a gap. §5.1: it is due at once for the very first DATA.
-        // RFC 5681 §4.2, whose guidelines §6.2 adopts: it is due at once for a packet that fills a gap. RFC 7053
-        // §5.2: it is due at once if the sender sets the I bit.
+        // A SACK is due at once for every second packet, duplicates and refused data (RFC 9260 §6.2), and for every
+        // packet while there is a gap (§7.2.4). It is also due at once for the very first DATA (§5.1), and if the
+        // sender sets the I bit (RFC 7053 §5.2). A packet that fills a gap is acknowledged at once, too (RFC 5681 §4.2,
+        // whose guidelines §6.2 adopts).
         let now = !self.delayed
             || self.packets >= self.every
             || gaps
@@ -151,7 +151,7 @@ impl Ack {
         self.due = true;
     }
 
-    /// Whether data was refused since the last SACK. Only a SACK can report this.
+    /// Whether data was refused since the last SACK. Only a SACK can report this refusal to the peer.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }

@@ -1,8 +1,8 @@
 //! Receives FORWARD TSN chunks, with which the peer skips abandoned chunks.
 //!
-//! The new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver
-//! tracks would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or
-//! delivered and to the streams listed in the chunk, not to the number of skipped TSNs.
+//! A new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver tracks
+//! would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or delivered and to
+//! the streams listed in the chunk, not to the number of skipped TSNs.
 //!
 //! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 pub(crate) enum Forwarded {
     /// The cumulative TSN has advanced.
     New,
-    /// The cumulative TSN was already at this value or beyond it.
+    /// The cumulative TSN was already at the value in the chunk or beyond it.
     Old,
 }
 
@@ -57,7 +57,8 @@ impl RecvHalf {
     ) -> Result<Forwarded, Violation> {
         let (forwarded, _) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New && self.interleaves {
-            // Skipped messages need this state even if no I-DATA chunk has arrived before.
+            // `interleaved` stores which messages were skipped, so it is created even if no I-DATA chunk has arrived
+            // before.
             let shared = self.account.is_some();
             let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
             for SkippedMessage { stream, unordered, mid } in streams {
@@ -75,13 +76,13 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN. Also returns one past the offset of `cumulative`. The tracker may advance further
-    /// over data that has arrived beyond it.
+    /// Advances the cumulative TSN to `cumulative`. The tracker may advance further over data that has arrived beyond
+    /// it. Returns whether the cumulative TSN is new, and one past the TSN offset of `cumulative`.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
         if ahead <= 0 {
-            // RFC 3758 §3.6: the FORWARD TSN is out of date. The last SACK may be lost, so another one is sent.
+            // RFC 3758 §3.6: the FORWARD TSN is out of date. The last SACK may be lost, so another SACK is sent.
             self.ack.on_duplicate();
             return (Forwarded::Old, end);
         }
@@ -149,8 +150,8 @@ mod tests {
         (point != cumulative).then(|| (Tsn(point), skipped.collect()))
     }
 
-    /// RFC 3758 §3.6: abandoned messages may be missing. All others are delivered whole, once and in order. Dropped
-    /// data is not charged to the buffer.
+    /// RFC 3758 §3.6: abandoned messages may be missing. All other messages are delivered whole, once and in order.
+    /// Dropped data is not charged to the buffer.
     #[test]
     fn messages_that_are_not_abandoned_arrive_whole_and_in_order() {
         for seed in 0..400 {
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::New));
         assert_eq!(half.cumulative(), Tsn(1 << 20));
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::Old));
-        // Half of all TSNs are ahead of the cumulative TSN, the others are behind it.
+        // Half of all TSNs are ahead of the cumulative TSN, the other half is behind it.
         let far = Tsn((1 << 20) + (1 << 31) - 1);
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));

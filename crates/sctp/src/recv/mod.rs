@@ -1,8 +1,8 @@
 //! The receiving half of an association, from DATA chunk to user message.
 //!
-//! [`tracker`] stores which TSNs have arrived. [`ack`] decides when to acknowledge them, and [`window`] how much more
-//! the peer may send. [`reassembly`] and [`order`] turn fragments into messages. [`idata`] does the same for I-DATA,
-//! in which messages have their own numbers. This module never sends packets: it records that a SACK is due.
+//! [`tracker`] stores which TSNs have arrived. [`ack`] decides when to acknowledge these TSNs, and [`window`] how much
+//! more the peer may send. [`reassembly`] turns fragments into messages, or [`idata`] if the peer sends I-DATA.
+//! [`order`] puts the messages in order. This module never sends packets: it records that a SACK is due.
 
 pub(crate) mod ack;
 pub(crate) mod forward;
@@ -53,9 +53,9 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembles DATA. `None` until a chunk arrives that is not simply the next message.
+    /// Reassembles DATA. `None` while every chunk that arrives is the whole next message.
     reassembly: Option<Box<Reassembly>>,
-    /// RFC 8260 §2.2.1: the peer sends I-DATA.
+    /// RFC 8260 §2.2.1: whether the peer sends I-DATA.
     interleaves: bool,
     /// Reassembles I-DATA, instead of `reassembly`. `None` until the first I-DATA chunk arrives.
     interleaved: Option<Box<Interleaved>>,
@@ -65,9 +65,9 @@ pub(crate) struct RecvHalf {
     granted: u16,
     /// The memory account, if associations share memory.
     account: Option<Box<Account>>,
-    /// The peer has abandoned messages (RFC 3758), so fragments without a beginning are no violation.
+    /// Whether the peer has abandoned messages (RFC 3758). If so, fragments without a beginning are no violation.
     forgiving: bool,
-    /// Acknowledgements are NR-SACKs: received data is never dropped again.
+    /// Whether acknowledgements are NR-SACKs. If so, data that was acknowledged is never dropped.
     nr_sack: bool,
 }
 
@@ -131,9 +131,9 @@ impl RecvHalf {
                 return Taken::Refused;
             }
         };
-        // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that
-        // fill a gap are accepted up to a bound. An honest sender counted them against the window before the later
-        // chunks, so they exceed the window by little.
+        // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that fill
+        // a gap are accepted up to a bound: an honest sender counted them against the window before the later chunks,
+        // so they exceed the window by little.
         if self.is_crowded() {
             self.lower_ceiling();
         }
@@ -195,7 +195,7 @@ impl RecvHalf {
     }
 
     /// Fast path for a whole ordered message at `payload` in `packet`. It applies if the message is the next one and
-    /// nothing is missing or waiting. Returns the offset of its TSN, and whether the message has made its stream
+    /// nothing is missing or waiting. Returns the TSN offset of its chunk, and whether the message has made its stream
     /// readable.
     #[inline(always)]
     pub(crate) fn take_next(
@@ -291,10 +291,10 @@ impl RecvHalf {
         }
     }
 
-    /// Like [`emit_sack`](Self::emit_sack), for the case that there are gaps.
+    /// Like [`emit_sack`](Self::emit_sack), if there are gaps.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        // There are usually few gaps, and clearing an array for the maximum number would touch kilobytes.
+        // `FEW_GAPS` is usually enough. Clearing an array for the maximum number would touch kilobytes.
         if self.tracker.gap_blocks().count() <= FEW_GAPS {
             self.emit_sack_with::<FEW_GAPS>(buffer, room);
         } else {
@@ -333,7 +333,7 @@ impl RecvHalf {
         self.ack.sent(packet::HEADER + buffer.len() - begin);
     }
 
-    /// Returns the size in bytes of a SACK sent now, at least that of its fixed part.
+    /// Returns the size in bytes of a SACK sent now. The size is never smaller than the fixed part of a SACK.
     #[inline]
     pub(crate) fn sack_size(&self) -> usize {
         if !self.tracker.has_gaps() && self.tracker.duplicates().is_empty() {

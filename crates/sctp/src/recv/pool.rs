@@ -6,7 +6,7 @@
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
-    /// Number of bytes of memory in these buffers.
+    /// The memory of all kept buffers in bytes.
     kept: usize,
     shared: bool,
 }
@@ -23,8 +23,8 @@ impl Pool {
     }
 
     pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
-        /// The largest number of bytes kept. It is limited because the next message may put a single byte into a
-        /// large buffer.
+        /// The largest number of bytes kept. The number is limited because the next message may put a single byte into
+        /// a large buffer.
         const KEPT: usize = 256 << 10;
         if !self.shared && self.kept + buffer.capacity() <= KEPT {
             buffer.clear();

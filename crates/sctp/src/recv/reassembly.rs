@@ -11,7 +11,7 @@ use super::order::{Delivery, Order};
 use super::pool::Pool;
 use std::collections::{BTreeMap, VecDeque};
 
-/// One DATA chunk, with an offset for its TSN.
+/// One DATA chunk, whose TSN is given as an offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment<'a> {
     pub(crate) offset: u64,
@@ -33,7 +33,7 @@ impl Fragment<'_> {
     }
 }
 
-/// A fragment that waits for the one before it.
+/// A fragment that waits for the fragment before it.
 #[derive(Debug)]
 struct WaitingFragment {
     stream: u16,
@@ -47,9 +47,9 @@ struct WaitingFragment {
 /// A message whose first fragment has arrived.
 #[derive(Debug)]
 struct Assembly {
-    /// The offset of the message's first fragment.
+    /// The TSN offset of the message's first fragment.
     begin: u64,
-    /// The offset of the next fragment to be appended.
+    /// The TSN offset of the next fragment to be appended.
     next: u64,
     stream: u16,
     ssn: u16,
@@ -57,7 +57,7 @@ struct Assembly {
     /// The TSN of the message's first fragment.
     tsn: u32,
     unordered: bool,
-    /// The bytes of the message. `None` while they go directly to the stream's buffer.
+    /// The bytes of the message. `None` while the bytes go directly to the stream's buffer.
     buffer: Option<Vec<u8>>,
 }
 
@@ -71,13 +71,14 @@ impl Assembly {
 /// The fragments and unfinished messages of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// Waiting fragments by offset. They are in a tree, so a fragment far ahead costs no more memory than its bytes.
+    /// Waiting fragments by TSN offset. In a tree, a fragment far ahead of the others costs no more memory than its
+    /// bytes.
     held: BTreeMap<u64, WaitingFragment>,
-    /// The peer has abandoned messages, so fragments of them may remain.
+    /// Whether the peer has abandoned messages, whose fragments may remain.
     forgiving: bool,
     /// Bytes of abandoned messages that are not yet credited to the receive window.
     dropped: u64,
-    /// Unfinished messages by the offset of their next fragment, ascending.
+    /// Unfinished messages by the TSN offset of their next fragment, ascending.
     assemblies: VecDeque<Assembly>,
     pool: Pool,
 }
@@ -107,7 +108,7 @@ impl Reassembly {
         self.held.is_empty() && self.assemblies.is_empty()
     }
 
-    /// Receives a new fragment. `next` is the lowest offset that has not arrived. `eager` delivers an unfinished
+    /// Receives a new fragment. `next` is the lowest TSN offset that has not arrived. `eager` delivers an unfinished
     /// message in parts because buffer space is short.
     #[inline]
     pub(crate) fn accept(
@@ -227,7 +228,7 @@ impl Reassembly {
             order.extend_direct(assembly.stream, assembly.unordered, assembly.ssn, fragment.payload);
         }
         if !fragment.end {
-            // Checks that no other message starts at the offset at which this one must continue.
+            // Checks that no other message starts at the TSN offset at which this message must continue.
             let next = self.assemblies[at].next;
             if self.assemblies.get(at + 1).is_some_and(|after| after.begin == next) {
                 return Err(Violation("6.9: a message begins inside another"));
@@ -282,7 +283,7 @@ impl Reassembly {
         if self.held.is_empty() { None } else { self.held.remove(&offset) }
     }
 
-    /// Removes fragments held below `next`. All offsets below `next` have arrived, so these fragments belong to no
+    /// Removes fragments held below `next`. All TSN offsets below `next` have arrived, so these fragments belong to no
     /// message.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
@@ -303,7 +304,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 3758 §3.6: drops the messages that lack chunks below `end`, which will not arrive. `next` is the lowest
+    /// RFC 3758 §3.6: drops the messages that lack chunks below `end`, which will not arrive. `next` is the lowest TSN
     /// offset that is still missing after the skip.
     pub(super) fn skip_to(&mut self, end: u64, next: u64, order: &mut Order) -> Result<(), Violation> {
         self.forgiving = true;

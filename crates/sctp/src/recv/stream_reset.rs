@@ -63,9 +63,9 @@ impl RecvHalf {
         self.window.hold(self.order.held_bytes());
     }
 
-    /// RFC 9260 §5.2.4 A: takes over data from before a restart of the peer, whose numbers start again. Complete,
-    /// acknowledged messages of `before` can still be read if nothing before them is missing. All other data is
-    /// dropped.
+    /// RFC 9260 §5.2.4 A: takes over the data received before a restart of the peer. The numbers of all streams start
+    /// again. Complete, acknowledged messages of `before` can still be read if nothing before them is missing. All
+    /// other data is dropped.
     pub(crate) fn inherit(&mut self, before: Self) {
         self.order = before.order;
         self.order.end_all();

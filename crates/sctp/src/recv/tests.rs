@@ -115,7 +115,8 @@ fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'st
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
 
-/// RFC 9260 §5.2.4 A: a message that is being delivered in parts ends when the peer restarts.
+/// RFC 9260 §5.2.4 A: the application has read the first part of a message when the peer restarts. After the restart
+/// the message ends as incomplete.
 #[test]
 fn a_message_read_in_part_ends_with_the_peer() {
     let mut config = Config::default();
@@ -136,7 +137,7 @@ fn a_message_read_in_part_ends_with_the_peer() {
 }
 
 /// RFC 6458 §5: the message that became readable first on any stream is read first. A message that is dropped before
-/// any part of it was read does not affect the order of later ones.
+/// any part of it was read does not affect the order of later messages.
 #[test]
 fn messages_are_read_in_the_order_in_which_they_became_readable() {
     let mut config = Config::default();
@@ -191,7 +192,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     }
 }
 
-/// Messages of one byte have much bookkeeping, which limits their number.
+/// Messages of one byte need much bookkeeping, so their number is limited although their bytes would fit.
 #[test]
 fn tiny_messages_that_wait_are_bounded() {
     let mut config = Config::default();
@@ -224,7 +225,7 @@ fn tiny_messages_that_wait_are_bounded() {
     }
 }
 
-/// A receiver of messages of 1,000 bytes, one chunk each. The messages are not read.
+/// A receiver of messages of 1,000 bytes, one chunk each. The test does not read the messages.
 struct Unread(RecvHalf);
 
 impl Unread {
@@ -288,7 +289,8 @@ fn a_lowered_window_accepts_only_the_lowest_gap() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // A quarter of an association's minimum of 8 bytes is two bytes, and a third of two bytes is no window.
+    // The guaranteed minimum of an association is 8 bytes. The receive buffer gets a quarter of this, two bytes, and a
+    // third of two bytes is no window.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
@@ -311,7 +313,8 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // The window is a third of this sum: a quarter of 8,388 bytes, plus an eighth of the other half of the budget.
+    // The window is a third of this sum: a quarter of 8,388 bytes, plus an eighth of the half of the budget that is not
+    // guaranteed to any association.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.holds(16 << 20);

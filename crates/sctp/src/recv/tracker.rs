@@ -14,8 +14,8 @@ use std::ops::Range;
 /// (RFC 9260 §3.3.4). TSNs further ahead are not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
-/// The largest number of runs beyond the cumulative TSN. It is far more than one SACK can report, but each run makes
-/// inserting a TSN slower.
+/// The largest number of runs beyond the cumulative TSN. This is far more than one SACK can report. A higher number
+/// would make inserting a TSN slow.
 pub(crate) const RUNS: usize = 1_024;
 
 /// The largest number of duplicates reported in one SACK.
@@ -24,11 +24,11 @@ const DUPLICATES: usize = 16;
 /// The classification of a TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
-    /// The TSN has not arrived before. Contains its offset.
+    /// The TSN has not arrived before. Contains its TSN offset.
     New(u64),
     /// The TSN has arrived before.
     Duplicate,
-    /// The TSN is too far ahead, or would start a new run when there are already too many.
+    /// The TSN is too far ahead, or would start a new run although there are already [`RUNS`] runs.
     TooFar,
 }
 
@@ -36,9 +36,9 @@ pub(crate) enum Arrival {
 #[derive(Debug)]
 pub(crate) struct Tracker {
     initial: u32,
-    /// The lowest offset that has not arrived.
+    /// The lowest TSN offset that has not arrived.
     next: u64,
-    /// Runs of offsets that have arrived beyond `next`, ascending and never adjacent.
+    /// Runs of TSN offsets that have arrived beyond `next`, ascending and never adjacent.
     runs: VecDeque<Range<u64>>,
     duplicates: Vec<Tsn>,
 }
@@ -61,7 +61,7 @@ impl Tracker {
         self.initial = next.wrapping_sub(self.next as u32);
     }
 
-    /// Returns the lowest offset that has not arrived.
+    /// Returns the lowest TSN offset that has not arrived.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
@@ -79,13 +79,13 @@ impl Tracker {
         !self.runs.is_empty()
     }
 
-    /// Returns one past the highest offset that has arrived.
+    /// Returns one past the highest TSN offset that has arrived.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.runs.back().map_or(self.next, |run| run.end)
     }
 
-    /// Whether nothing is missing and `tsn` is the next TSN.
+    /// Whether no TSN is missing and `tsn` is the next TSN.
     #[inline]
     pub(crate) fn is_next(&self, tsn: u32) -> bool {
         self.runs.is_empty() && tsn == self.initial.wrapping_add(self.next as u32)
@@ -99,7 +99,7 @@ impl Tracker {
         if ahead == 0 {
             return Arrival::New(self.next);
         }
-        // RFC 9260 §1.6: half of all TSNs are ahead of the expected TSN, the others are behind it.
+        // RFC 9260 §1.6: half of all TSNs are ahead of the expected TSN, the other half is behind it.
         if ahead >= 1 << 31 {
             return Arrival::Duplicate;
         }
@@ -133,7 +133,7 @@ impl Tracker {
         }
     }
 
-    /// Inserts an offset that was classified as new.
+    /// Inserts a TSN offset that was classified as new.
     #[inline]
     pub(crate) fn insert(&mut self, offset: u64) {
         assert!(offset >= self.next, "a TSN arrived twice");
@@ -174,8 +174,8 @@ impl Tracker {
         tsn.wrapping_sub(self.cumulative()) as i32
     }
 
-    /// RFC 3758 §3.6: counts everything below `end` as arrived. The cumulative TSN also advances over the run right
-    /// after `end`.
+    /// RFC 3758 §3.6: counts all TSNs below `end` as arrived. The cumulative TSN also advances over the run right after
+    /// `end`.
     pub(crate) fn skip_to(&mut self, end: u64) {
         self.next = self.next.max(end);
         while let Some(run) = self.runs.front().filter(|run| run.start <= self.next) {
@@ -201,7 +201,8 @@ impl Tracker {
 
     /// Returns the Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
     pub(crate) fn gap_blocks(&self) -> impl Iterator<Item = GapBlock> {
-        // The Cumulative TSN Ack has offset `next - 1`, so offset `o` is `o - next + 1` after it.
+        // The Cumulative TSN Ack has TSN offset `next - 1`. Gap blocks count from there. In a gap block, TSN offset `o`
+        // is the number `o - next + 1`.
         let next = self.next;
         self.runs
             .iter()
@@ -247,7 +248,8 @@ mod tests {
         }
     }
 
-    /// However scattered the arrivals are, the cost is bounded: new runs are refused, but existing runs still grow.
+    /// However scattered the arriving TSNs are, the number of runs is bounded: new runs are refused, but existing runs
+    /// grow.
     #[test]
     fn runs_are_bounded() {
         let mut tracker = Tracker::new(0);

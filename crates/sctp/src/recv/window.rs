@@ -1,9 +1,9 @@
 //! Computes the advertised receiver window.
 //!
 //! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not, is
-//! charged. It is credited when the application reads it. Bookkeeping is charged if there is much of it: the module
-//! `memory` then lowers the ceiling. Otherwise single-byte messages, or very many streams, would take many times the
-//! size of the buffer.
+//! charged to the window, and is credited when the application reads it. If there is much bookkeeping, it is charged as
+//! well: the module `memory` lowers the ceiling. Otherwise single-byte messages, or very many streams, would take many
+//! times the size of the buffer.
 //!
 //! Home of RFC 9260 §6.2 (a_rwnd) and of the receiver's half of silly-window
 //! avoidance (RFC 1122 §4.2.3.3).
@@ -14,14 +14,14 @@ pub(crate) struct Window {
     capacity: u64,
     /// The part of `capacity` that may be used now.
     ceiling: u64,
-    /// The number of bytes in use when the ceiling was lowered, as far as they are still in use.
+    /// The number of bytes that were in use when the ceiling was lowered and have not been read since.
     before: u64,
     used: u64,
-    /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since then.
+    /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since that SACK.
     peer_view: u64,
-    /// The window is not opened by fewer bytes than this, to avoid the silly window syndrome.
+    /// The window is not opened by fewer bytes than this number, to avoid the silly window syndrome.
     silly: u64,
-    /// The last advertised a_rwnd was 0.
+    /// Whether the last advertised a_rwnd was 0.
     shut: bool,
 }
 
@@ -73,7 +73,7 @@ impl Window {
         self.used > self.ceiling / 2
     }
 
-    /// Whether nothing is buffered.
+    /// Whether no bytes are buffered.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.used == 0
@@ -124,8 +124,9 @@ impl Window {
     #[inline]
     pub(crate) fn advertise(&mut self) -> u32 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 1122 §4.2.3.3: a window that was advertised is not withdrawn, however small it is. Data sent for it may
-        // be in flight, and would have to be dropped with a window of 0 (RFC 9260 §6.2).
+        // RFC 1122 §4.2.3.3: a window that was advertised is not withdrawn, however small it is. Data that the peer
+        // sent into this window may be in flight. If the window became 0, that data would have to be dropped (RFC 9260
+        // §6.2).
         self.peer_view = if free < self.least() { free.min(self.peer_view) } else { free };
         self.shut = self.peer_view == 0;
         self.peer_view.min(u64::from(u32::MAX)) as u32

@@ -5,9 +5,8 @@
 //! [`forward`](super::forward) makes the peer skip abandoned chunks. The association updates the bytes in flight and
 //! the timers.
 //!
-//! A message of which nothing was sent has no number yet and is simply dropped. A partly sent message takes one more
-//! TSN, which is never sent and stands for the unsent rest. Without the extra TSN the peer might have nothing to
-//! skip.
+//! An unsent message has no sequence number yet and is simply dropped. A partly sent message takes one more TSN, which
+//! is never sent and stands for the rest of the message. Without the extra TSN the peer might have nothing to skip.
 //!
 //! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This holds here for the peer's window and
 //! for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is acknowledged,
@@ -44,7 +43,7 @@ struct Limited {
     context: u32,
     /// Number in the order of queuing: older messages have lower numbers.
     age: u64,
-    /// The offset of the message's first chunk; `None` until this chunk is sent.
+    /// The TSN offset of the message's first chunk; `None` until this chunk is sent.
     first: Option<u64>,
     given_up: bool,
 }
@@ -76,7 +75,7 @@ pub(crate) struct Failed {
     pub(crate) sent: bool,
 }
 
-/// Effects of abandoning messages. The association applies them.
+/// Effects of abandoning messages, which the association applies.
 #[derive(Debug, Default)]
 pub(crate) struct GivenUp {
     pub(crate) failed: Vec<Failed>,
@@ -84,15 +83,15 @@ pub(crate) struct GivenUp {
     pub(crate) paths: Vec<u8>,
 }
 
-/// The messages that may be abandoned, and the number of those that were.
+/// The messages that may be abandoned, and the number of messages abandoned so far.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     messages: BTreeMap<u32, Limited>,
     expiries: BTreeSet<(Instant, u32)>,
-    /// Messages that expired while in flight, ordered by the offset of their first chunk.
+    /// Messages that expired while in flight, ordered by the TSN offset of their first chunk.
     overdue: BTreeSet<(u64, u32)>,
-    /// Messages with a priority, ordered by rank. `unsent` holds those without a sent chunk, and `sent` holds the
-    /// others.
+    /// Messages with a priority, ordered by rank. `unsent` holds messages without a sent chunk, and `sent` holds
+    /// messages with one.
     unsent: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
     ages: u64,
@@ -104,12 +103,12 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Creates the state before any message is limited. `base` is the offset of the lowest outstanding chunk.
+    /// Creates the state before any message is limited. `base` is the TSN offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }
 
-    /// Cancels a message. `first` is the offset of the message's first outstanding chunk.
+    /// Cancels a message. `first` is the TSN offset of the message's first outstanding chunk.
     pub(super) fn cancel(&mut self, message: u32, context: u32, first: Option<u64>) {
         self.ages += 1;
         let age = self.ages;
@@ -216,8 +215,8 @@ impl SendHalf {
     }
 
     /// RFC 7496 §3.2: abandons messages of lower priority to make room for a new message. The lowest priority goes
-    /// first, then unsent before sent messages, then older before newer ones. Nothing is abandoned if that would not
-    /// make enough room.
+    /// first, then unsent before sent messages, then older before newer messages. No message is abandoned if all such
+    /// messages together would not make enough room.
     fn make_room(&mut self, missing: u64, reliability: Reliability, skips: bool) {
         let Some(limits) = &self.limits else {
             return;
@@ -252,8 +251,8 @@ impl SendHalf {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        // A SACK may acknowledge very many messages at once. The limits of the rest are dropped with the next
-        // packets.
+        // A SACK may complete thousands of messages at once. At most `FORGOTTEN` limits are dropped now, and the other
+        // limits after the next packets.
         for message in std::iter::from_fn(|| self.queue.take_completed_limited()).take(FORGOTTEN) {
             limits.forget(message);
         }
@@ -272,8 +271,8 @@ impl SendHalf {
             if !begun || skips && (!all || self.has_lost_chunk(message)) {
                 self.give_up(message);
             } else if skips && let Some(limits) = &mut self.limits {
-                // Every chunk of this message is sent and none is lost, so all may still arrive. The message is
-                // checked again when one of its chunks is found missing.
+                // Every chunk of this message is sent and none is marked as lost, so all of its chunks may still
+                // arrive. The message is checked again when one of its chunks is found missing.
                 let first = limits.messages.get(&message).and_then(|limited| limited.first);
                 limits.overdue.extend(first.map(|first| (first, message)));
             }
@@ -307,8 +306,8 @@ impl SendHalf {
         self.advance();
     }
 
-    /// RFC 3758 §4.1 TR5: abandons an expired message once chunks sent after it have arrived and one of its own has
-    /// not. Waiting for a timer would block the message's stream for longer than the message's lifetime.
+    /// RFC 3758 §4.1 TR5: abandons an expired message once chunks sent after it have arrived and one of its own chunks
+    /// has not. Waiting for a timer would block the message's stream for longer than the message's lifetime.
     fn give_up_overdue(&mut self) {
         let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
         while let Some(&(first, message)) = self.limits.as_ref().and_then(|limits| limits.overdue.first()) {
@@ -330,7 +329,7 @@ impl SendHalf {
         }
     }
 
-    /// Returns the outstanding chunks of a message with their offsets, lowest first.
+    /// Returns the outstanding chunks of a message with their TSN offsets, lowest first.
     fn chunks_of(&self, message: u32) -> impl Iterator<Item = (u64, &Entry)> {
         let limited = self.limits.as_ref().and_then(|limits| limits.messages.get(&message));
         let first = limited.and_then(|limited| limited.first).unwrap_or(self.outstanding.end());
@@ -390,7 +389,7 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight remains in flight until it is acknowledged or found missing; `fast` is then
+            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing, when `fast` is
             // set.
             let landed = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
@@ -399,7 +398,7 @@ impl SendHalf {
             self.outstanding.set(offset, ChunkState::Abandoned);
         }
         if begun && !all {
-            // The extra TSN stands for the unsent rest of the message. The peer skips this TSN as well.
+            // An extra TSN stands for the unsent rest of the message. The peer skips this TSN as well.
             self.outstanding.push_abandoned(message);
             left += 1;
         }

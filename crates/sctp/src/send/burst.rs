@@ -4,7 +4,7 @@
 
 use anabranch_base::Instant;
 
-/// The number of DATA packets that may still be sent at one instant.
+/// Counts the DATA packets that may still be sent at one instant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BurstLimit {
     left: u32,
@@ -17,9 +17,9 @@ impl BurstLimit {
         Self { left: 0, at: Instant::MAX }
     }
 
-    /// RFC 9260 §6.1 D: whether one more packet may be sent, if `most` packets are allowed at one instant. With
-    /// nothing outstanding a new burst starts even if the clock has not advanced, because no acknowledgement would
-    /// come to allow it.
+    /// RFC 9260 §6.1 D: whether one more packet may be sent, if `most` packets are allowed at one instant. With no
+    /// chunk outstanding a new burst starts even if the clock has not advanced, because no acknowledgement will come
+    /// that could start one.
     #[inline]
     pub(crate) fn allows(&mut self, most: u32, now: Instant, nothing_outstanding: bool) -> bool {
         if self.at != now || nothing_outstanding {

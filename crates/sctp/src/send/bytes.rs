@@ -1,9 +1,9 @@
 //! Stores the bytes of a stream's messages, back to back, until these bytes are acknowledged.
 //!
-//! There is one ring per stream. A message therefore needs no allocation of its own, and an idle stream does not hold
-//! memory of other streams. Positions are counted from the first byte ever queued on the stream. Bytes are freed in
-//! order, as their TSNs are acknowledged. Bytes freed out of order keep their memory until all bytes before them are
-//! freed.
+//! There is one ring per stream. A message therefore needs no allocation of its own, and an idle stream does not keep
+//! bytes of other streams in memory. Positions are counted from the first byte ever queued on the stream. Bytes are
+//! freed as their TSNs are acknowledged, usually in order. Bytes freed out of order keep their memory until all bytes
+//! before them are freed.
 //!
 //! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. They are prefetched a few
 //! packets ahead, while earlier packets are built.
@@ -11,8 +11,8 @@
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Number of bytes that are prefetched ahead of the sender. It sends about as many while one memory access takes
-/// place.
+/// Number of bytes that are prefetched ahead of the sender. In the time of one access to memory, the sender handles
+/// about this number of bytes.
 const AHEAD: u64 = 4 << 10;
 
 /// The largest number of bytes prefetched at once.
@@ -32,11 +32,11 @@ pub(super) struct StreamBytes {
     base: u64,
     /// Ranges that were freed out of order, `None` if there are none.
     freed: Option<Box<Freed>>,
-    /// All bytes before this position have been prefetched.
+    /// Prefetching continues at this position: all bytes before it have been prefetched.
     near: u64,
 }
 
-/// Ranges freed out of order: maps the first position of each to the position after its last byte.
+/// Ranges freed out of order: maps the first position of each range to the position after its last byte.
 #[derive(Debug, Default)]
 struct Freed(BTreeMap<u64, u64>);
 
@@ -200,7 +200,7 @@ mod tests {
                     bytes.push(&payload, u64::MAX);
                     held.push((from, length));
                 } else if !held.is_empty() {
-                    // Three of four times the oldest range is freed, so ranges are usually freed in order.
+                    // In three of four cases the oldest range is freed, so ranges are usually freed in order.
                     let at = if rng.below(4) == 0 { rng.below(held.len() as u64) as usize } else { 0 };
                     let (from, length) = held.remove(at);
                     bytes.free(from, length);
@@ -228,14 +228,14 @@ mod tests {
                 bytes.push(&[7; 1_000], most);
             }
             assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
-            // A ring accepts more bytes than its usual size.
+            // Pushes twice as many bytes as the ring's usual size, which the ring accepts.
             bytes.push(&vec![7; 2 * most as usize], most);
             assert!(bytes.capacity() >= 2 * most);
         }
     }
 
-    /// A trimmed ring keeps the held bytes and a quarter more capacity. It keeps all capacity if trimming would free
-    /// little.
+    /// A trimmed ring has capacity for the bytes that it holds and a quarter more. If trimming would free little, the
+    /// ring keeps all its capacity.
     #[test]
     fn a_ring_gives_back_what_holds_nothing() {
         let length = 100_000;

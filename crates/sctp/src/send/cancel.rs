@@ -1,7 +1,7 @@
 //! Cancels all messages on one stream at the application's request.
 //!
 //! Unsent messages are dropped. Sent messages are abandoned if the peer can be asked to skip them (RFC 3758 §3.5 A2,
-//! A3). Otherwise their transmission is completed, because half a message cannot be withdrawn.
+//! A3). Otherwise the transmission of sent messages is completed, because half a message cannot be withdrawn.
 
 use super::SendHalf;
 use super::abandon::Limits;
@@ -11,8 +11,8 @@ impl SendHalf {
     /// Cancels the messages queued on `stream`, as far as possible. `skips` says whether the peer can be asked to
     /// skip sent chunks.
     pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
-        // Abandoning a partly sent message takes a spare TSN for the unsent rest. Without one, such messages are
-        // completed.
+        // Abandoning a partly sent message takes a spare TSN for the unsent rest. Without a spare TSN, partly sent
+        // messages are completed.
         let skips = skips && self.outstanding.has_spare();
         let messages = self.queue.cancellable(stream, skips);
         if messages.is_empty() {

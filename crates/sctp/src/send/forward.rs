@@ -15,27 +15,28 @@ use std::collections::{BTreeMap, VecDeque};
 /// The Advanced.Peer.Ack.Point, and the FORWARD TSNs that were sent for it.
 #[derive(Debug, Default)]
 pub(super) struct AckPoint {
-    /// One past the offset of the Advanced.Peer.Ack.Point.
+    /// One past the TSN offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
     /// One past the offset of the TSN in the last FORWARD TSN, and the time at which that FORWARD TSN was sent.
     said: u64,
     said_at: Instant,
     /// The path that the last FORWARD TSN was sent to.
     said_to: usize,
-    /// For each FORWARD TSN sent so far, one past the highest offset it skips and the time at which it was first
-    /// sent. Ascending.
+    /// For each FORWARD TSN sent so far, one past the highest TSN offset that it skips, and the time at which it was
+    /// first sent. In ascending order.
     told: VecDeque<(u64, Instant)>,
     /// Number of T3-rtx expirations since a FORWARD TSN was sent that skips the chunk at `unanswered_at`.
     unanswered: u32,
     unanswered_at: u64,
-    /// The last FORWARD TSN did not have room for all streams. The rest is sent after the peer has acknowledged it.
+    /// Whether the last FORWARD TSN did not have room for all streams. The other streams are listed after the peer has
+    /// acknowledged that FORWARD TSN.
     cut_off: bool,
-    /// A FORWARD TSN is to be sent.
+    /// Whether a FORWARD TSN is to be sent.
     wanted: bool,
 }
 
 impl AckPoint {
-    /// Creates the state before anything is abandoned. `base` is the offset of the lowest outstanding chunk.
+    /// Creates the state before a message is abandoned. `base` is the TSN offset of the lowest outstanding chunk.
     pub(super) fn beginning_at(base: u64) -> Self {
         Self { advanced: base, said: base, ..Self::default() }
     }
@@ -53,7 +54,7 @@ impl AckPoint {
             self.advanced += 1;
         }
         self.cut_off &= self.said > base;
-        // RFC 3758 §3.5 C3: the Advanced.Peer.Ack.Point lies beyond the last FORWARD TSN, so a new one is sent.
+        // RFC 3758 §3.5 C3: the Advanced.Peer.Ack.Point lies beyond the last FORWARD TSN, so a new FORWARD TSN is sent.
         self.wanted |= self.advanced > self.said.max(base) && !self.cut_off;
         self.wanted &= self.advanced > base;
     }
@@ -75,7 +76,7 @@ impl AckPoint {
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
-    /// Records that a FORWARD TSN for all chunks below offset `point` was sent to a path.
+    /// Records that a FORWARD TSN for all chunks below TSN offset `point` was sent to a path.
     fn record_sent(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.cut_off = point < self.advanced;
         (self.said, self.said_at, self.said_to) = (point, now, path);
@@ -148,16 +149,16 @@ impl SendHalf {
         }
     }
 
-    /// Whether nothing is left to send and the peer does not answer the FORWARD TSN. No data waits, and all
-    /// unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked). T3-rtx has expired `times` times since
-    /// the FORWARD TSN that skips all of them was sent.
+    /// Whether nothing is left to send and the peer does not answer the FORWARD TSN. No data waits to be sent, and all
+    /// unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked). T3-rtx has expired `times` times since a
+    /// FORWARD TSN that skips all of these chunks was sent.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))
     }
 
     /// Writes a FORWARD TSN, or with interleaving an I-FORWARD-TSN, of at most `room` bytes for `path`. Returns false
-    /// if not even the smallest one fits.
+    /// if not even the smallest chunk of this type fits.
     #[cold]
     pub(crate) fn write_forward(
         &mut self,
@@ -179,8 +180,8 @@ impl SendHalf {
         let mut streams = BTreeMap::new();
         let mut point = base;
         let mut last = None;
-        // RFC 6525 §5.2.2: sequence numbers from before a reset get a FORWARD TSN of their own. Otherwise the peer
-        // would mistake them for numbers after the reset.
+        // RFC 6525 §5.2.2: one FORWARD TSN does not list sequence numbers from before and after a reset. The peer would
+        // mistake the earlier numbers for numbers after the reset.
         let fence = self.resets.iter().copied().find(|&at| at > base).unwrap_or(u64::MAX);
         while point < limits.point.advanced.min(fence) {
             let Some(entry) = self.outstanding.get(point) else {

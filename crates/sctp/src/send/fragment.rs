@@ -2,7 +2,7 @@
 //!
 //! Home of RFC 9260 §6.9 (the sender's half) and §7.3 (fragments fit the path with the smallest MTU).
 
-/// The minimum length in bytes of a fragment that fills up the rest of a packet.
+/// The minimum number of user bytes in a fragment that fills the rest of a packet.
 const MIN_FRAGMENT: usize = 256;
 
 /// Returns the length in bytes of the next chunk of a message. The message has `total` bytes, `done` of which are

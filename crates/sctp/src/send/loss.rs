@@ -15,11 +15,13 @@ use anabranch_base::trace::SendCause;
 /// The state of loss recovery.
 #[derive(Debug, Default)]
 pub(super) struct Recovery {
-    /// Set during fast recovery, until everything below this offset is acknowledged.
+    /// The exit point of fast recovery, which lasts until all chunks below this TSN offset are acknowledged. `None`
+    /// outside fast recovery.
     pub(super) exit: Option<u64>,
-    /// One packet of retransmissions may be sent regardless of the congestion window.
+    /// Whether one packet of retransmissions may be sent regardless of the congestion window.
     free_packet: bool,
-    /// Set after a timeout, until everything below this offset is acknowledged.
+    /// The exit point of the recovery after a timeout, which lasts until all chunks below this TSN offset are
+    /// acknowledged.
     pub(super) timeout_exit: Option<u64>,
     /// State for detecting that the last window reduction was spurious.
     doubt: Option<Doubt>,
@@ -67,7 +69,7 @@ impl SendHalf {
         self.recovery.exit.is_some()
     }
 
-    /// Returns the offset at which fast recovery ends, once all chunks below it are acknowledged.
+    /// Returns the TSN offset at which fast recovery ends, once all chunks below it are acknowledged.
     pub(crate) fn recovers_until(&self) -> Option<u64> {
         self.recovery.exit
     }
@@ -96,8 +98,8 @@ impl SendHalf {
         self.recovery.free_packet = true;
     }
 
-    /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. There is nothing to retransmit. Without
-    /// outstanding chunks, no other chunk can be part of the same loss, and fast recovery is not entered.
+    /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. The skipped chunk is not retransmitted. If no
+    /// chunk is outstanding, no other chunk can be part of the same loss, and fast recovery is not entered.
     pub(crate) fn enter_recovery_of_skipped(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.recovery.exit = Some(end).filter(|&end| end > base);
@@ -110,7 +112,7 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts the recovery after a timeout. It lasts until all data sent so far is acknowledged.
+    /// Starts the recovery after a timeout. The recovery lasts until all data sent so far is acknowledged.
     pub(crate) fn begin_timeout_repair(&mut self) {
         self.recovery.timeout_exit = Some(self.outstanding.end());
     }
@@ -120,8 +122,8 @@ impl SendHalf {
         self.recovery.free_packet
     }
 
-    /// Allows one packet of retransmissions regardless of the congestion window, because no acknowledgement would
-    /// come to allow it.
+    /// Allows one packet of retransmissions regardless of the congestion window, because no acknowledgement may come
+    /// that would open the window.
     pub(crate) fn allow_free_packet(&mut self) {
         self.recovery.free_packet = true;
     }
@@ -131,14 +133,14 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts counting retransmissions after the window of `path` was reduced. The retransmissions may turn out to be
-    /// unnecessary, and with them the reduction.
+    /// Starts counting retransmissions after the window of `path` was reduced. If all these retransmissions turn out to
+    /// be unnecessary, the reduction was spurious.
     pub(crate) fn begin_spurious_detection(&mut self, path: usize) {
         self.recovery.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
 
-    /// Counts `count` duplicates of retransmitted chunks that the peer reports. Returns the path whose window
-    /// reduction was spurious once all retransmissions since then were unnecessary (RFC 3708 §2).
+    /// Counts `count` duplicates of retransmitted chunks that the peer reports. Once all retransmissions since the last
+    /// window reduction were unnecessary, returns the path of that reduction, which was spurious (RFC 3708 §2).
     pub(crate) fn on_needless(&mut self, count: u64) -> Option<usize> {
         let doubt = self.recovery.doubt.as_mut()?;
         doubt.needless = doubt.needless.saturating_add(count.min(u64::from(u32::MAX)) as u32);
@@ -147,7 +149,7 @@ impl SendHalf {
         Some(path)
     }
 
-    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path as lost. The window reduction by T3-rtx replaces an
+    /// RFC 9260 §6.3.3 E3: marks all chunks in flight on a path as lost. The window reduction by T3-rtx replaces an
     /// earlier reduction, and fast recovery ends.
     pub(crate) fn lose_flight(&mut self, path: usize, cause: SendCause) {
         self.recovery.doubt = None;
@@ -192,7 +194,7 @@ pub(super) fn count_misses(
         if eligible && state == ChunkState::InFlight {
             entry.misses = entry.misses.saturating_add(1);
             if entry.misses >= threshold {
-                // RFC 9260 §7.2.4: a chunk is marked once, and never again for fast retransmit.
+                // RFC 9260 §7.2.4: a chunk is marked for fast retransmit at most once.
                 entry.fast = true;
                 let (length, size, path) = (entry.length, entry.size(), usize::from(entry.path));
                 outstanding.set(offset, ChunkState::Lost(SendCause::Fast));

@@ -55,15 +55,16 @@ pub(crate) struct SendHalf {
     peer_window: u64,
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// The last SACK since the last T3-rtx expiry reported a closed window, so data was refused.
+    /// Whether the last SACK that arrived after the last T3-rtx expiry reported a closed window. If so, the peer may
+    /// have refused data.
     turned_away: bool,
     dupthresh: u8,
-    /// Losses are detected by time (RFC 8985) instead of miss indications.
+    /// Whether losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The offset below which the last SACK reported all arrived chunks.
+    /// The TSN offset below which the last SACK reported all arrived chunks.
     horizon: rack::Horizon,
-    /// The offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset is kept while a
-    /// chunk below it is outstanding.
+    /// The TSN offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset stays in the
+    /// list while a chunk below it is outstanding.
     resets: Vec<u64>,
     /// The work that the SACKs of the current packet have caused so far.
     sack_work: SackWorkLimit,
@@ -72,7 +73,7 @@ pub(crate) struct SendHalf {
     /// Maximum number of user bytes in a chunk (AMDCS minus the chunk header).
     largest: u32,
     burst: BurstLimit,
-    /// The outcome of the last SACK. It is kept so that the next SACK reuses its memory.
+    /// The outcome of the last SACK, kept so that the next SACK reuses its memory.
     outcome: Option<Box<SackOutcome>>,
 }
 
@@ -119,7 +120,7 @@ impl SendHalf {
         }
     }
 
-    /// Resets the work limits after a packet, for the SACKs of the next one.
+    /// Resets the work limits after a packet, for the SACKs of the next packet.
     #[inline]
     pub(crate) fn reset_sack_work(&mut self) {
         self.sack_work = SackWorkLimit::default();
@@ -165,8 +166,8 @@ impl SendHalf {
         self.queue.writable_bytes()
     }
 
-    /// Whether this association shares memory with others. The send buffer then follows the amount of data that can
-    /// be in flight.
+    /// Whether this association shares memory with others. If so, the size of the send buffer follows the amount of
+    /// data that can be in flight.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
         self.queue.is_shared()
@@ -184,14 +185,14 @@ impl SendHalf {
         self.queue.is_wanted()
     }
 
-    /// Returns true once when the send buffer has room again after a `send` was rejected.
+    /// Returns true once, when the send buffer has room again after a `send` was rejected.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         self.queue.take_writable()
     }
 
-    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than some
-    /// 2,000 chunks, the rest still counts until its memory is freed, a few packets later.
+    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than some 2,000
+    /// chunks, the other chunks still count until their memory is freed, a few packets later.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }
@@ -261,13 +262,13 @@ impl SendHalf {
 
     // Outstanding chunks.
 
-    /// Returns the offset of the lowest outstanding chunk.
+    /// Returns the TSN offset of the lowest outstanding chunk.
     #[inline]
     pub(crate) fn base(&self) -> u64 {
         self.outstanding.base()
     }
 
-    /// Returns the offset that the next new chunk will have.
+    /// Returns the TSN offset that the next new chunk will have.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.outstanding.end()
@@ -278,7 +279,7 @@ impl SendHalf {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Returns the offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
+    /// Returns the TSN offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }
@@ -305,7 +306,7 @@ impl SendHalf {
         self.outstanding.is_full()
     }
 
-    /// Whether nothing is in flight or marked for retransmission.
+    /// Whether no chunk is in flight or marked for retransmission.
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.outstanding.awaits_nothing()
@@ -323,12 +324,12 @@ impl SendHalf {
         self.outstanding.has_gaps()
     }
 
-    /// Returns the offset of the lowest chunk in flight on a path.
+    /// Returns the TSN offset of the lowest chunk in flight on a path.
     pub(crate) fn earliest_on(&self, path: usize) -> Option<u64> {
         self.outstanding.earliest_on(path as u8, 0)
     }
 
-    /// Returns the first chunk in flight on `path` whose offset is `from` or higher. The search is bounded.
+    /// Returns the first chunk in flight on `path` whose TSN offset is `from` or higher. The search is bounded.
     #[inline]
     pub(crate) fn earliest_within(&self, path: usize, from: u64) -> Earliest {
         self.outstanding.earliest_within(path as u8, from)

@@ -1,8 +1,8 @@
 //! Processes an NR-SACK. The peer may not drop chunks that it reports in NR gap blocks, so their bytes are freed at
 //! once.
 //!
-//! The entry of such a chunk stays until the chunk is cumulatively acknowledged. If the peer reneges nevertheless,
-//! that is ignored: the chunk has arrived, and its bytes are freed.
+//! The entry of such a chunk stays until the chunk is cumulatively acknowledged. If the peer later drops such a chunk
+//! nevertheless, this is ignored: the chunk has arrived, and its bytes are freed.
 //!
 //! Home of draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
@@ -41,7 +41,7 @@ impl SendHalf {
             lowest = to;
             let mut at = from;
             while at < to {
-                // Chunks that are already freed are skipped.
+                // Skips chunks whose bytes are already freed.
                 let run = freed.0[..known].partition_point(|run| run.end <= at);
                 let (start, stop) = freed.0[..known].get(run).map_or((to, to), |run| (run.start, run.end));
                 for offset in at..start.min(to) {
@@ -95,7 +95,7 @@ impl SendHalf {
     }
 }
 
-/// Appends a run, and merges it with the last one if they touch.
+/// Appends a run, and merges it with the last run if they touch.
 fn join(runs: &mut Vec<Range<u64>>, run: Range<u64>) {
     match runs.last_mut() {
         Some(last) if last.end >= run.start => last.end = last.end.max(run.end),

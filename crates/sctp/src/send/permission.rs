@@ -3,7 +3,7 @@
 //!
 //! Congestion windows belong to the paths. `association::outbound` checks both kinds of limits.
 //!
-//! Home of RFC 9260 §6.1 A (the peer's window; the module `probing` has its probes) and D (Max.Burst).
+//! Home of RFC 9260 §6.1 A (the peer's window; the module `probing` has the window probes) and D (Max.Burst).
 
 use super::SendHalf;
 use super::queue::Cut;
@@ -57,8 +57,8 @@ impl SendHalf {
             && self.queue.unsent_bytes() < u64::from(self.largest)
     }
 
-    /// RFC 9260 §6.1 D: whether the burst limit allows a packet. It allows Max.Burst packets at one instant, and as
-    /// many again when all of them are acknowledged.
+    /// RFC 9260 §6.1 D: whether the burst limit allows a packet. The limit is Max.Burst packets at one instant, and
+    /// Max.Burst more packets once all of these are acknowledged.
     #[inline]
     fn burst_allows(&mut self, config: &Config, now: Instant) -> bool {
         let Some(most) = config.max_burst else {
@@ -79,9 +79,8 @@ impl SendHalf {
         self.burst.count();
     }
 
-    /// RFC 9260 §6.1 D: starts a new burst if nothing is outstanding. Otherwise the next burst waits for an
-    /// acknowledgement. With nothing outstanding no acknowledgement would come, so the burst starts even if the clock
-    /// has not advanced.
+    /// RFC 9260 §6.1 D: starts a new burst if no chunk is outstanding, even if the clock has not advanced: no
+    /// acknowledgement will come that could start one.
     #[inline]
     pub(crate) fn renew_burst(&mut self) {
         if self.outstanding.is_empty() {

@@ -1,7 +1,7 @@
 //! Probes a window that the peer has closed.
 //!
-//! Stores whether a probe may be sent, how many were sent, and whether the peer has answered since the last one. The
-//! association owns the timer of the next probe.
+//! Stores whether a window probe may be sent, how many probes were sent, and whether the peer has answered since the
+//! last probe. The association owns the timer of the next probe.
 //!
 //! Home of RFC 9260 §6.1 A.
 
@@ -12,9 +12,9 @@ use anabranch_base::trace::SendCause;
 /// The state of probing a closed window (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Probing {
-    /// The probe timer has expired: one chunk may be sent although the window is closed.
+    /// Whether the probe timer has expired, so that one chunk may be sent although the window is closed.
     pub(super) allowed: bool,
-    /// A SACK has arrived since the last probe, so the peer is reachable.
+    /// Whether a SACK has arrived since the last probe. If so, the peer is reachable.
     answered: bool,
     /// Number of probes sent so far.
     sent: u16,
@@ -25,9 +25,9 @@ pub(super) struct Probing {
 /// The meaning of an expired T3-rtx.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expired {
-    /// T3-rtx expired for a probe of a closed window, so the expiry does not indicate congestion.
+    /// Whether T3-rtx expired for a probe of a closed window. Such an expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// The peer has sent no SACK that explains the expiry, so it counts as an error.
+    /// Whether the peer has sent no SACK since the last probe. If so, the expiry counts as an error.
     pub(crate) silent: bool,
 }
 
@@ -38,7 +38,7 @@ impl SendHalf {
         self.probing.is_some()
     }
 
-    /// Whether the closed window blocks new data while nothing is outstanding. `None` if no new data waits.
+    /// Whether the closed window blocks new data while no chunk is outstanding. `None` if no new data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
@@ -51,7 +51,7 @@ impl SendHalf {
         (!probing.allowed).then_some(probing.sent.into())
     }
 
-    /// Ends probing, because the window is open. Returns true if it was being probed.
+    /// Ends probing, because the window is open. Returns true if the window was being probed.
     pub(crate) fn end_probing(&mut self) -> bool {
         self.probing.take().is_some()
     }
@@ -77,7 +77,7 @@ impl SendHalf {
         }
     }
 
-    /// Records that the peer has sent an acknowledgement. `shut` says whether its window is closed.
+    /// Records that the peer has sent an acknowledgement. `shut` says whether the peer's window is closed.
     pub(super) fn on_answered(&mut self, shut: bool) {
         if let Some(probing) = &mut self.probing {
             probing.answered = true;
@@ -85,8 +85,7 @@ impl SendHalf {
         self.turned_away = shut;
     }
 
-    /// Counts acknowledged bytes as bytes of probes. While a closed window is probed, nothing but probes is
-    /// outstanding.
+    /// Counts acknowledged bytes as bytes of probes. While a closed window is probed, only probes are outstanding.
     #[inline]
     pub(super) fn count_acked_probe(&mut self, bytes: u64) {
         if let Some(probing) = &mut self.probing {
@@ -105,11 +104,11 @@ impl SendHalf {
         let single = self.outstanding.end() - self.outstanding.base() == 1;
         let probing = self.probing.filter(|_| self.peer_window == 0 || single);
         let silent = match probing {
-            // RFC 9260 §6.1 A: the expiry for a probe does not count as an error while the peer answers. It does not
-            // reduce the congestion window either.
+            // RFC 9260 §6.1 A: while the peer answers probes, the expiry of T3-rtx for a probe is not an error, and it
+            // does not reduce the congestion window.
             Some(probing) => !probing.answered,
-            // Data that arrived at a closed window and was refused does not count as an error either, as long as
-            // SACKs report the window as closed.
+            // A peer with a closed window has refused the data. As long as its SACKs report the window as closed, the
+            // expiry is not an error.
             None => !std::mem::take(&mut self.turned_away),
         };
         if let Some(probing) = &mut self.probing {
@@ -118,8 +117,8 @@ impl SendHalf {
         Expired { probe: probing.is_some(), silent }
     }
 
-    /// Marks a probe for retransmission without waiting for the timer, if the window is now open and the peer has
-    /// dropped the probe. Returns the path that the probe was sent to, and its size in bytes.
+    /// Marks a window probe for retransmission without waiting for the timer, if the window is now open and the peer
+    /// has dropped the probe. Returns the path that the probe was sent to, and its size in bytes.
     pub(crate) fn take_refused_probe(&mut self) -> Option<(usize, u64)> {
         if self.probing.is_none() || self.peer_window == 0 {
             return None;

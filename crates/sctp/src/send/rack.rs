@@ -1,8 +1,8 @@
-//! Decides for each chunk by time whether it is lost.
+//! Detects lost chunks by time.
 //!
-//! Chunks sent once are in the order of their send times. One position per path is therefore enough: all chunks below
-//! it have been judged. Retransmitted chunks are listed in the order of retransmission. Each chunk is examined once
-//! or twice, however large the window is.
+//! Chunks sent once are in the order of their send times. One TSN offset per path is therefore enough: all chunks below
+//! it were already examined. Retransmitted chunks are listed in the order of retransmission. So each chunk is examined
+//! only once or twice, however large the window is.
 //!
 //! Home of RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 
@@ -24,15 +24,15 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// The offset up to which the last SACK reports all arrived chunks.
+/// The TSN offset up to which the last SACK reports all arrived chunks.
 ///
 /// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
-/// stacks report at most 16 or 20. Chunks beyond the last block may have arrived as well.
+/// stacks report at most 16 or 20 blocks. Chunks beyond the last block may have arrived as well.
 #[derive(Debug)]
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     most: usize,
-    /// The last SACK does not report chunks at or above this offset.
+    /// The last SACK does not report chunks at or above this TSN offset.
     end: u64,
 }
 
@@ -41,8 +41,8 @@ impl Horizon {
         Self { most: FEW, end: u64::MAX }
     }
 
-    /// Records a SACK with `blocks` gap blocks, the last of which ends at offset `highest`. If no SACK has had more
-    /// blocks, and the number is not small, further blocks may have been left out.
+    /// Records a SACK with `blocks` gap blocks, the last of which ends at TSN offset `highest`. If no earlier SACK had
+    /// more blocks, and the number of blocks is not small, further blocks may have been left out.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.most { highest } else { u64::MAX };
         self.most = self.most.max(blocks);
@@ -160,8 +160,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: a SACK with the largest number of blocks so far may have left some out. A SACK with fewer
-    /// blocks reports all of them.
+    /// RFC 9260 §6.7: a SACK with the largest number of blocks so far may have left out further blocks. A SACK with
+    /// fewer blocks reports all of them.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

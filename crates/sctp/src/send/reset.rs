@@ -1,7 +1,7 @@
 //! Stream resets, as far as they concern sent data.
 //!
 //! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN never lists
-//! sequence numbers from before a reset together with numbers from after it.
+//! sequence numbers from before a reset together with numbers from after that reset.
 //!
 //! Home of no rule: RFC 6525 belongs to `association::reconfig`.
 
@@ -9,7 +9,8 @@ use super::SendHalf;
 use super::queue::Ticket;
 
 impl SendHalf {
-    /// Records that a reset takes effect after all chunks sent so far: sequence numbers start again from there.
+    /// Records that a reset takes effect after all chunks sent so far: the sequence numbers of later chunks start
+    /// again.
     pub(crate) fn record_reset(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.resets.retain(|&at| at > base && at < end);
@@ -17,7 +18,7 @@ impl SendHalf {
     }
 
     /// Holds back messages queued on `streams` until the reset of these streams is answered. An empty list stands for
-    /// all.
+    /// all streams.
     pub(crate) fn hold(&mut self, ticket: Ticket, streams: &[u16]) {
         self.queue.hold(ticket, streams);
     }
@@ -39,7 +40,7 @@ impl SendHalf {
     }
 
     /// Whether a message was queued on one of `streams` since the last reset of that stream. An empty list stands for
-    /// any stream. The message may still wait for its number.
+    /// any stream. This includes messages that still wait for their sequence number.
     pub(crate) fn has_begun(&self, streams: &[u16]) -> bool {
         self.queue.is_numbered(streams) || self.queue.is_waiting(streams)
     }
@@ -49,7 +50,7 @@ impl SendHalf {
         self.queue.reset();
     }
 
-    /// Sets the TSN of the next chunk. Must be called only while nothing is outstanding.
+    /// Sets the TSN of the next chunk. Must be called only while no chunk is outstanding.
     pub(crate) fn renumber(&mut self, next: u32) {
         self.outstanding.renumber(next);
     }

@@ -1,4 +1,4 @@
-//! Handles an expired T3-rtx: everything in flight on the timer's path is lost.
+//! Handles an expired T3-rtx: all chunks in flight on the timer's path are marked as lost.
 //!
 //! Home of RFC 9260 §6.3.3 (E3 and the marking of chunks that follows).
 
@@ -13,8 +13,8 @@ impl SendHalf {
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 
-    /// Marks chunks in flight on `path` with more than `largest` user bytes. According to ICMP the network drops such
-    /// packets. Returns the number of bytes that leave the flight.
+    /// Marks chunks in flight on `path` with more than `largest` user bytes for retransmission, because ICMP reports
+    /// that the network drops packets of this size. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
         let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
         self.peer_window += marked;
@@ -35,7 +35,7 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);
         } else if entry.path == path && entry.state == ChunkState::Abandoned {
-            // An abandoned chunk is lost as well, but this has no consequence (RFC 3758 §3.5 F5).
+            // An abandoned chunk no longer counts as in flight. Its loss has no other consequence (RFC 3758 §3.5 F5).
             entry.fast = true;
         }
     }

@@ -15,7 +15,7 @@ use anabranch_wire::sctp::{GapBlock, SackView, Tsn};
 /// A run of chunks that a SACK without gaps has acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckedRun {
-    /// The offset of the first chunk.
+    /// The TSN offset of the first chunk.
     pub(crate) begin: u64,
     /// The size of the chunks in bytes, headers included.
     pub(crate) size: u64,
@@ -63,8 +63,8 @@ impl SendHalf {
         let base = self.outstanding.base();
         self.recovery.on_cumulative(base);
         let mut marked = 0;
-        // RFC 9260 §7.2.4: misses count below the highest newly acknowledged TSN. In fast recovery, when the
-        // cumulative TSN ack point advances, they count below the highest TSN reported.
+        // RFC 9260 §7.2.4: misses are counted for chunks below the highest newly acknowledged TSN. In fast recovery, if
+        // the cumulative TSN ack point advances, misses are counted for chunks below the highest reported TSN.
         let highest = self.outstanding.runs.last().map_or(base, |run| run.end);
         let limit = if self.recovery.exit.is_some() && outcome.cumulative { highest } else { newest.end };
         if limit > base && !self.by_time {
@@ -84,11 +84,13 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless it acknowledges chunks that were
-    /// all sent once and on one path, while nothing is missing, marked or being recovered.
+    /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless all chunks that it acknowledges
+    /// were sent once and on one path. It also returns `None` if a chunk is missing or marked, or loss recovery is in
+    /// progress.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
-        /// Entries are scanned twice, which is too slow for a larger number of chunks.
+        /// The largest number of chunks on the fast path. Their entries are scanned twice, which is too slow for a
+        /// larger number.
         const MAX_CHUNKS: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
         if count > MAX_CHUNKS {
@@ -132,7 +134,7 @@ impl SendHalf {
         // RFC 9260 §3.3.8: earlier gap blocks beyond the Cumulative TSN Ack remain valid.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
-        // A SHUTDOWN has no a_rwnd. The data that it acknowledges is assumed to have left the peer's buffer.
+        // A SHUTDOWN has no a_rwnd. The data that a SHUTDOWN acknowledges is assumed to have left the peer's buffer.
         // Otherwise the peer's window would shrink with every chunk sent until it had to be probed.
         self.peer_window += before - self.outstanding.in_flight();
         self.on_answered(false);
@@ -258,7 +260,7 @@ impl SendHalf {
         run
     }
 
-    /// Compares the gap blocks of a SACK with the runs that were known before it, run by run.
+    /// Compares the gap blocks of a SACK, run by run, with the runs that earlier SACKs acknowledged.
     fn take_gaps(
         &mut self,
         now: Instant,
@@ -350,8 +352,8 @@ impl SendHalf {
         }
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped chunks that it had acknowledged. They are outstanding again, with
-    /// one miss more.
+    /// RFC 9260 §6.2.1 D iii: the peer has dropped chunks that it had acknowledged. These chunks are outstanding again,
+    /// and one more miss is counted for each.
     fn renege(&mut self, range: std::ops::Range<u64>, outcome: &mut SackOutcome) {
         for offset in range {
             let Some(entry) = self.outstanding.at(offset) else {
@@ -417,7 +419,7 @@ fn acknowledge(
         ack.landed += size;
         ack.earliest |= offset <= expected.earliest;
     }
-    // RFC 9260 §6.3.1 C4, C5: the round trip is measured once per round trip, never with a retransmitted chunk.
+    // RFC 9260 §6.3.1 C4, C5: at most one chunk per round trip is measured, and never a retransmitted chunk.
     if let Some((timed, at)) = expected.timed
         && timed == offset
     {

@@ -1,6 +1,6 @@
 //! The effects of a SACK on each path and on the association.
 //!
-//! The sending half fills in a [`SackOutcome`]. The association applies it to paths, timers and counters.
+//! The sending half fills in a [`SackOutcome`]. The association applies the outcome to paths, timers and counters.
 //!
 //! Home of no rule: the rules are in `sack` and `loss`.
 
@@ -21,9 +21,9 @@ pub(crate) struct PathAck {
     pub(crate) lost: u64,
     /// Bytes that an earlier SACK had acknowledged and this SACK no longer reports (reneging).
     pub(crate) reneged: u64,
-    /// The earliest chunk in flight on the path was acknowledged.
+    /// Whether the earliest chunk in flight on the path was acknowledged.
     pub(crate) earliest: bool,
-    /// The chunk used to measure the round trip was acknowledged, so another one can be measured.
+    /// Whether the chunk used to measure the round trip was acknowledged. If so, another chunk can be measured.
     pub(crate) timed: bool,
     /// The round-trip time measured with this SACK, if there is one.
     pub(crate) sample: Option<Duration>,
@@ -32,7 +32,7 @@ pub(crate) struct PathAck {
 /// Why a SACK is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SackError {
-    /// The SACK is older than one that was already processed.
+    /// The SACK is older than another SACK that was already processed.
     Old,
     /// The SACK acknowledges a TSN that was never sent.
     NeverSent,
@@ -45,11 +45,11 @@ pub(crate) struct SackOutcome {
     pub(crate) paths: Vec<PathAck>,
     /// The newly arrived chunks by path index. Empty if arrived chunks are not recorded.
     pub(crate) fresh: Vec<Delivered>,
-    /// The cumulative TSN ack point advanced.
+    /// Whether the cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
-    /// The cumulative TSN ack point advanced over abandoned chunks.
+    /// Whether the cumulative TSN ack point advanced over abandoned chunks.
     pub(crate) skipped: bool,
-    /// Chunks were marked for fast retransmit.
+    /// Whether chunks were marked for fast retransmit.
     pub(crate) marked: bool,
     /// The number of duplicates of retransmitted chunks that the SACK reports.
     pub(crate) spurious: u64,
@@ -102,7 +102,7 @@ pub(crate) struct Skip {
     pub(crate) path: u8,
     pub(crate) size: u64,
     pub(crate) sent_at: Instant,
-    /// A SACK reported later chunks as arrived while this one was missing.
+    /// Whether a SACK reported later chunks as arrived while this chunk was missing.
     pub(crate) missed: bool,
 }
 
@@ -113,7 +113,8 @@ pub(crate) struct Waiting {
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// One past the highest newly acknowledged chunk, and the time at which the latest newly acknowledged chunk was sent.
+/// One past the TSN offset of the highest newly acknowledged chunk, and the time at which the latest newly acknowledged
+/// chunk was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,
@@ -121,7 +122,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// Records acknowledged chunks below offset `end` that were sent at `sent_at` or earlier.
+    /// Records acknowledged chunks below TSN offset `end` that were sent at `sent_at` or earlier.
     #[inline]
     pub(super) fn record(&mut self, end: u64, sent_at: Instant) {
         self.end = self.end.max(end);

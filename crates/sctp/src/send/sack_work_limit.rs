@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-/// The largest number of chunks that the SACKs of one packet can change by gap blocks. It also limits the chunks for
-/// which they count a miss. An honest peer changes far fewer between two SACKs.
+/// The largest number of chunks that the SACKs of one packet can change by gap blocks. The same number limits the
+/// chunks for which these SACKs count a miss. An honest peer changes far fewer between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The largest number of gap blocks that the SACKs of one packet compare, old and new ones together. The first SACK
+/// The largest number of gap blocks that the SACKs of one packet compare, known and new blocks together. The first SACK
 /// is always compared.
 const BLOCKS: usize = 8_192;
 
@@ -37,7 +37,7 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether `blocks` more gap blocks may be compared. Counts them if this is so.
+    /// Returns whether `blocks` more gap blocks may be compared. If so, counts these blocks.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -51,7 +51,7 @@ impl SackWorkLimit {
 const RUNS: usize = 1_024;
 
 /// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
-/// one acknowledge. Cuts `after` at an offset so that at most `most` chunks differ from `before`. Above that offset
+/// SACK acknowledge. Cuts `after` at a TSN offset so that at most `most` chunks differ from `before`. Above that offset
 /// `after` is equal to `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
@@ -61,7 +61,7 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let kept = before.partition_point(|run| run.end <= cut);
     let told = after.partition_point(|run| run.start < cut);
     if told + before.len() - kept + 1 > RUNS {
-        // Repeated cuts at different offsets have made too many runs, so this SACK is ignored.
+        // Repeated cuts at different TSN offsets have made too many runs, so this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
@@ -79,7 +79,8 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the offset up to which `before` and `after` differ in `most` chunks; `None` if they never do.
+/// Returns the TSN offset up to which `before` and `after` differ in `most` chunks; `None` if they differ in fewer
+/// chunks.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);
@@ -127,7 +128,8 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// The lowest chunks that differ are as in the new SACK, the others are as before it.
+    /// After the cut, the lowest chunks that differ have the state of the new SACK, and all other chunks have the state
+    /// before that SACK.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

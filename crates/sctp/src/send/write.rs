@@ -44,8 +44,8 @@ impl SendHalf {
         }
         let message = self.queue.message(cut.message);
         let last = cut.offset + cut.length == message.length;
-        // RFC 9260 §6.1: the I bit requests an immediate SACK. It is set if the application wants one, and in the
-        // last chunk before a shutdown.
+        // RFC 9260 §6.1: the I bit requests an immediate SACK. The bit is set if the application wants an immediate
+        // SACK, and in the last chunk before a shutdown.
         let closing = closing && self.queue.unsent_bytes() == u64::from(cut.length);
         let data = Data {
             immediate: last && (message.immediate || closing),
@@ -142,7 +142,7 @@ impl SendHalf {
         Some(Written { offset, length: entry.length, size: entry.size(), stream, from, cause })
     }
 
-    /// Returns the lowest chunk that is marked for retransmission, and its offset.
+    /// Returns the lowest chunk that is marked for retransmission, and its TSN offset.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<(u64, Entry)> {
         let offset = self.outstanding.next_lost()?;

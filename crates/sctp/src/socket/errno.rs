@@ -11,7 +11,7 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Errno {
-    /// `EAGAIN`: the call would block. `poll_event` returns the socket when it is worth trying again.
+    /// `EAGAIN`: the call would block. `poll_event` returns the socket when the call may succeed.
     #[error("would block")]
     Again,
     /// `EINPROGRESS`: the operation has started. `SO_ERROR` and notifications report its result.

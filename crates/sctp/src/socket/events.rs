@@ -74,7 +74,7 @@ impl Sockets {
             Event::Closed { reason, .. } => {
                 socket.ended(id, reason);
                 if socket.style == Style::OneToMany {
-                    // The socket's inbox still finds messages of the association that were not read.
+                    // The socket's inbox still returns messages of the association that were not read.
                     socket.associations.remove(&id);
                 }
             }
@@ -174,8 +174,8 @@ impl Sockets {
             let Some(span) = socket.settings.autoclose else { continue };
             for (&id, member) in &mut socket.associations {
                 if member.established && !member.closed && member.used_at + span <= now {
-                    // Counts the association as used now, so the shutdown has the same time before it is requested
-                    // again.
+                    // The association counts as used now. So the shutdown has the whole autoclose time before the next
+                    // request for it.
                     member.used_at = now;
                     idle.push(id);
                 }
@@ -187,8 +187,8 @@ impl Sockets {
     }
 }
 
-/// Returns the notification for an event that changes nothing but the application's knowledge. `None` if RFC 6458 has
-/// none.
+/// Returns the notification for an event that only informs the application and changes nothing in the socket. `None` if
+/// RFC 6458 has no such notification.
 fn notification(association: AssociationId, event: Event) -> Option<Notification> {
     let peer_address = |address, change| Notification::PeerAddressChange { association, address, change };
     Some(match event {
@@ -232,7 +232,7 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
         }
         Event::PeerError { code, cause, .. } => Notification::RemoteError { association, code, data: cause },
         Event::Adaptation { code, .. } => Notification::Adaptation { association, indication: code },
-        // The socket handles these before.
+        // `Sockets::take` handles these events before it calls `notification`.
         Event::Accepted { .. }
         | Event::Established { .. }
         | Event::Readable { .. }
@@ -240,8 +240,8 @@ fn notification(association: AssociationId, event: Event) -> Option<Notification
         | Event::Restarted { .. }
         | Event::PeerShutdown { .. }
         | Event::Closed { .. }
-        // There is no notification of these: of room in a buffer, of local addresses, of interruptions, of requests that
-        // are not completed, and of the reason for an ABORT.
+        // RFC 6458 has no notification for room in a buffer, local addresses, restored or interrupted paths, pending
+        // requests of the peer, or the reason of an ABORT.
         | Event::Writable { .. }
         | Event::BufferedAmountLow { .. }
         | Event::LocalAddress { .. }
@@ -272,7 +272,8 @@ impl Socket {
         if self.inbox.notify(notification, self.arrived) {
             return;
         }
-        // RFC 6458 §6.1.10: the last notification reports that no more follow until the application subscribes again.
+        // RFC 6458 §6.1.10: the last notification reports that no more notifications follow until the application
+        // subscribes again.
         self.inbox.notify_last(Notification::Stopped { association }, self.arrived);
         self.settings.events = EventSet::default();
     }

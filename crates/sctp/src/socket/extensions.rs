@@ -34,7 +34,7 @@ pub enum Extension {
     /// `SCTP_RECONFIG_SUPPORTED` (RFC 6525).
     Reconfig,
     /// `SCTP_ACCEPT_ZERO_CHECKSUM` (RFC 9653 §8.1). Packets without a checksum are accepted only if the endpoint's
-    /// configuration allows them as well, because the checksum is checked before the port is known.
+    /// configuration allows them, too: the endpoint checks the checksum before it knows the port.
     ZeroChecksum,
 }
 
@@ -46,7 +46,8 @@ pub struct PeerAddrThresholds {
     pub max_retrans: Option<u32>,
     /// The value of PotentiallyFailed.Max.Retrans; `None` turns the potentially failed state off.
     pub potentially_failed: Option<u32>,
-    /// The value of Primary.Switchover.Max.Retrans; `None` returns to the old primary as soon as it answers.
+    /// The value of Primary.Switchover.Max.Retrans; with `None`, data returns to the old primary path as soon as that
+    /// path answers.
     pub switchover: Option<u32>,
 }
 
@@ -324,7 +325,7 @@ impl Sockets {
     }
 
     /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): adds a local address of the
-    /// endpoint to the association if `wanted`, otherwise removes it. The peer is informed.
+    /// endpoint to the association if `wanted`, otherwise removes the address. The peer is informed.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -375,7 +376,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// The same as [`use_address`](Self::use_address).
+    /// The errors of [`use_address`](Self::use_address).
     pub fn set_peer_primary(
         &mut self,
         now: Instant,

@@ -1,8 +1,8 @@
 //! The queue of messages and notifications that a socket reads, first in, first out.
 //!
 //! The messages themselves stay in the endpoint. The inbox lists the associations that may have messages. A
-//! notification is read after all messages of its association that had arrived before it. After each message, the
-//! next association in the list is read.
+//! notification is read after all messages of its association that had arrived before the notification. After each
+//! message, the next association in the list is read.
 //!
 //! Home of RFC 6458 §3.1.4 and §6 (the order of reading).
 
@@ -12,7 +12,8 @@ use crate::id::AssociationId;
 use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The largest number of notifications that can wait in a socket. The last one reports that no more follow.
+/// The largest number of notifications that can wait in a socket. The last notification reports that no more
+/// notifications follow.
 pub(super) const MAX_WAITING: usize = 1024;
 
 /// The largest number of `SendFailed` notifications that can wait. An endpoint queues as many at a time.
@@ -25,7 +26,8 @@ fn is_failed(notification: &Notification) -> bool {
 /// The unread messages and notifications of a socket.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// The waiting notifications, each with the number of messages of its association that are read before it.
+    /// The waiting notifications, each with the number of messages of its association that are read before the
+    /// notification.
     notifications: VecDeque<(Notification, u64)>,
     /// Associations that may have messages, in the order in which they are read.
     associations: VecDeque<AssociationId>,
@@ -64,7 +66,7 @@ impl Inbox {
         self.notifications.push_back((notification, arrived));
     }
 
-    /// Queues a notification in front of all others.
+    /// Queues a notification before all other notifications.
     pub(super) fn notify_first(&mut self, notification: Notification) {
         self.notifications.push_front((notification, 0));
     }
@@ -124,7 +126,7 @@ impl Inbox {
         }
     }
 
-    /// Removes one association from the inbox and returns its notifications and its position in the list as a new inbox.
+    /// Removes one association from the inbox. Returns a new inbox with this association and its notifications.
     pub(super) fn split(&mut self, association: AssociationId) -> Self {
         let (moved, kept) = self
             .notifications

@@ -25,13 +25,13 @@ pub struct SndInfo {
     pub context: u32,
     /// The association, on a one-to-many socket (`snd_assoc_id`).
     pub association: Option<AssociationId>,
-    /// `SCTP_UNORDERED`: deliver the message without regard to the order of the stream.
+    /// `SCTP_UNORDERED`: whether the message is delivered without regard to the order of the stream.
     pub unordered: bool,
-    /// `SCTP_SACK_IMMEDIATELY`: ask the peer for an immediate acknowledgement (RFC 7053).
+    /// `SCTP_SACK_IMMEDIATELY`: whether the peer is asked for an immediate acknowledgement (RFC 7053).
     pub immediate: bool,
-    /// `SCTP_EOF`: shut down the association after this message.
+    /// `SCTP_EOF`: whether the association is shut down after this message.
     pub eof: bool,
-    /// `SCTP_ABORT`: abort the association. The data is sent to the peer as the reason.
+    /// `SCTP_ABORT`: whether the association is aborted. If so, the data is sent to the peer as the reason.
     pub abort: bool,
 }
 
@@ -90,14 +90,15 @@ impl From<SndInfo> for SendInfo {
 pub struct RcvInfo {
     /// The stream number (`rcv_sid`).
     pub stream: u16,
-    /// The stream sequence number that the peer has sent (`rcv_ssn`). It has no meaning for unordered messages. With
-    /// I-DATA it is the lower half of the message identifier (RFC 8260 §4.1).
+    /// The stream sequence number that the peer has sent (`rcv_ssn`). The number has no meaning for unordered messages.
+    /// With I-DATA the number is the lower half of the message identifier (RFC 8260 §4.1).
     pub ssn: u16,
     /// Whether the message was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,
     /// The payload protocol identifier in host byte order (`rcv_ppid`).
     pub ppid: u32,
-    /// The TSN of the message's first chunk (`rcv_tsn`). It is the same for every part of the message that is read.
+    /// The TSN of the message's first chunk (`rcv_tsn`). If a message is read in parts, this TSN is the same for every
+    /// part.
     pub tsn: u32,
     /// The cumulative TSN (`rcv_cumtsn`): all chunks up to this TSN have arrived.
     pub cumulative_tsn: u32,
@@ -120,7 +121,7 @@ pub struct NxtInfo {
     pub complete: bool,
     /// The payload protocol identifier in host byte order (`nxt_ppid`).
     pub ppid: u32,
-    /// The number of bytes of the next message that can be read (`nxt_length`); 0 for a notification.
+    /// The number of bytes of the next message that can be read now (`nxt_length`); 0 for a notification.
     pub length: usize,
     /// The association (`nxt_assoc_id`).
     pub association: AssociationId,
@@ -133,7 +134,7 @@ pub enum Incoming {
     Data {
         /// The number of bytes written to the buffer.
         bytes: usize,
-        /// `MSG_EOR`: the message ends here.
+        /// `MSG_EOR`: whether the message ends with the last byte read.
         end_of_record: bool,
         /// Information about the message.
         info: RcvInfo,

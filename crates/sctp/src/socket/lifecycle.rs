@@ -311,7 +311,7 @@ impl Sockets {
     }
 
     /// `close()`: shuts down the socket's associations gracefully and discards unread data. With
-    /// `SocketOption::Linger(Some(0))` it aborts the associations instead.
+    /// `SocketOption::Linger(Some(0))`, `close` aborts the associations instead.
     ///
     /// ```
     /// # use anabranch_base::Instant;
@@ -348,8 +348,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// Returns the associations of a socket (`SCTP_GET_ASSOC_ID_LIST`). The list includes associations that have
-    /// ended and of whose end the application was not yet notified.
+    /// Returns the associations of a socket (`SCTP_GET_ASSOC_ID_LIST`). The list includes ended associations whose end
+    /// was not yet reported to the application.
     #[must_use]
     pub fn associations(&self, id: SocketId) -> Vec<AssociationId> {
         self.sockets.get(&id).map_or(Vec::new(), |socket| socket.associations.keys().copied().collect())

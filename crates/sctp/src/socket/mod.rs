@@ -1,8 +1,8 @@
 //! The sockets API of RFC 6458 over an endpoint, for programs written for kernel SCTP.
 //!
-//! [`Sockets`] owns an [`Endpoint`] and is driven in the same way, through [`Engine`]. No call ever waits. A call
-//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. `poll_event` returns the socket when it is
-//! worth trying again.
+//! [`Sockets`] owns an [`Endpoint`] and, like an endpoint, is driven through [`Engine`]. No call ever waits. A call
+//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. `poll_event` returns the socket when the call
+//! may succeed.
 //!
 //! | RFC 6458 | here |
 //! |---|---|
@@ -110,13 +110,13 @@ pub enum How {
 /// The operations for which a socket is ready (`poll`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
-    /// `POLLIN`: a read, or an `accept`, would not block.
+    /// `POLLIN`: whether a read, or an `accept`, would not block.
     pub readable: bool,
-    /// `POLLOUT`: a write would not block.
+    /// `POLLOUT`: whether a write would not block.
     pub writable: bool,
-    /// `POLLERR`: an error is pending in `SO_ERROR`.
+    /// `POLLERR`: whether an error is pending in `SO_ERROR`.
     pub error: bool,
-    /// `POLLHUP`: the association has ended.
+    /// `POLLHUP`: whether the association has ended.
     pub hung_up: bool,
 }
 
@@ -151,12 +151,12 @@ struct Socket {
     /// The error that `SO_ERROR` returns.
     error: Option<Errno>,
     inbox: Inbox,
-    /// The number of messages that have arrived on the association of the current event. Notifications of this event
-    /// are read after these messages.
+    /// The number of messages that have arrived on the association of the current event. Notifications of the current
+    /// event are read after these messages.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,
-    /// A one-to-one socket has had an association.
+    /// Whether a one-to-one socket has already had an association.
     used: bool,
     woken: bool,
 }
@@ -169,7 +169,7 @@ struct Member {
     closed: bool,
     outbound_streams: u16,
     inbound_streams: u16,
-    /// A message was sent since the last `SenderDry` notification.
+    /// Whether a message was sent since the last `SenderDry` notification.
     busy: bool,
     /// The time at which the association was last used, for autoclose.
     used_at: Instant,

@@ -35,7 +35,8 @@ pub enum EventKind {
     AssociationReset,
     /// `SCTP_STREAM_CHANGE_EVENT` (RFC 6525 §6.1.3).
     StreamChange,
-    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT`: this kind is subscribed together with any other (RFC 6458 §6.1.10).
+    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT`: an application that subscribes to any other kind is subscribed to this kind
+    /// as well (RFC 6458 §6.1.10).
     Stopped,
 }
 
@@ -210,8 +211,8 @@ pub enum Notification {
         /// Whether the request was denied or failed.
         failed: bool,
     },
-    /// The notification queue was full. No more notifications follow until the application subscribes again
-    /// (§6.1.10).
+    /// The notification queue was full. No more notifications follow until the application subscribes again (RFC 6458
+    /// §6.1.10).
     Stopped {
         /// The association of the first notification that was dropped.
         association: AssociationId,
@@ -227,7 +228,7 @@ pub enum KeyChange {
     Free,
     /// `SCTP_AUTH_NO_AUTH`: the peer does not support AUTH.
     NoAuth,
-    /// The peer uses a key that this side does not know. RFC 6458 has no value for this.
+    /// The peer uses a key that this side does not know. RFC 6458 has no value for this indication.
     Unknown,
 }
 

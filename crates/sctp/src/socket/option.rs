@@ -80,7 +80,7 @@ pub struct PeerAddrParams {
     pub max_retrans: Option<u32>,
     /// Path MTU in bytes, IP header included; read only.
     pub mtu: Option<u32>,
-    /// `SPP_HB_DEMAND`: send a HEARTBEAT now.
+    /// `SPP_HB_DEMAND`: whether a HEARTBEAT is sent now.
     pub demand: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct PeerAddrParams {
 pub struct DelayedSack {
     /// The value of SACK.Delay, at most 500 ms (RFC 9260 §6.2).
     pub delay: Option<Duration>,
-    /// Send a SACK at least every `every` packets with DATA; 1 turns the delay off.
+    /// The number of packets with DATA after which a SACK is sent at the latest; 1 turns the delay off.
     pub every: Option<u32>,
 }
 
@@ -211,7 +211,7 @@ pub enum SocketOption {
     DelayedSack(DelayedSack),
     /// `SCTP_FRAGMENT_INTERLEAVE` (§8.1.20).
     FragmentInterleave(Fragmented),
-    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21): the number of bytes of an unfinished message at which it is delivered
+    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21): an unfinished message with at least this number of bytes is delivered
     /// in parts.
     PartialDeliveryPoint(u64),
     /// `SCTP_MAX_BURST` (§8.1.24): the largest burst in packets; `None` for no limit.
@@ -246,10 +246,10 @@ pub enum SocketOption {
     /// `SCTP_AUTH_ACTIVE_KEY`: the key that authenticates sent chunks. Set it with
     /// [`Sockets::request_key`](super::Sockets::request_key).
     ActiveKey(u16),
-    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. It works without any extension.
+    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. The option needs no extension.
     Adaptation(Option<u32>),
-    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): the requests that the peer may make; others are denied. Unlike
-    /// in the RFC, all requests are accepted until this option is set.
+    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): the requests that the peer may make; other requests are denied.
+    /// Unlike in the RFC, all requests are accepted until this option is set.
     EnableStreamReset(ReconfigRequests),
     /// `SCTP_STATUS` (§8.2.1); read only.
     Status(Status),
@@ -276,7 +276,7 @@ pub enum OptionName {
     Autoclose,
     PrimaryAddress,
     DisableFragments,
-    /// The parameters of one destination, or of all (`None`).
+    /// The parameters of one destination, or of all destinations (`None`).
     PeerAddrParams(Option<IpAddr>),
     Event(EventKind),
     Events,

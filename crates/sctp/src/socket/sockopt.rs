@@ -63,7 +63,7 @@ impl Sockets {
                     settings.events.set(EventKind::Stopped, true);
                 }
                 if kind == EventKind::SenderDry && on {
-                    // RFC 6458 §6.1.9: the socket is notified at once if nothing is unacknowledged.
+                    // RFC 6458 §6.1.9: if all sent data is already acknowledged, the socket is notified at once.
                     socket.associations.values_mut().for_each(|member| member.busy = true);
                 }
                 self.take_events(now);
@@ -97,7 +97,8 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        // Existing associations may have other settings than future ones, so each is checked with its own.
+        // Existing associations may have other settings than future associations. So the option is checked against the
+        // settings of each association.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
         let possible = apply(option, &mut changed);
@@ -133,7 +134,7 @@ impl Sockets {
         }
         for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
-                // This cannot fail, because the check above has made the same change.
+                // `apply` cannot fail, because the check has already applied the option to the same settings.
                 let _ = apply(option, config);
             });
             if let SocketOption::PeerAddrParams(PeerAddrParams { address, demand: true, .. }) = *option {

@@ -20,7 +20,7 @@ fn pair() -> [Sockets; 2] {
     })
 }
 
-/// Delivers packets between both endpoints until neither sends any more.
+/// Delivers packets between both endpoints until neither endpoint has packets to send.
 fn settle(ends: &mut [Sockets; 2], now: Instant) {
     let (mut silent, mut from) = (0, 0);
     while silent < 2 {
@@ -150,7 +150,7 @@ fn one_to_many_sockets_name_associations_and_peel_them_off() {
     let Incoming::Data { bytes: 5, info, .. } = read else { panic!("{read:?}") };
     assert_eq!((info.stream, info.ppid, info.association), (3, 7, association));
     assert_eq!(ends[1].recv(NOW, server, &mut buffer), Err(Errno::Again));
-    // The SACK may have been delayed, so the timer must expire first.
+    // The peer may have delayed the SACK, so its timer must expire first.
     ends[1].handle_timeout(Instant::from_millis(500));
     settle(&mut ends, Instant::from_millis(500));
     let told = ends[0].recv(NOW, client, &mut buffer);
@@ -340,7 +340,7 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
 }
 
 /// Reads all messages and notifications of a socket in order. Returns for each message its stream and first byte, for
-/// example `1:b` or, if it is unordered, `1u:d`.
+/// example `1:b`, or `1u:d` for an unordered message.
 fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     let mut read = Vec::new();
     let mut buffer = [0; 4_000];
@@ -411,7 +411,7 @@ fn undelivered_messages_are_reported_when_the_association_ends() {
             let wanted = SocketOption::Event(kind, true);
             ends[0].set_option(NOW, client, Scope::Current, wanted).expect("an option");
         }
-        // Sends more messages than a socket can queue notifications of other kinds.
+        // Sends 3,000 messages, more than the 1024 notifications that a socket queues.
         for context in 1..=3_000 {
             let info = SndInfo { stream: (context % 7) as u16, context, ..SndInfo::default() };
             ends[0].send(NOW, client, &[b'x'; 100], info).expect("room");
@@ -452,7 +452,7 @@ fn the_data_of_an_abort_is_its_reason() {
     }
 }
 
-/// RFC 6458 §6.1.8: an application that enables AUTH is notified if the peer does not support it.
+/// RFC 6458 §6.1.8: an application that enables AUTH is notified if the peer does not support AUTH.
 #[test]
 fn a_peer_without_auth_is_told() {
     for (here, there) in [(true, false), (true, true), (false, true)] {
@@ -489,8 +489,8 @@ fn a_peer_without_auth_is_told() {
     }
 }
 
-/// RFC 6458 §6.1.10: if too many notifications wait, the last one reports that no more follow until the application
-/// subscribes again.
+/// RFC 6458 §6.1.10: if too many notifications wait, the last notification reports that no more notifications follow
+/// until the application subscribes again.
 #[test]
 fn a_storm_of_notifications_is_stopped() {
     let mut ends = pair();
@@ -515,7 +515,8 @@ fn a_storm_of_notifications_is_stopped() {
     assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));
 }
 
-/// RFC 6458 §5.3.6: the information about the next message has the length and flags of that message alone.
+/// RFC 6458 §5.3.6: the information about the next message has the length and flags of that message, not of the
+/// messages after it.
 #[test]
 fn the_next_message_is_told_with_its_own_length() {
     let mut ends = pair();

@@ -84,7 +84,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// The same as [`send`](Self::send) and [`connect`](Self::connect).
+    /// The errors of [`send`](Self::send) and [`connect`](Self::connect).
     pub fn send_to(
         &mut self,
         now: Instant,
@@ -207,8 +207,8 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::Again`] if there is nothing to read now, [`Errno::NotConnected`]. A one-to-one socket returns the
-    /// error that ended its association once.
+    /// [`Errno::Again`] if there is nothing to read now, [`Errno::NotConnected`]. A one-to-one socket returns the error
+    /// that ended its association, but only once.
     pub fn recv(&mut self, now: Instant, id: SocketId, buffer: &mut [u8]) -> Result<Incoming, Errno> {
         loop {
             let endpoint = &self.endpoint;
@@ -231,10 +231,10 @@ impl Sockets {
                 return self.nothing_to_read(id);
             };
             let socket = self.socket_at(id)?;
-            // The next read is from another association, unless this message continues.
+            // After the end of a message, the next read is from another association.
             socket.inbox.read(association, received.end_of_message);
             if received.incomplete {
-                // RFC 6458 §6.1.7: no more of this message will arrive.
+                // RFC 6458 §6.1.7: the rest of this message will not arrive.
                 let notification = Notification::PartialDeliveryAborted { association, stream };
                 if socket.settings.events.has(notification.kind()) {
                     socket.inbox.notify_first(notification);

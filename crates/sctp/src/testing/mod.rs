@@ -41,8 +41,8 @@ impl Side {
 pub struct Network {
     /// One-way delay.
     pub delay: Duration,
-    /// The largest random extra delay of a packet; the smallest is zero. It reorders packets if it exceeds the time
-    /// between two packets.
+    /// The largest random extra delay of a packet; the smallest is zero. Packets are reordered if this delay exceeds
+    /// the time between two packets.
     pub jitter: Duration,
     /// Share of packets that are lost.
     pub loss: Ratio,
@@ -83,7 +83,7 @@ struct Flying {
     payload: Vec<u8>,
 }
 
-/// A function that is called for each sent packet, with the time, the sender, the packet, and whether it is
+/// A function that is called for each sent packet, with the time, the sender, the packet, and whether the packet is
 /// delivered.
 pub type Observer = Box<dyn FnMut(Instant, Side, &[u8], bool)>;
 
@@ -129,7 +129,7 @@ pub struct Pair {
     order: u64,
 }
 
-/// Returns the address of a side on a path (IPv4 on even paths, IPv6 on odd ones).
+/// Returns the address of a side on a path (IPv4 on paths with an even index, IPv6 on the others).
 #[must_use]
 pub fn address(side: Side, path: usize) -> SocketAddr {
     let host = match side {
@@ -266,7 +266,7 @@ impl Pair {
                     payload: &flying.payload,
                 };
                 self.endpoint(flying.to).handle_packet(now, packet);
-                // The answer is sent after each packet, as by a driver that reads one packet at a time.
+                // The receiver answers after each packet, like a driver that reads one packet at a time.
                 self.flush(flying.to);
             }
         }

@@ -1,4 +1,4 @@
-//! The application at each end. It sends numbered messages and checks those that it reads.
+//! The application at each end. It sends numbered messages and checks the messages that it reads.
 
 use super::End;
 use anabranch_base::Instant;
@@ -23,13 +23,13 @@ pub struct App {
     pub ordered: BTreeMap<u16, VecDeque<Expected>>,
     /// The unordered messages that are not yet received, by stream.
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
-    /// All messages that the peer has sent in its current association. Each has its stream, and whether it is
-    /// unordered.
+    /// All messages that the peer has sent in its current association. Each entry is the stream, whether the message is
+    /// unordered, and the message.
     owed_so_far: Vec<(u16, bool, Expected)>,
-    /// The messages that the peer had sent before its host rebooted. Messages that had arrived then, but could not be
-    /// read yet, may still be read.
+    /// The messages that the peer had sent before its host rebooted. A message that had arrived before the reboot may
+    /// be read after the reboot.
     before_reboot: BTreeSet<(u16, bool, Expected)>,
-    /// The numbers of the messages that did not arrive although later ones did.
+    /// The numbers of the messages that did not arrive although later messages did.
     pub missing: BTreeSet<u64>,
     /// The numbers of the messages that this side's engine has abandoned. The number of a message is its context.
     pub given_up: BTreeSet<u64>,
@@ -42,7 +42,7 @@ pub struct App {
     pub bytes: u64,
     /// Whether the peer cancels streams, so that any of its messages may be missing.
     pub may_miss: bool,
-    /// The delay before readable data is read. If it is zero, data is read at once.
+    /// The delay before readable data is read; zero to read data at once.
     pub reading_pause: Duration,
     /// The streams with readable data, and the time of the next read.
     readable: BTreeSet<(AssociationId, u16)>,
@@ -51,9 +51,9 @@ pub struct App {
     pub report_parts: bool,
 }
 
-/// Returns the content of message `number`, in which each byte is a fixed function of number and position. If the
-/// message is long enough, it begins with its number. It is computed a word at a time, because storms produce gigabytes
-/// of content.
+/// Returns the content of message `number`, in which each byte is a fixed function of `number` and of the byte's
+/// position. If the message is long enough, it begins with its number. The content is computed a word at a time,
+/// because storms produce gigabytes of it.
 pub fn content(number: u64, length: usize) -> Vec<u8> {
     if length < 8 {
         return number.to_le_bytes()[..length].to_vec();
@@ -92,8 +92,8 @@ impl App {
     }
 
     /// Called when the peer's host has rebooted: the expected messages need not arrive any more. The rest of a partly
-    /// read message will not arrive. Complete messages that were received after it can still be read (RFC 9260 §5.2.4
-    /// A).
+    /// read message will not arrive. Complete messages that were received after the partly read message can be read
+    /// (RFC 9260 §5.2.4 A).
     pub fn forgive_rebooted(&mut self) {
         let partial = std::mem::take(&mut self.partial);
         let mut before = std::mem::take(&mut self.before_reboot);
@@ -114,7 +114,7 @@ impl App {
         ordered.chain(unordered).map(|expected| expected.number).chain(self.missing.iter().copied())
     }
 
-    /// Called when the association has ended: the expected messages were lost with it.
+    /// Called when the association has ended: the expected messages were lost with the association.
     pub fn forgive(&mut self) {
         self.ordered.clear();
         self.unordered.clear();
@@ -125,14 +125,14 @@ impl App {
         self.before_reboot.clear();
     }
 
-    /// Called when the peer starts another association: its messages are counted from now on.
+    /// Called when the peer starts another association: only messages sent from now on are counted.
     pub fn forget_history(&mut self) {
         self.owed_so_far.clear();
     }
 
     /// Called when this side had given up an association that the peer never saw established, and has now accepted the
-    /// peer's COOKIE ECHO again. That is a new association for this side, and the same one for the peer, which sends
-    /// all its messages again. `unacknowledged` is the number of bytes that wait at the peer.
+    /// peer's COOKIE ECHO again. For this side the association is new. The peer continues the old association, and
+    /// sends all its messages again. `unacknowledged` is the number of bytes that wait at the peer.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.owed_so_far);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
@@ -192,7 +192,7 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // A message that the peer may abandon can be missing, and then never arrives.
+            // A message that the peer may abandon can be missing. If it is missing, it never arrives.
             while let Some(first) = owed.front()
                 && (first.limited || may_miss)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
@@ -292,7 +292,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // The pause in the diagram shows these events, and `PathUp` shows the path.
+        // The diagram shows an interruption as a pause, and `PathUp` shows the path.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {

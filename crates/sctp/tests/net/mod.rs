@@ -30,7 +30,7 @@ pub const PORT: u16 = 80;
 pub struct End {
     pub engine: Endpoint,
     pub app: App,
-    /// All associations of this end. The latest is the last.
+    /// All associations of this end, in the order in which they began.
     pub ids: Vec<AssociationId>,
     /// The events that the engine has reported.
     pub events: Vec<Event>,
@@ -46,7 +46,7 @@ pub struct Narrow {
 
 /// An observer that is called for every packet and after every step.
 pub trait Watch {
-    /// Called when a packet is sent, before the network decides what happens to it.
+    /// Called when a packet is sent, before the network decides the packet's fate.
     fn sent(&mut self, net: &Net, from: Side, flight: &Flight);
     /// Called before a packet is delivered to side `to`.
     fn arrives(&mut self, net: &Net, to: Side, flight: &Flight);
@@ -165,7 +165,7 @@ impl Net {
         *self.ends[side as usize].ids.last().expect("an association")
     }
 
-    /// Opens an association to the other side. Only the first `known` of the other side's addresses are known.
+    /// Opens an association to the other side. `side` knows only the first `known` addresses of the other side.
     pub fn associate(&mut self, side: Side, known: usize) -> AssociationId {
         self.associate_from(side, known, None, PORT)
     }
@@ -307,7 +307,7 @@ impl Net {
                 self.end(side).ids.push(id);
             }
             if let Event::Restarted { .. } = event {
-                // The messages that this side sent in the previous association are lost with it.
+                // The messages that this side sent in the previous association are lost with that association.
                 self.end(side.other()).app.forgive();
             }
             let end = self.end(side);
@@ -324,7 +324,7 @@ impl Net {
 
     /// Adjusts the expected messages if DATA is delivered in two associations. Exactly-once delivery holds only within
     /// one association. If `side` has given up an association that the peer has not yet seen established, DATA that was
-    /// bundled with the COOKIE ECHO is delivered in both.
+    /// bundled with the COOKIE ECHO is delivered in both associations.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };
@@ -453,7 +453,7 @@ impl Drop for Net {
     }
 }
 
-/// Returns a fate that only applies the rules of the scenario.
+/// Returns the fate that applies the rules of the scenario and no other faults.
 pub fn rules_fate() -> Box<Fate<'static>> {
     Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
 }

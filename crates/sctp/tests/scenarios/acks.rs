@@ -48,7 +48,8 @@ fn at_once() {
     "#]]);
 }
 
-/// RFC 9260 §11.1.13: the delay of acknowledgements may be changed during an association.
+/// RFC 9260 §11.1.13: the delay of acknowledgements is changed during an association. The next DATA is acknowledged
+/// with the new delay.
 #[test]
 fn turned_off_and_on_again() {
     let mut script = Script::warm(&[]);
@@ -68,7 +69,7 @@ fn turned_off_and_on_again() {
     "#]]);
 }
 
-/// RFC 7053 §5.2: the I bit asks for a SACK at once.
+/// RFC 7053 §5.2: a single DATA chunk with the I bit is acknowledged at once.
 #[test]
 fn the_i_bit() {
     let mut script = Script::warm(&[]);
@@ -80,7 +81,7 @@ fn the_i_bit() {
     "#]]);
 }
 
-/// RFC 9260 §6.2: a SACK is bundled with data in the other direction.
+/// RFC 9260 §6.2: B has data to send, so its SACK is bundled with that data and is not delayed.
 #[test]
 fn riding_with_data() {
     let mut script = Script::warm(&[]);
@@ -112,7 +113,7 @@ fn gaps() {
     "#]]);
 }
 
-/// RFC 9260 §6.2: duplicate chunks are reported at once.
+/// RFC 9260 §6.2: a duplicate chunk is answered at once by a SACK that reports the duplicate.
 #[test]
 fn duplicates() {
     let mut script = Script::warm(&[]);
@@ -124,7 +125,7 @@ fn duplicates() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.2: a lost SACK has no effect if the next one arrives.
+/// RFC 9260 §6.3.2: a SACK is lost, and the next SACK arrives. No chunk is retransmitted.
 #[test]
 fn a_lost_sack() {
     let mut script = Script::warm(&[]);
@@ -171,7 +172,7 @@ fn no_user_data() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1: a SACK for a TSN that was never sent is a protocol violation.
+/// RFC 9260 §6.2.1: a SACK for a TSN that was never sent is a protocol violation, and ends the association.
 #[test]
 fn a_sack_for_the_future() {
     let mut script = Script::established(&[]);
@@ -187,9 +188,9 @@ fn a_sack_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.1: whether the window is fully utilized is judged at the last opportunity to send. A host that reads
-/// two SACKs at once grows its window like a host that sends between them. A host without more data does not grow its
-/// window.
+/// RFC 9260 §7.2.1: the data in flight at the last opportunity to send decides whether the window was fully utilized. A
+/// host that reads two SACKs at once grows its window like a host that sends between two SACKs. A host without more
+/// data does not grow its window.
 #[test]
 fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {

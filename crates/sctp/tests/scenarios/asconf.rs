@@ -9,7 +9,7 @@ use expect_test::expect;
 const ON: &[(&str, &str)] = &[("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
 
 /// Sets up an association over two networks with delays of 25 and 40 ms. A has an address in the first network, and B
-/// has one in each of the first `peer` networks.
+/// has an address in each of the first `peer` networks.
 fn roaming(peer: usize, changes: &[(&str, &str)]) -> Script {
     let mut script = Script::multi_homed(&[25, 40], &[ON, changes].concat());
     script.remove(A, 2);
@@ -84,8 +84,7 @@ fn make_before_break() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.5.2: when packets leave from another address, they use another path, so congestion control starts
-/// anew.
+/// RFC 9260 §7.2.5.2: packets that leave from another address use another path, so congestion control starts anew.
 #[test]
 fn a_new_source_resets_the_window() {
     let mut script = roaming(1, &[]);
@@ -102,8 +101,8 @@ fn a_new_source_resets_the_window() {
     script.forget();
 }
 
-/// The network that carried the data has failed, and A's address in it is gone. The ASCONF leaves by the other network
-/// at once, without waiting for T4 to expire.
+/// The network that carried the data has failed, and A's address in it is gone. The ASCONF is sent through the other
+/// network at once, without waiting for T4 to expire.
 #[test]
 fn an_asconf_does_not_go_where_no_route_leads() {
     let mut script = roaming(2, &[]);
@@ -222,8 +221,8 @@ fn losses() {
     "#]]);
 }
 
-/// RFC 5061 §5.1 A5: an answer clears the error count. The association would end after two losses without an answer
-/// between them.
+/// RFC 5061 §5.1 A5: three ASCONFs are lost one after the other, and the retransmission of each is answered. Each
+/// answer clears the error count, so the association survives with an Association.Max.Retrans of 1.
 #[test]
 fn an_answer_clears_the_count_of_errors() {
     let mut script = roaming(2, &[("assoc_max_retrans", "1")]);
@@ -304,8 +303,8 @@ fn set_primary() {
     "#]]);
 }
 
-/// A Set Primary request arrives while data flows. Data that B sends after verifying the new address goes there,
-/// although the old address still exists.
+/// A Set Primary request arrives while data flows. Data that B sends after verifying the new address goes to the new
+/// address, although the old address still exists.
 #[test]
 fn set_primary_moves_data_that_flows() {
     let mut script = roaming(1, &[("asconf_primary", "yes")]);
@@ -338,7 +337,8 @@ fn set_primary_moves_data_that_flows() {
     "#]]);
 }
 
-/// An address can be added to a single association. Other associations are not affected.
+/// The application first withholds a new local address from an association, so no ASCONF is sent. When the application
+/// allows the address, an ASCONF adds it.
 #[test]
 fn one_association() {
     let mut script = roaming(1, &[]);
@@ -362,7 +362,8 @@ fn one_association() {
     assert_eq!(fixed.net.end(A).engine.set_peer_primary(now, id, second), Err(AddressError::NotDynamic));
 }
 
-/// The host moves through twenty networks, so that indices of paths are reused.
+/// The host moves through twenty networks. The association survives, all data arrives, and indices of removed paths are
+/// reused.
 #[test]
 fn many_moves() {
     let delays = [20; 20];
@@ -390,7 +391,8 @@ fn many_moves() {
     script.forget();
 }
 
-/// RFC 5061 §5.3: an association without an address ends after the same time as one whose peer does not answer.
+/// RFC 5061 §5.3: a host deletes its only address and adds no other address. Its association ends after the same time
+/// as an association whose peer does not answer.
 #[test]
 fn no_address_ever() {
     let mut script = roaming(1, &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);

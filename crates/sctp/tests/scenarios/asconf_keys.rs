@@ -1,5 +1,5 @@
-//! Attempts to move an association to other addresses. With the empty key, anyone who has seen the handshake can do
-//! this. With shared keys, only a host that knows them can (RFC 4895 §4, §6.3; RFC 5061 §8; RFC 5062 §2).
+//! Attempts to move an association to other addresses. With the empty key, a host that has seen the handshake can do
+//! this. With shared keys, only a host that knows these keys can (RFC 4895 §4, §6.3; RFC 5061 §8; RFC 5062 §2).
 
 use crate::net::{self, A, B, Flight};
 use crate::script::{Script, configured};
@@ -43,8 +43,8 @@ fn address(n: usize) -> IpAddr {
     net::address(A, n).ip()
 }
 
-/// An attacker who has seen the INIT and the INIT ACK. It sends and receives with A's address in network 2, and tries
-/// to take over A's association.
+/// An attacker who has seen the INIT and the INIT ACK. The attacker sends and receives with A's address in network 2,
+/// and tries to take over A's association.
 struct Sniffer {
     ports: (u16, u16),
     /// The tag that B chose.
@@ -245,8 +245,8 @@ fn who_has_the_key_roams() {
     "#]]);
 }
 
-/// Key rollover: both hosts accept both keys, then one host signs with the new key, then the other, and then the old
-/// key is removed.
+/// Key rollover: both hosts accept both keys. Then one host signs with the new key, later the other host does as well,
+/// and last the old key is removed.
 #[test]
 fn keys_are_exchanged_end_by_end() {
     let two = "2 ffeeddccbbaa99887766554433221100";
@@ -268,7 +268,7 @@ fn keys_are_exchanged_end_by_end() {
 }
 
 /// RFC 4895 §6.3: B silently discards a chunk that is signed wrongly, or with a key that B does not have. A's new
-/// address is not accepted, and the association continues with the old one.
+/// address is not accepted, and the association continues with the old address.
 #[test]
 fn with_another_key_the_addresses_stay() {
     for keys in [Some("1 ffeeddccbbaa99887766554433221100"), Some("9 00112233445566778899aabbccddeeff"), None]

@@ -1,6 +1,6 @@
 //! Requests for address changes that are refused (RFC 5061 §5.2, §5.3, §8).
 //!
-//! The test writes the requests and signs them with the key of the association. Anyone who has seen the handshake can
+//! The test writes the requests and signs them with the key of the association. A host that has seen the handshake can
 //! do this (RFC 4895 §9), and so can a malicious peer.
 
 use crate::net::{self, A, B};
@@ -145,7 +145,8 @@ fn addresses_that_stay() {
     known.lives(1);
     let mut known = Known::with(2);
     known.ask(2, &[Param::DeleteAddress { id: 1, address: at(2) }]);
-    // One of the addresses may be deleted, and the other may not. Their order in the request does not matter.
+    // One of the addresses may be deleted, and the other may not. The order of the two deletions in the request does
+    // not matter.
     known.ask(
         2,
         &[Param::DeleteAddress { id: 2, address: at(1) }, Param::DeleteAddress { id: 3, address: at(2) }],
@@ -160,7 +161,7 @@ fn addresses_that_stay() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.4: an address outside the association cannot become the primary, and the answer reports this.
+/// RFC 5061 §5.4: an address outside the association cannot become the primary, and the answer reports the failure.
 #[test]
 fn set_primary_of_an_unknown_address_is_refused() {
     let mut known = Known::with(1);
@@ -172,9 +173,8 @@ fn set_primary_of_an_unknown_address_is_refused() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11, RFC 5062 §5.1: an attacker requests a hundred addresses of victims, and not all are accepted. An
-/// accepted address receives no data before it has answered (§5.3 F14), and is not used as the primary before that
-/// (§5.4).
+/// RFC 5061 §5.3 F11, RFC 5062 §5.1: an attacker requests a hundred addresses of victims, and not all are accepted.
+/// Before an accepted address has answered, it receives no data (§5.3 F14) and is not used as the primary (§5.4).
 #[test]
 fn a_hundred_requests() {
     let mut known = Known::with(1);

@@ -1,5 +1,5 @@
-//! The wildcard address, which stands for the source address of a request. A host behind a NAT needs it, because it
-//! does not know the address under which the peer sees it (RFC 5061 §4.1.1, §4.2.1, §4.2.2, §4.2.4).
+//! The wildcard address, which stands for the source address of a request. A host behind a NAT needs the wildcard,
+//! because the host does not know its address as the peer sees it (RFC 5061 §4.1.1, §4.2.1, §4.2.2, §4.2.4).
 
 use crate::asconf_refused::Known;
 use crate::net::B;

@@ -32,7 +32,7 @@ fn nothing_is_signed_that_nobody_asks_for() {
     "#]]);
 }
 
-/// RFC 4895 §7, second example: B accepts only signed DATA. A accepts unsigned DATA, too.
+/// RFC 4895 §7, second example: B accepts only signed DATA, and A accepts any DATA. So only A signs its DATA.
 #[test]
 fn data_one_way() {
     let [a, b] = [&[ON][..], &[ON, ("auth_chunks", "data"), ("auth_hmac", "sha1")]].map(configured);
@@ -82,7 +82,7 @@ fn everything_is_signed() {
     "#]]);
 }
 
-/// If only one side supports AUTH, neither side uses it.
+/// If only one side supports AUTH, neither side uses AUTH.
 #[test]
 fn only_one_side_speaks_it() {
     let [a, b] = [&[][..], &[ON, ("auth_chunks", "all")]].map(configured);
@@ -99,8 +99,8 @@ fn only_one_side_speaks_it() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An HMAC that the receiver did not
-/// list is reported.
+/// RFC 4895 §6.3: chunks that are unsigned or signed wrongly are silently discarded. An AUTH chunk with an HMAC that
+/// the receiver did not list is reported.
 #[test]
 fn invalid_auth_chunks_are_discarded() {
     let mut script = Script::established(&[ON, ("auth_chunks", "data+abort"), ("auth_hmac", "sha1")]);
@@ -117,7 +117,7 @@ fn invalid_auth_chunks_are_discarded() {
     };
     script.inject(A, tag, data).run(100);
     script.inject(A, tag, |b| Abort::default().emit(b)).run(100);
-    // A chunk of a type that needs no signature is processed before the AUTH, but not after it.
+    // A chunk of a type that needs no signature is processed if it precedes the AUTH chunk, but not if it follows.
     script.inject(A, tag, |b| {
         Heartbeat { info: b"me", rest: &[] }.emit(b);
         auth_chunk(0, 1, &[7; 20], b);
@@ -203,7 +203,7 @@ fn keys_change() {
     "#]]);
 }
 
-/// RFC 4895 §6.3: a server that shares a key with its clients accepts no COOKIE ECHO from others.
+/// RFC 4895 §6.3: a server that shares a key with its clients accepts no COOKIE ECHO from hosts without the key.
 #[test]
 fn a_cookie_echo_with_a_shared_key() {
     let changes: &[_] = &[ON, ("auth_chunks", "cookie_echo"), ("init_max_retrans", "1")];
@@ -226,7 +226,7 @@ fn no_restart_without_the_key() {
     let mut script = Script::established(&[ON, ("auth_chunks", "cookie_echo")]);
     let (port, _) = script.ports(A);
     let id = script.id(B);
-    // A's host reboots: a new endpoint at the same address, without any state.
+    // A's host reboots: a new endpoint without state replaces A's endpoint.
     let config = configured(&[ON, ("auth_chunks", "cookie_echo")]);
     script.net.end(A).engine = Endpoint::new(config, vec![net::address(A, 1)], Rng::new(77));
     script.net.associate_from(A, 1, Some(port), PORT);
@@ -236,7 +236,8 @@ fn no_restart_without_the_key() {
     assert!(script.net.end(B).events.iter().all(|event| !matches!(event, Event::Restarted { .. })));
 }
 
-/// RFC 4895 §6.1: an association is not set up if RANDOM does not have 32 bytes. §3.3: SHA-1 is always listed.
+/// RFC 4895 §3.3, §6.1, RFC 5061 §6: an INIT with an invalid RANDOM or HMAC-ALGO, or with ASCONF but without AUTH, is
+/// answered by ABORT.
 #[test]
 fn impossible_offers() {
     let mut script = Script::new(&[ON, ("asconf", "yes")]);
@@ -279,7 +280,7 @@ fn impossible_offers() {
 }
 
 /// RFC 6458 §5.3.8: a message names the key that signs it, also when the message is retransmitted. Messages with
-/// different keys are sent in separate packets. A message that names no key is signed with the active one.
+/// different keys are sent in separate packets. A message that names no key is signed with the active key.
 #[test]
 fn a_key_for_each_message() {
     let mut script = Script::warm(&[ON, ("auth_chunks", "data")]);
@@ -297,7 +298,7 @@ fn a_key_for_each_message() {
         script.send_message(A, with(key), 50);
     }
     script.run(100);
-    // The key is deleted while a message still needs it. The active key then signs the message.
+    // The key is deleted while a message needs it. So the active key signs the message.
     script.net.end(A).engine.delete_key(Some(a), 7).expect("not active");
     let now = script.net.now;
     let refused = script.net.end(A).engine.send(now, a, with(Some(7)), &[1]);
@@ -326,7 +327,7 @@ fn a_key_for_each_message() {
 
 /// RFC 4895 §6.3: chunks signed with an unknown key are silently discarded. So without a common key, DATA is never
 /// acknowledged. RFC 9260 §8.1: both sides give up, although HEARTBEATs are answered. A stream reset that waits for
-/// that DATA is answered as in progress, and does not prevent this.
+/// that DATA is answered "in progress", but such answers do not keep the association alive.
 #[test]
 fn without_a_key_in_common_everything_ends() {
     let settings = [
@@ -393,7 +394,7 @@ fn a_key_is_free_when_nothing_needs_it() {
     };
     // No chunk signed with key 8 is in flight, and no message is queued, so the key is free at once.
     leave(&mut script, 8);
-    // The first message is lost. The second one takes many packets, and not all of them have been sent.
+    // The first message is lost. The second message takes many packets, and not all of these have been sent.
     script.lose_times(A, "AUTH key=7", 1);
     for length in [50, 9_000] {
         script.send_message(A, Message { key: Some(7), ..Message::default() }, length);

@@ -49,7 +49,7 @@ fn one_loss_in_a_hundred_hardly_slows_it_down() {
 #[test]
 fn it_does_not_fill_the_queue() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], u64::MAX).1);
-    // Startup doubles the data in flight, which is 51 packets here, and then lets the queue drain.
+    // BBR's startup doubles the data in flight, which is 51 packets here, and then lets the queue drain.
     assert!(bbr <= 120 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 

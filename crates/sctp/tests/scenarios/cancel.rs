@@ -30,7 +30,8 @@ impl Script {
     }
 }
 
-/// Sets up an association. B has sent more on stream 1 than the window allows, and then a message on stream 2.
+/// Sets up an association. B's application has sent more data on stream 1 than the window allows, and then a message on
+/// stream 2.
 fn answering(changes: &[(&str, &str)]) -> Script {
     let mut script = Script::established(changes);
     script.send(A, 1, 100).send(A, 2, 100).run(1_000);
@@ -43,8 +44,8 @@ fn answering(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// The cancelled messages that are unsent are dropped, and those that were sent are abandoned. The stream is reset at
-/// once.
+/// Cancelled messages that are unsent are dropped, and cancelled messages that were sent are abandoned. The stream is
+/// reset at once.
 #[test]
 fn cancelled_and_reset() {
     let mut script = answering(BOTH);
@@ -85,7 +86,7 @@ fn cancelled_and_reset() {
     "#]]);
 }
 
-/// Without FORWARD TSN, cancelled messages that were partly sent are completed, and the others are dropped.
+/// Without FORWARD TSN, cancelled messages that were partly sent are completed, and unsent messages are dropped.
 #[test]
 fn what_was_sent_is_finished() {
     let mut script = answering(RESET);
@@ -139,8 +140,8 @@ fn nothing_sent_yet() {
     assert!(!text.contains("received sid=1"), "{text}");
 }
 
-/// RFC 6525 §5.2.3: on an idle stream there is nothing to cancel. The application is notified of the peer's request
-/// nevertheless.
+/// RFC 6525 §5.2.3: the peer requests a reset of an idle stream, which has no messages to cancel. The application is
+/// notified nevertheless.
 #[test]
 fn an_idle_stream() {
     let mut script = Script::established(BOTH);
@@ -155,7 +156,8 @@ fn an_idle_stream() {
     assert!(told);
 }
 
-/// Cancelling frees all buffer space. The stream can be used again even if it is not reset.
+/// After the messages of a stream are cancelled, the send buffer is empty. The stream can be used again without a
+/// reset.
 #[test]
 fn nothing_is_left_behind() {
     let mut script = answering(BOTH);

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 /// Two endpoints with a NAT in front of A.
 struct Natted {
     script: Script,
-    /// The source port that the NAT gives A's packets. If it is 0, they are sent without a UDP header.
+    /// The UDP source port that the NAT gives A's packets. If the port is 0, the packets have no UDP header.
     port: u16,
     /// The destination ports of the packets that B has sent.
     heard: Vec<u16>,
@@ -75,7 +75,7 @@ impl Natted {
 }
 
 /// RFC 6951 §5.1, §5.4: the port is learned from the handshake, stored for each destination, and updated when the NAT
-/// changes it.
+/// changes the port.
 #[test]
 fn ports_are_learned_and_followed() {
     let mut natted = Natted::new();
@@ -157,8 +157,9 @@ fn a_restart_from_another_port() {
     assert!(natted.script.net.end(B).events.iter().any(|event| matches!(event, Event::Restarted { .. })));
 }
 
-/// RFC 6951 §5.5: with encapsulation, an ICMP message about a closed UDP port has the same effect as one about an
-/// unreachable SCTP, if the quoted packet has the right tag. Without encapsulation, it has no effect (RFC 9260 §10).
+/// RFC 6951 §5.5: with encapsulation, an ICMP message that reports a closed UDP port counts as a report that the host
+/// has no SCTP. The packet quoted by the message must have the right tag. Without encapsulation, the message has no
+/// effect (RFC 9260 §10).
 #[test]
 fn port_unreachable() {
     for (port, ends) in [(9_899, true), (0, false)] {
@@ -230,7 +231,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         ids.push(ends[client].associate(Instant::ZERO, ask).expect("a free port"));
         carry(&mut ends);
     }
-    // The association of the first program is unchanged, even when the NAT changes its port.
+    // The association of the first program is unchanged, even when the NAT changes the program's port.
     let now = carry(&mut ends);
     let _ = ends[0].send(now, ids[0], Message::default(), b"still here");
     carry(&mut ends);

@@ -28,8 +28,8 @@ fn path(script: &mut Script, side: Side, n: usize) -> PathState {
     info.paths.iter().find(|path| path.address == peer).expect("the path").state
 }
 
-/// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the random number that was sent there comes back. Another
-/// number, the number for another address, or a shorter or longer number does not confirm it.
+/// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the random number that was sent to it comes back. A wrong
+/// number, the number for another address, or a number of the wrong length does not confirm the address.
 #[test]
 fn forged_heartbeat_acks_are_ignored() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -49,7 +49,7 @@ fn forged_heartbeat_acks_are_ignored() {
         script.run(30);
         assert_eq!(path(&mut script, B, 2), PathState::Unconfirmed, "{forgery:?}");
     }
-    // The right number confirms the address, no matter from which address it comes.
+    // The right number confirms the address, no matter from which address the HEARTBEAT ACK comes.
     answer(&mut script, 1, &info);
     script.run(30);
     script.check(expect![[r#"
@@ -66,7 +66,8 @@ fn forged_heartbeat_acks_are_ignored() {
     assert_eq!(path(&mut script, B, 2), PathState::Active);
 }
 
-/// RFC 9260 §8.3, §8.2: an old HEARTBEAT ACK does not keep a silent address active.
+/// RFC 9260 §8.3, §8.2: the peer repeats an old HEARTBEAT ACK while an address does not answer. The address becomes
+/// inactive nevertheless.
 #[test]
 fn an_old_heartbeat_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("hb_interval", "1s"), ("path_max_retrans", "1")]);
@@ -171,8 +172,8 @@ fn closing_chunks_need_a_valid_tag() {
     }
 }
 
-/// RFC 9260 §5.2.2, §12.2.4.1: a host sends an INIT that lists the address of an association as its own. It can neither
-/// join nor end the association, no matter from which port it sends.
+/// RFC 9260 §5.2.2, §12.2.4.1: a host sends an INIT that lists the address of an association as its own. The host can
+/// neither join nor end the association, no matter from which port the INIT comes.
 #[test]
 fn a_restart_from_elsewhere() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -227,9 +228,9 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// A peer acknowledges all data as soon as it may have been sent, without having received it. This only harms the peer,
-/// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. The more SACKs an
-/// acknowledgement is split into, the less each SACK adds (RFC 3465 gives the reason).
+/// A peer acknowledges all data as soon as A may have sent it, without having received it. This harms only the peer,
+/// which loses data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. If the acknowledgement is split
+/// into more SACKs, each SACK adds less (RFC 3465 gives the reason).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);

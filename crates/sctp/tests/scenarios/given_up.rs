@@ -51,7 +51,8 @@ fn a_loss_of_fewer_than_three_reports_reduces_the_window() {
 }
 
 /// RFC 3758 §3.5 F5, RFC 9260 §7.2.4: a chunk that was abandoned in flight counts as lost at its third miss indication,
-/// like any other chunk. The window is halved then and not earlier. The chunk is not retransmitted.
+/// like any other chunk. The window is halved at the third miss indication and not earlier. The chunk is not
+/// retransmitted.
 #[test]
 fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     let mut script = Script::warm(ON);
@@ -75,8 +76,8 @@ fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     assert_eq!(drawn.matches("DATA          tsn=2 ").count(), 1, "{drawn}");
 }
 
-/// A message expires, and no later chunk has arrived. It still counts as lost, because its acknowledgement was overdue
-/// when it was abandoned.
+/// A message expires before any later chunk has arrived, so there is no miss indication. The message counts as lost,
+/// because its acknowledgement was overdue when it was abandoned.
 #[test]
 fn a_loss_of_no_report_reduces_the_window() {
     let mut script = Script::warm(&with(&[("rcvbuf", "3000B"), ("rto_min", "5s")]));
@@ -98,8 +99,8 @@ fn a_loss_of_no_report_reduces_the_window() {
     assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
 }
 
-/// A chunk that arrives although it was abandoned does not count as lost. The window does not shrink, and the chunk
-/// does not make it grow (RFC 3758 §3.5 A2).
+/// A chunk that arrives although it was abandoned does not count as lost. The congestion window neither shrinks nor
+/// grows (RFC 3758 §3.5 A2).
 #[test]
 fn an_abandoned_chunk_that_arrives_does_not_reduce_cwnd() {
     let mut script = Script::warm(ON);
@@ -152,7 +153,8 @@ fn a_forward_tsn_goes_as_far_as_it_says() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 A2: abandoned data is not outstanding, so it does not hold back a small message.
+/// RFC 3758 §3.5 A2: abandoned data is not outstanding. So Nagle's algorithm does not hold back a small message because
+/// of abandoned data.
 #[test]
 fn nagle_does_not_wait_for_what_was_given_up() {
     let mut script = Script::warm(&with(&[("nagle", "yes")]));
@@ -251,8 +253,8 @@ fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
     }
 }
 
-/// The answer to a FORWARD TSN arrives late, and the shutdown waits for it. It must, because a SHUTDOWN cannot report
-/// everything that a SACK reports.
+/// The answer to a FORWARD TSN arrives late, and the shutdown waits for this answer. A SHUTDOWN cannot report all that
+/// a SACK reports, such as gap blocks.
 #[test]
 fn a_shutdown_waits_for_a_second_forward_tsn() {
     let mut script = Script::warm(ON);
@@ -273,7 +275,8 @@ fn a_shutdown_waits_for_a_second_forward_tsn() {
     "#]]);
 }
 
-/// The shutdown waits for data that was not abandoned.
+/// The application shuts down while one message is abandoned and another message is lost repeatedly. No SHUTDOWN is
+/// sent before the lost message is acknowledged.
 #[test]
 fn a_shutdown_waits_for_what_was_not_given_up() {
     let mut script = Script::warm(ON);

@@ -5,7 +5,7 @@ use crate::script::{Script, configured};
 use anabranch_sctp::Event;
 use expect_test::expect;
 
-/// RFC 9260 §5.1.6: the four-way handshake.
+/// RFC 9260 §5.1.6: without losses, the handshake consists of INIT, INIT ACK, COOKIE ECHO and COOKIE ACK.
 #[test]
 fn four_packets() {
     let mut script = Script::new(&[]);
@@ -54,7 +54,7 @@ fn data_waits_for_the_cookie() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 A, §4: T1-init runs for INIT.
+/// RFC 9260 §5.1 A, §4: an INIT is lost. T1-init expires, and the INIT is sent again.
 #[test]
 fn lost_init() {
     let mut script = Script::new(&[]);
@@ -70,7 +70,8 @@ fn lost_init() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 B: the responder keeps no state, so a lost INIT ACK only costs time.
+/// RFC 9260 §5.1 B: an INIT ACK is lost. The responder has kept no state, and answers the retransmitted INIT in the
+/// same way.
 #[test]
 fn lost_init_ack() {
     let mut script = Script::new(&[]);
@@ -87,7 +88,7 @@ fn lost_init_ack() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 C: T1-cookie runs for COOKIE ECHO, and the bundled data is sent again.
+/// RFC 9260 §5.1 C: a COOKIE ECHO with DATA is lost. T1-cookie expires, and both chunks are sent again.
 #[test]
 fn lost_cookie_echo() {
     let mut script = Script::new(&[]);
@@ -104,7 +105,8 @@ fn lost_cookie_echo() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 D: a COOKIE ECHO for an association that exists is answered by COOKIE ACK.
+/// RFC 9260 §5.2.4 D: a COOKIE ACK is lost. The repeated COOKIE ECHO belongs to an existing association, and is
+/// answered by another COOKIE ACK.
 #[test]
 fn lost_cookie_ack() {
     let mut script = Script::new(&[]);
@@ -121,7 +123,8 @@ fn lost_cookie_ack() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.4, §8.1: the association is given up after Max.Init.Retransmits. The RTO is 1, 2 and then 4 s.
+/// RFC 9260 §5.1.4, §8.1: no INIT is answered. After Max.Init.Retransmits (2) the association is given up. The RTO is
+/// 1, 2 and then 4 s.
 #[test]
 fn nobody_answers() {
     let mut script = Script::new(&[("init_max_retrans", "2")]);
@@ -169,8 +172,8 @@ fn stale_cookie() {
     "#]]);
 }
 
-/// A COOKIE ECHO is too late, and so is its retransmission. The second ERROR refers to the previous cookie, so the new
-/// cookie is not discarded.
+/// A COOKIE ECHO arrives too late, and so does its retransmission. The second ERROR arrives after the new cookie, but
+/// refers to the previous cookie. So the new cookie is not discarded.
 #[test]
 fn the_same_cookie_is_stale_twice() {
     let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);
@@ -236,7 +239,8 @@ fn the_rto_after_a_stale_cookie() {
     }
 }
 
-/// RFC 9260 §6.3.1 C4: the INIT after a stale cookie is not a retransmission, so its answer measures the round trip.
+/// RFC 9260 §6.3.1 C4: the INIT after a stale cookie is not a retransmission, so the answer to this INIT measures the
+/// round trip.
 #[test]
 fn the_new_init_measures_the_round_trip() {
     let mut script = Script::new(&[("cookie_life", "60ms"), ("rto_min", "10ms"), ("rto_var_min", "0")]);
@@ -281,7 +285,7 @@ fn the_cookie_echo_does_not_wait_as_the_init_did() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: each side sends on no more streams than the other accepts.
+/// RFC 9260 §5.1.1: each side sends on no more streams than the other side accepts.
 #[test]
 fn streams_are_negotiated() {
     let mut script = Script::with(configured(&[("streams", "3")]), configured(&[("streams", "7")]), &[25]);
@@ -296,7 +300,7 @@ fn streams_are_negotiated() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: both sides send an INIT at the same time.
+/// RFC 9260 §5.2.1: both sides send an INIT at the same time, which sets up a single association.
 #[test]
 fn both_ask_at_once() {
     let mut script = Script::new(&[]);
@@ -323,7 +327,8 @@ fn both_ask_at_once() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: B sends an INIT while A is in COOKIE-ECHOED.
+/// RFC 9260 §5.2.1: A's COOKIE ECHO is lost, and B sends an INIT while A is in COOKIE-ECHOED. The result is a single
+/// association.
 #[test]
 fn an_init_in_the_cookie_echoed_state() {
     let mut script = Script::new(&[]);
@@ -351,7 +356,7 @@ fn an_init_in_the_cookie_echoed_state() {
     "#]]);
 }
 
-/// RFC 9260 §6.8: a damaged packet has the same effect as a lost one.
+/// RFC 9260 §6.8: an INIT is damaged on its way. B ignores the INIT, and A repeats it when T1-init expires.
 #[test]
 fn corrupt_init() {
     let mut script = Script::new(&[]);
@@ -382,8 +387,8 @@ fn init_ack_twice() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: messages are queued before the handshake ends. Those for streams that the peer does not accept are
-/// not sent.
+/// RFC 9260 §5.1.1: messages are queued before the handshake ends. Messages for streams that the peer does not accept
+/// are not sent.
 #[test]
 fn early_messages_on_streams_that_are_not_granted() {
     let mut script = Script::with(configured(&[("streams", "10")]), configured(&[("streams", "2")]), &[25]);

@@ -151,7 +151,8 @@ fn a_fragment_is_lost() {
     "#]]);
 }
 
-/// RFC 8260 §3.4: an urgent message interrupts a less urgent one as soon as it is queued.
+/// RFC 8260 §3.4: an urgent message is sent as soon as it is queued, although a less urgent message is only partly
+/// sent.
 #[test]
 fn an_urgent_message_overtakes() {
     let mut script = Script::established(&[ON, ("scheduler", "priority")]);
@@ -178,7 +179,7 @@ fn an_urgent_message_overtakes() {
     "#]]);
 }
 
-/// RFC 8260 §4.3.2: the scheduler is changed while messages are queued. A message that has begun is finished first.
+/// RFC 8260 §4.3.2: the scheduler is changed while messages are queued. A partly sent message is finished first.
 #[test]
 fn the_scheduler_changes_under_way() {
     let mut script = Script::established(&[ON]);

@@ -29,7 +29,7 @@ fn fast_retransmit() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: two gaps in one window cause one recovery.
+/// RFC 9260 §7.2.4: two chunks of one window are lost. Both are retransmitted in one fast recovery.
 #[test]
 fn two_holes() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -59,7 +59,8 @@ fn two_holes() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once. If it is lost again, T3-rtx retransmits it.
+/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once. If the retransmission is lost as well, T3-rtx
+/// retransmits the chunk.
 #[test]
 fn the_fast_retransmit_is_lost() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -115,8 +116,8 @@ fn backing_off() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3 E3: a whole window is lost. When T3-rtx expires, one packet is sent, and the rest follows as the
-/// window opens.
+/// RFC 9260 §6.3.3 E3: a whole window is lost. When T3-rtx expires, one packet is sent, and the remaining packets
+/// follow as the congestion window opens.
 #[test]
 fn a_whole_window_is_lost() {
     let mut script = Script::established(&[("iw", "4")]);
@@ -170,7 +171,7 @@ fn karn() {
     "#]]);
 }
 
-/// Sends five packets, a millisecond apart. The second one is delayed by `us` microseconds.
+/// Sends five packets, a millisecond apart. The second packet is delayed by `us` microseconds.
 fn reordered(us: u64) -> Script {
     let mut script = Script::established(&[("iw", "10"), ("delack", "0")]);
     script.delay_us(A, "DATA tsn=2 ", us);
@@ -206,7 +207,8 @@ fn reordering_by_two_is_tolerated() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. The duplicate TSN shows that it was not.
+/// RFC 9260 §7.2.4: a chunk that three packets have overtaken counts as lost. A duplicate TSN later shows that the
+/// chunk had arrived.
 #[test]
 fn reordering_by_three_is_not() {
     let mut script = reordered(3_500);
@@ -233,8 +235,8 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// As in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that is less late causes no
-/// timeout, even if RTO.Min is not longer than the round trip.
+/// As in Linux TCP, the RTO exceeds a steady round-trip time by at least 200 ms. A SACK that is late by less than this
+/// causes no timeout, even if RTO.Min is not longer than the round trip.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {

@@ -1,8 +1,8 @@
-//! Golden tests with ladder diagrams, which show the packets that two endpoints exchange. There is a module for each
-//! topic.
+//! Golden tests with ladder diagrams, which show the packets that two endpoints exchange. Each topic has a module of
+//! its own.
 //!
-//! A scenario sets up a case, runs it, and compares the ladder diagram with the expected one. Random numbers do not
-//! appear in the diagram, so it does not change with the seed or with the order in which numbers are drawn.
+//! A scenario sets up a case, runs it, and compares the ladder diagram with the expected diagram. Random numbers do not
+//! appear in the diagram, so the diagram does not change with the seed or with the order in which numbers are drawn.
 //! `UPDATE_EXPECT=1` rewrites the expected diagrams.
 
 #[path = "../net/mod.rs"]

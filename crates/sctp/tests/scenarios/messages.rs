@@ -35,7 +35,7 @@ fn bundling() {
     "#]]);
 }
 
-/// RFC 9260 §6.6: a gap in one stream does not hold back the others.
+/// RFC 9260 §6.6: a gap in one stream does not hold back the other streams.
 #[test]
 fn streams_do_not_wait_for_each_other() {
     let mut script = Script::established(&[]);

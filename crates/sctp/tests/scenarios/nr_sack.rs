@@ -16,7 +16,7 @@ fn buffered(script: &Script) -> u64 {
     script.net.ends[0].engine.info(script.id(A)).expect("there").buffered
 }
 
-/// If both sides announce NR-SACK in INIT and INIT ACK, they send only NR-SACKs. Otherwise they send SACKs.
+/// If both sides announce NR-SACK in INIT and INIT ACK, both send only NR-SACKs. Otherwise both send SACKs.
 #[test]
 fn it_is_agreed_on() {
     for peer in ["yes", "no"] {
@@ -55,7 +55,8 @@ fn it_is_agreed_on() {
     }
 }
 
-/// Data that has arrived behind a gap is removed from the send buffer at once, in any order.
+/// Data that has arrived after a gap is removed from the send buffer at once, whatever the order in which chunks
+/// arrive.
 #[test]
 fn what_has_arrived_leaves_the_send_buffer() {
     for (knob, kept) in [("yes", 1_452), ("no", 4 * 1_452)] {
@@ -108,8 +109,8 @@ fn what_has_arrived_leaves_the_send_buffer() {
     }
 }
 
-/// Only chunks in the middle of a message have arrived and been freed. The rest is retransmitted, or the message is
-/// abandoned.
+/// NR-SACKs have freed chunks in the middle of a message. The other chunks of the message are retransmitted, or the
+/// message is abandoned.
 #[test]
 fn the_rest_of_a_message_stays() {
     for cancelled in [false, true] {
@@ -169,7 +170,7 @@ fn the_rest_of_a_message_stays() {
     }
 }
 
-/// A peer revokes an acknowledgement, by an NR-SACK or a SACK. Nothing is retransmitted, because the data has been
+/// A peer revokes an acknowledgement, by an NR-SACK or a SACK. No chunk is retransmitted, because the data has been
 /// freed.
 #[test]
 fn nr_acknowledged_data_cannot_be_reneged() {
@@ -223,7 +224,7 @@ fn nr_acknowledged_data_cannot_be_reneged() {
     "#]]);
 }
 
-/// If NR-SACK was not negotiated, it is an unknown chunk. Its type says that the rest of the packet must not be
+/// If NR-SACK was not negotiated, an NR-SACK is an unknown chunk. Its type says that the rest of the packet must not be
 /// processed (RFC 9260 §3.2).
 #[test]
 fn without_agreement_it_is_unknown() {

@@ -72,7 +72,8 @@ fn an_init_with_a_tag() {
     "#]]);
 }
 
-/// RFC 9260 §3.1: an INIT must be the only chunk of its packet.
+/// RFC 9260 §3.1: an INIT must be the only chunk of its packet. An INIT with another chunk in its packet is not
+/// answered.
 #[test]
 fn an_init_with_company() {
     let mut script = Script::new(&[]);
@@ -126,7 +127,8 @@ fn wrong_tags_are_ignored() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the tag that its own sender chose.
+/// RFC 9260 §8.5.1 B: an ABORT that carries the tag chosen by its own sender ends the association only if it has the T
+/// bit.
 #[test]
 fn a_reflected_abort_counts() {
     let mut script = Script::established(&[]);
@@ -140,7 +142,7 @@ fn a_reflected_abort_counts() {
     "#]]);
 }
 
-/// RFC 9260 §8.4: B's host has lost the association. The ABORT that it sends ends the association at A, too.
+/// RFC 9260 §8.4: B's host has lost the association. The ABORT that B's host sends ends the association at A, too.
 #[test]
 fn the_peer_forgot_everything() {
     let mut script = Script::established(&[]);

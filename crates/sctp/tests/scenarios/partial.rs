@@ -82,7 +82,7 @@ fn those_behind_it_are_delivered() {
     "#]]);
 }
 
-/// RFC 3758 §4.1 TR2: during its lifetime, a message is retransmitted like any other.
+/// RFC 3758 §4.1 TR2: during its lifetime, a message is retransmitted like any other message.
 #[test]
 fn a_message_in_its_lifetime_is_sent_again() {
     let mut script = Script::warm(ON);
@@ -197,7 +197,8 @@ fn the_forward_tsn_is_lost() {
     "#]]);
 }
 
-/// The SACK that answers a FORWARD TSN is lost. The FORWARD TSN is sent again, and is answered again (RFC 3758 §3.6).
+/// The SACK that answers a FORWARD TSN is lost. The FORWARD TSN is retransmitted, and is answered again (RFC 3758
+/// §3.6).
 #[test]
 fn the_answer_is_lost() {
     let mut script = Script::warm(ON);
@@ -306,8 +307,8 @@ fn the_message_arrives_after_it_was_skipped() {
     "#]]);
 }
 
-/// RFC 7496 §3.2: the send buffer is full. A message of the lowest priority is abandoned for one of a higher priority
-/// and for a reliable one, but not for one of the same priority.
+/// RFC 7496 §3.2: the send buffer is full. A message of the lowest priority is abandoned for a message of a higher
+/// priority and for a reliable message, but not for a message of the same priority.
 #[test]
 fn a_higher_priority_needs_room() {
     let mut script = Script::warm(&with(&[("sndbuf", "6000B"), ("iw", "1")]));
@@ -343,8 +344,8 @@ fn a_higher_priority_needs_room() {
     assert_eq!(engine.abandoned(id, None, Some(Policy::Lifetime)), Some(Abandoned::default()));
 }
 
-/// RFC 3758 §3.3.2: a peer without support for FORWARD TSN receives none. An unsent message is still abandoned (RFC
-/// 9260 §11.1.5), but a partly sent one is delivered in full.
+/// RFC 3758 §3.3.2: a peer without support for FORWARD TSN receives none. An unsent message is abandoned nevertheless
+/// (RFC 9260 §11.1.5), but a partly sent message is delivered in full.
 #[test]
 fn the_peer_does_not_support_it() {
     let mut script = Script::with(configured(&with(&[("iw", "1")])), configured(&[]), &[25]);
@@ -396,7 +397,7 @@ fn a_shutdown_waits_for_the_skip() {
     "#]]);
 }
 
-/// The peer has sent SHUTDOWN. It answers a FORWARD TSN by another SHUTDOWN.
+/// The peer has sent SHUTDOWN. The peer answers a FORWARD TSN by another SHUTDOWN.
 #[test]
 fn given_up_while_the_peer_shuts_down() {
     let mut script = Script::warm(ON);
@@ -440,7 +441,7 @@ fn a_reader_of_parts_is_told() {
     "#]]);
 }
 
-/// A path fails. Reliable messages and the FORWARD TSN are then sent on the other path.
+/// A path fails. Reliable messages and the FORWARD TSN are sent on the other path.
 #[test]
 fn skipped_on_the_other_path() {
     let mut script = Script::established_on(&[25, 40], &with(&[("path_max_retrans", "0")]));
@@ -479,7 +480,7 @@ fn nonsense_is_not_followed() {
     "#]]);
 }
 
-/// RFC 8260 §2.3.1: with interleaving, I-FORWARD-TSN names messages, including unordered ones.
+/// RFC 8260 §2.3.1: with interleaving, I-FORWARD-TSN names messages, including unordered messages.
 #[test]
 fn interleaved_messages_are_skipped() {
     let mut script = Script::warm(&with(&[("interleaving", "yes")]));

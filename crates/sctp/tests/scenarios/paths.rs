@@ -6,7 +6,7 @@ use anabranch_base::engine::{Icmp, IcmpKind};
 use anabranch_base::time::Duration;
 use expect_test::expect;
 
-/// RFC 9260 §5.1.2, §5.4: INIT and INIT ACK list the other addresses, which are then verified by HEARTBEATs.
+/// RFC 9260 §5.1.2, §5.4: INIT and INIT ACK list the other addresses of each host, which HEARTBEATs then verify.
 #[test]
 fn two_addresses_each() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -132,7 +132,8 @@ fn failover() {
     assert_eq!(failure.at.as_nanos() / 1_000_000, 17_000, "down after 1 + 2 + 4 s");
 }
 
-/// RFC 9260 §8.2, §8.3: the primary path recovers. A HEARTBEAT detects this, and data is sent on it again.
+/// RFC 9260 §8.2, §8.3: the primary path recovers. A HEARTBEAT detects the recovery, and data is sent on the primary
+/// path again.
 #[test]
 fn failback() {
     let changes = [("path_max_retrans", "1"), ("hb_interval", "3s")];
@@ -149,7 +150,8 @@ fn failback() {
     script.check(expect![[""]]);
 }
 
-/// Both networks fail, and one recovers before the association ends.
+/// Both networks fail, and one network recovers before Association.Max.Retrans is exceeded. The association survives,
+/// and the data arrives.
 #[test]
 fn everything_fails_for_a_while() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "3")]);
@@ -187,7 +189,7 @@ fn sacks_on_the_other_path() {
     "#]]);
 }
 
-/// RFC 9260 §11.1.3: the application chooses another primary path.
+/// RFC 9260 §11.1.3: the application chooses another primary path. From that time on, data is sent on this path.
 #[test]
 fn another_primary() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -223,7 +225,7 @@ fn ecn() {
     assert_eq!(stats.ecn_reductions, 1);
 }
 
-/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later chunks fit into it.
+/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU, and later packets are not larger.
 #[test]
 fn icmp_tells_the_mtu() {
     let mut script = Script::established(&[]);
@@ -282,8 +284,8 @@ fn the_alternate_fails() {
 }
 
 /// A path fails during a transfer. The interruption lasts from the last acknowledgement before the failure to the first
-/// one after it, which arrives on the other path. Bytes count for the path on which they were acknowledged. The
-/// receiver sees an interruption of the same length.
+/// acknowledgement after it, which arrives on the other path. Bytes count for the path on which they were acknowledged.
+/// The receiver sees an interruption of the same length.
 #[test]
 fn an_interruption_is_told_by_both_ends() {
     let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];
@@ -324,7 +326,7 @@ fn an_idle_pause_is_no_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("hb_interval", "3s"), ("path_max_retrans", "1")]);
     script.net.drawing = false;
     script.run_to(2_000).send(A, 0, 1_000).run(2_000).kill(1);
-    // This time suffices for HEARTBEATs to detect the failure.
+    // In 60 s, HEARTBEATs detect the failure.
     script.run(60_000).send(A, 0, 1_000).run(2_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it lives");

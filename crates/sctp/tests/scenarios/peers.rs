@@ -8,8 +8,8 @@ use anabranch_wire::sctp::{Shutdown, Tsn};
 use expect_test::expect;
 use std::net::SocketAddr;
 
-/// RFC 9260 §9.2, §12.4: the Cumulative TSN Ack of a SHUTDOWN is beyond all sent TSNs, so it acknowledges nothing. Data
-/// is sent until a SACK acknowledges it, and then the SHUTDOWN ACK follows.
+/// RFC 9260 §9.2, §12.4: the Cumulative TSN Ack of a SHUTDOWN is beyond all sent TSNs, so the SHUTDOWN acknowledges no
+/// data. Data is retransmitted until a SACK acknowledges it, and then the SHUTDOWN ACK follows.
 #[test]
 fn a_shutdown_for_the_future() {
     let mut script = Script::established(&[]);
@@ -45,8 +45,8 @@ fn an_init_without_address_types() {
     "#]]);
 }
 
-/// RFC 9260 §6.9: a message and the fragments of another one arrive in any order. Each is alone in a packet, whose
-/// buffer may be kept. The data that is read equals the data that was sent.
+/// RFC 9260 §6.9: a message and the fragments of another message arrive in any order. Each of these chunks is alone in
+/// a packet, whose buffer may be kept. The data that is read equals the data that was sent.
 #[test]
 fn fragments_in_any_order_from_buffers_that_could_be_kept() {
     let orders = (0..256).map(|n| [n >> 6, n >> 4 & 3, n >> 2 & 3, n & 3]);

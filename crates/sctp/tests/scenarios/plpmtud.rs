@@ -78,7 +78,7 @@ fn a_path_as_wide_as_the_interface() {
 }
 
 /// RFC 8899 §5.3: a link with an MTU of 1400 bytes sends no ICMP. The search starts at 1200. Three lost probes rule out
-/// a size. They count neither as path errors nor as congestion.
+/// a size. Lost probes count neither as path errors nor as congestion.
 #[test]
 fn a_silent_link_of_1400() {
     let mut script = on(1, 1_400, false, 30_000);
@@ -110,7 +110,7 @@ fn a_silent_link_of_1400() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §4.6.2: the size that an ICMP message reports is probed next. Its answer ends the search.
+/// RFC 8899 §4.6.2: the size that an ICMP message reports is probed next. The answer to this probe ends the search.
 #[test]
 fn a_link_of_1400_that_tells() {
     let mut script = on(1, 1_400, true, 5_000);
@@ -123,8 +123,8 @@ fn a_link_of_1400_that_tells() {
 }
 
 /// RFC 8899 §4.3: during a transfer the link's MTU drops to 1300, without ICMP. When T3-rtx expires twice for the same
-/// chunk, its size is suspected. The path returns to BASE_PLPMTU, IP fragments the chunks that have a TSN, and the
-/// search finds 1300.
+/// chunk, the size of the chunk may be the reason. The path returns to BASE_PLPMTU, IP fragments the chunks that have a
+/// TSN, and the search finds 1300.
 #[test]
 fn a_black_hole() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -271,7 +271,7 @@ fn narrower_than_base() {
 }
 
 /// RFC 9260 §5.1 C, RFC 8899 §4.3: DATA bundled with a COOKIE ECHO makes the packet too large for the path. The second
-/// COOKIE ECHO is sent alone, so that it arrives.
+/// COOKIE ECHO is sent without DATA, so that it arrives.
 #[test]
 fn cookie_echo_with_too_much_data() {
     let mut script = Script::in_network(1, PROBING);
@@ -295,8 +295,8 @@ fn cookie_echo_with_too_much_data() {
 }
 
 /// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. The cookie that replaces a stale
-/// one is sent at once and alone. Bundled with DATA it would be lost, wait for T1-cookie, and be stale again, without
-/// end.
+/// cookie is sent at once and without DATA. Bundled with DATA, the new cookie would be lost, wait for T1-cookie, and be
+/// stale again, without end.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
@@ -324,7 +324,7 @@ fn stale_cookie_after_too_much_data() {
 }
 
 /// RFC 9260 §5.1 C: DATA has arrived with the first COOKIE ECHO, but every answer was lost. The DATA waits for the
-/// COOKIE ACK, has a timer, is retransmitted, and is acknowledged. It is not delivered twice.
+/// COOKIE ACK, has a timer, is retransmitted, and is acknowledged. The message is not delivered twice.
 #[test]
 fn data_that_arrived_with_an_unanswered_cookie_echo() {
     let mut script = Script::new(PROBING);
@@ -394,8 +394,8 @@ fn an_outage() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §4.3, RFC 9260 §6.1 A: a probe of a closed window is as large as other data. If it is not answered
-/// repeatedly, its size may be the reason. So the peer does not count as unreachable.
+/// RFC 8899 §4.3, RFC 9260 §6.1 A: a window probe is as large as other data. If several window probes get no answer,
+/// their size may be the reason. So the peer does not count as unreachable.
 #[test]
 fn a_window_probe_in_a_black_hole() {
     let mut script = Script::established(&[PROBING, &[("rcvbuf", "3000B")]].concat());

@@ -47,7 +47,7 @@ fn data_moves_after_one_timeout() {
     "#]]);
 }
 
-/// RFC 7829 §3 (7): a HEARTBEAT ACK makes the path active again, and data returns to the primary.
+/// RFC 7829 §3 (7): a HEARTBEAT ACK makes the path active again, and data returns to the primary path.
 #[test]
 fn an_answer_clears_it() {
     let mut script = suspicious(&[]);
@@ -70,7 +70,8 @@ fn an_answer_clears_it() {
     "#]]);
 }
 
-/// RFC 7829 §3 (5): if HEARTBEATs are switched off, none is sent. Acknowledged data then makes the path active.
+/// RFC 7829 §3 (5): if HEARTBEATs are switched off, no HEARTBEAT is sent. Instead, acknowledged data makes the path
+/// active.
 #[test]
 fn without_heartbeats() {
     let mut script = suspicious(&[("hb_interval", "0")]);
@@ -89,7 +90,7 @@ fn without_heartbeats() {
     "#]]);
 }
 
-/// RFC 7829 §3 (4): if all paths are potentially failed, data is sent on the one with the fewest errors.
+/// RFC 7829 §3 (4): if all paths are potentially failed, data is sent on the path with the fewest errors.
 #[test]
 fn all_may_have_failed() {
     let mut script = suspicious(&[]);
@@ -122,8 +123,8 @@ fn all_may_have_failed() {
 }
 
 /// The only path is potentially failed. T3-rtx and the timer of the HEARTBEAT expire at the same instant. The RTO
-/// doubles once (RFC 9260 §6.3.3 E2) and one error is counted (§8.2). So the number of expirations is the same as
-/// without RFC 7829.
+/// doubles once (RFC 9260 §6.3.3 E2) and one error is counted (§8.2). So the path fails after the same number of
+/// expirations as without RFC 7829.
 #[test]
 fn data_and_heartbeat_count_once() {
     let expirations = |pf_max_retrans: &str| {
@@ -171,7 +172,7 @@ fn data_and_heartbeat_count_once() {
 #[test]
 fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     let mut script = suspicious(&[("hb_interval", "0")]);
-    // The second path is potentially failed when data that the first path lost is sent on it.
+    // The second path is potentially failed when it is used for data that the first path lost.
     script.kill(1).kill(2).send(A, 0, 100).run(2_500).heal(2).run(4_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it is up");
@@ -198,7 +199,7 @@ fn data_sent_to_both_paths_does_not_clear_the_pf_state() {
     "#]]);
 }
 
-/// RFC 7829 §5: the new primary path stays the primary when the old one recovers.
+/// RFC 7829 §5: the new primary path stays the primary path when the old primary path recovers.
 #[test]
 fn the_primary_changes_for_good() {
     let mut script = suspicious(&[("primary_switch", "0")]);
@@ -224,8 +225,8 @@ fn the_primary_changes_for_good() {
     "#]]);
 }
 
-/// RFC 7829 §4.1: if all paths have failed, data is sent on the one with the fewest errors, but not on a path without a
-/// source address. Otherwise the data, and an application that waits for the end of the association, would wait
+/// RFC 7829 §4.1: if all paths have failed, data is sent on the path with the fewest errors, but not on a path without
+/// a source address. Otherwise the data, and an application that waits for the end of the association, would wait
 /// forever.
 #[test]
 fn a_path_without_a_source_is_no_last_resort() {

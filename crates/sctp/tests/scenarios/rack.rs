@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const TIMED: [(&str, &str); 4] = [("iw", "10"), ("max_burst", "0"), ("rack", "yes"), ("tlp", "yes")];
 
-/// RFC 8985 §7: the last chunk is lost. A tail loss probe sends it again, long before T3-rtx expires.
+/// RFC 8985 §7: the last chunk is lost. A tail loss probe retransmits it, long before T3-rtx expires.
 #[test]
 fn the_probe_repairs_the_tail() {
     let mut script = Script::established(&TIMED);
@@ -94,8 +94,9 @@ fn a_lost_retransmission_is_retransmitted() {
     "#]]);
 }
 
-/// RFC 8985 §6.1: of chunks sent at the same instant, a higher TSN counts as later. A chunk that arrives shows the loss
-/// of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the probe sends TSN 6 again.
+/// RFC 8985 §6.1: of two chunks sent at the same instant, the chunk with the higher TSN counts as sent later. A chunk
+/// that arrives shows the loss of lower TSNs only. TSNs 2 and 4 are detected as lost when TSN 5 has arrived, and the
+/// tail loss probe retransmits TSN 6.
 #[test]
 fn sent_in_one_instant() {
     let mut script = Script::established(&TIMED);
@@ -123,7 +124,7 @@ fn sent_in_one_instant() {
 }
 
 /// RFC 8985 §6.2: a chunk whose reordering timer was running has become too large for its path, and has moved to
-/// another one. The timer must not make the next chunk on the old path count as late.
+/// another path. The timer does not make the next chunk on the old path count as lost.
 #[test]
 fn a_time_that_nothing_waits_for() {
     let mut script = Script::established_on(&[100, 5], &TIMED);

@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
 
-/// Sets up an association with a message in each direction on stream 1, and one from A on stream 2.
+/// Sets up an association with a message in each direction on stream 1, and a message from A on stream 2.
 fn used() -> Script {
     let mut script = Script::established(ON);
     script.send(A, 1, 8).send(A, 2, 8).send(B, 1, 8).run(1_000);
@@ -24,7 +24,8 @@ fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigPar
     script.inject(A, tag, |buffer| ReConfig::write(buffer, &params)).run(1_000);
 }
 
-/// RFC 6525 §5.1.2, §5.2.2: messages that were sent before the reset keep their SSNs. Messages queued during it wait.
+/// RFC 6525 §5.1.2, §5.2.2: messages that were sent before the reset keep their SSNs. Messages queued during the reset
+/// wait until it ends.
 #[test]
 fn outgoing_streams_are_reset() {
     let mut script = used();
@@ -104,7 +105,8 @@ fn both_ways() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: a stream on which no SSN was used needs no reset.
+/// RFC 6525 §5.2.3: the peer requests the reset of a stream on which no SSN was used. The answer is "Success - Nothing
+/// to do".
 #[test]
 fn nothing_to_do() {
     let mut script = used();
@@ -140,7 +142,7 @@ fn deferred_until_everything_before_has_arrived() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: a lost request is retransmitted with the same number.
+/// RFC 6525 §5.1.1: a lost request is retransmitted with the same request number.
 #[test]
 fn a_lost_request() {
     let mut script = used();
@@ -160,7 +162,8 @@ fn a_lost_request() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.1: if a response is lost, the request is repeated. It gets the same answer, and is executed once.
+/// RFC 6525 §5.2.1: if a response is lost, the request is repeated. The repeated request gets the same response, and
+/// the reset is executed only once.
 #[test]
 fn a_lost_response() {
     let mut script = used();
@@ -195,7 +198,8 @@ fn a_peer_that_does_not_answer() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: both sides send the same reset request at the same time.
+/// RFC 6525 §5.2.3: both sides request a reset of a stream in both directions at the same time. Each direction is reset
+/// once.
 #[test]
 fn both_sides_at_once() {
     let mut script = used();
@@ -221,7 +225,8 @@ fn both_sides_at_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: the peer's request concerns some of the streams for which a reset is in progress.
+/// RFC 6525 §5.2.3: A requests a reset of two streams while B already resets one of them. B resets both streams after
+/// its own request.
 #[test]
 fn overlapping_wishes() {
     let mut script = used();
@@ -295,7 +300,7 @@ fn the_association_is_reset() {
 }
 
 /// RFC 6525 §5.2.4: while this side has data outstanding, the peer's request to reset the TSNs is denied. Otherwise
-/// that data would be taken as delivered.
+/// that data would count as delivered.
 #[test]
 fn the_association_is_not_reset_over_data() {
     let mut script = used();
@@ -317,7 +322,8 @@ fn the_association_is_not_reset_over_data() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.7: the answer to a TSN reset is lost, and the peer already sends with its new TSNs.
+/// RFC 6525 §5.1.7: the answer to a TSN reset is lost, and the peer sends DATA with its new TSNs. A does not accept
+/// this DATA until it has the answer to its repeated request.
 #[test]
 fn renumbered_and_the_answer_lost() {
     let mut script = used();
@@ -393,7 +399,7 @@ fn too_many_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: no request is sent to a peer that does not support RE-CONFIG, and a request from it is not
+/// RFC 6525 §5.1.1: no request is sent to a peer that does not support RE-CONFIG, and a request from such a peer is not
 /// answered.
 #[test]
 fn not_negotiated() {
@@ -439,7 +445,8 @@ fn wishes_that_cannot_be() {
     "#]]);
 }
 
-/// RFC 6525 §4.4: requests with wrong streams, with wrong numbers, and with parameters that must not be combined.
+/// RFC 6525 §4.4: requests have wrong streams, wrong numbers, or parameters that must not be combined. Each of these
+/// requests is denied or ignored, and changes nothing.
 #[test]
 fn hostile_requests() {
     let mut script = used();
@@ -449,7 +456,8 @@ fn hostile_requests() {
         vec![ReConfigParam::ResetOutgoing { request, response: 0, last, streams }]
     });
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
-    // A repeated request gets the same answer. Requests with older or future numbers are answered with an error.
+    // A repeated request gets the same answer as the first copy. Requests with older or future numbers are answered
+    // with an error.
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
     inject(&mut script, 0, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 7, |request| vec![ReConfigParam::ResetTsn { request }]);

@@ -13,8 +13,8 @@ fn used(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 6525 §5.1.1: only one request is outstanding. Later requests follow with the next number. Each stream counts
-/// from 0 after its own reset, and the other streams continue.
+/// RFC 6525 §5.1.1: only one request is outstanding. Later requests follow one by one, each with the next request
+/// number. The SSNs of a stream start again at 0 after its own reset; the SSNs of other streams continue.
 #[test]
 fn one_after_another() {
     let mut script = used(&[]);
@@ -53,7 +53,7 @@ fn one_after_another() {
 }
 
 /// The same stream is reset a hundred times, in both directions, on a network that loses every fourth packet. Each
-/// message arrives once and in order, and no side waits forever.
+/// message arrives once and in order, and neither side waits forever.
 #[test]
 fn the_same_stream_again_and_again() {
     for interleaving in ["no", "yes"] {
@@ -127,7 +127,7 @@ fn a_request_is_repeated_as_it_was() {
 }
 
 /// RFC 9260 §5.1.1: messages for a stream that the peer did not grant are dropped. When the stream is added later (RFC
-/// 6525 §6.3.4) and then reset, nothing waits for these messages.
+/// 6525 §6.3.4) and then reset, the reset does not wait for these messages.
 #[test]
 fn a_stream_that_was_not_granted_at_first() {
     let config = |streams| configured(&[("reconfig", "yes"), ("streams", streams)]);
@@ -212,7 +212,7 @@ fn two_resets_and_what_was_given_up_before() {
 }
 
 /// RFC 6525 §5.2.7 H1: each side has agreed to a reset that the other side requested. Each side also has a request of
-/// its own for the same streams, which comes first. Neither side waits for the other's request.
+/// its own for the same streams, which is sent first. Neither side waits for the other's request.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);
@@ -266,8 +266,8 @@ fn promises_and_wishes_about_the_same_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.4 G1: a TSN reset advances the TSNs by 2^31. A late copy of an earlier FORWARD TSN is then 2^31 ahead.
-/// It must not skip any TSN, and data with new TSNs arrives.
+/// RFC 6525 §5.2.4 G1: a TSN reset advances the TSNs by 2^31. The TSN in a late copy of an earlier FORWARD TSN is then
+/// 2^31 ahead. This copy must not skip any TSN, and data with new TSNs arrives.
 #[test]
 fn a_late_forward_tsn_of_the_numbering_before() {
     let mut script = used(&[("partial_reliability", "yes"), ("iw", "10")]);

@@ -58,8 +58,8 @@ fn in_progress_shows_that_the_peer_is_there() {
     assert!(script.net.ladder.take().contains("A: streams reset: Incoming [1]"));
 }
 
-/// RFC 9260 §6.1 A: a reset has held data back (RFC 6525 §5.1.2 A1), and the window has closed meanwhile. The data then
-/// probes the window, because the SACK that opens it may be lost.
+/// RFC 9260 §6.1 A: a reset has held data back (RFC 6525 §5.1.2 A1), and the window has closed meanwhile. After the
+/// reset this data probes the window, because the SACK that opens the window may be lost.
 #[test]
 fn kept_back_data_probes_a_closed_window() {
     let mut script = with(&[], &[("rcvbuf", "3000B")]);

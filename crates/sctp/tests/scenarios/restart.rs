@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::Endpoint;
 use expect_test::expect;
 
-/// Reboots A's host: a new endpoint without state has the same address.
+/// Reboots A's host: replaces A's endpoint by a new endpoint without state at the same address.
 fn reboot(script: &mut Script) {
     let engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));
     script.net.end(A).engine = engine;
@@ -16,7 +16,8 @@ fn reboot(script: &mut Script) {
     script.net.note("        A reboots");
 }
 
-/// RFC 9260 §5.2.4 A: the peer has restarted, and both tags in its cookie are new.
+/// RFC 9260 §5.2.4 A: the peer has restarted, and both tags in its cookie are new. The association continues with new
+/// TSNs, and the application is notified.
 #[test]
 fn case_a_the_peer_restarted() {
     let mut script = Script::new(&[]);
@@ -42,8 +43,8 @@ fn case_a_the_peer_restarted() {
 }
 
 /// RFC 9260 §5.2.4 A: the peer has restarted, and the application wants separate sessions. The old association ends as
-/// if by an ABORT, and the restarted one is new. Data bundled with the COOKIE ECHO belongs to the new one. Unread data
-/// of the old one is dropped.
+/// if by an ABORT, and a new association begins. Data bundled with the COOKIE ECHO belongs to the new association.
+/// Unread data of the old association is dropped.
 #[test]
 fn case_a_the_peer_restarted_and_is_accepted_anew() {
     let mut script = Script::new(&[]);
@@ -100,7 +101,7 @@ fn case_a_with_data_outstanding() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 B: both sides have sent an INIT, and the COOKIE ECHOs cross.
+/// RFC 9260 §5.2.4 B: both sides have sent an INIT, and the COOKIE ECHOs cross. The result is a single association.
 #[test]
 fn case_b_crossing_cookies() {
     let mut script = Script::new(&[]);
@@ -129,7 +130,7 @@ fn case_b_crossing_cookies() {
 }
 
 /// RFC 9260 §5.2.4 C: B answers A's INIT, and then sends an INIT of its own, which sets up the association. The COOKIE
-/// ECHO with B's first tag arrives only then.
+/// ECHO with B's first tag arrives after that, and has no effect.
 #[test]
 fn case_c_a_late_cookie() {
     let mut script = Script::new(&[]);
@@ -157,8 +158,8 @@ fn case_c_a_late_cookie() {
     "#]]);
 }
 
-/// A peer has given up an attempt and set up another association. The cookie of the first attempt arrives late, at the
-/// new association.
+/// A peer has given up an attempt and set up another association. The COOKIE ECHO of the first attempt arrives late,
+/// and does not affect the new association.
 #[test]
 fn a_cookie_of_a_former_attempt() {
     let mut script = Script::new(&[]);
@@ -189,8 +190,8 @@ fn a_cookie_of_a_former_attempt() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.5 leaves this open: a COOKIE ECHO arrives after its association has ended. It does not set the
-/// association up again.
+/// A COOKIE ECHO arrives after its association has ended, a case that RFC 9260 §5.1.5 leaves open. The COOKIE ECHO does
+/// not set up the association again.
 #[test]
 fn a_used_up_cookie() {
     let mut script = Script::new(&[]);
@@ -215,7 +216,8 @@ fn a_used_up_cookie() {
     assert_eq!(script.app(B).messages, 1);
 }
 
-/// RFC 9260 §5.2.4 D: the same COOKIE ECHO arrives twice.
+/// RFC 9260 §5.2.4 D: the same COOKIE ECHO with DATA arrives twice. Both copies are answered, and the DATA is delivered
+/// once.
 #[test]
 fn case_d_the_cookie_came_twice() {
     let mut script = Script::new(&[]);
@@ -261,8 +263,9 @@ fn an_init_alone_changes_nothing() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them. They can be read
-/// after the restart, before later messages. Incomplete messages, and messages that wait for missing ones, are dropped.
+/// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them. Such messages can
+/// be read after the restart, before later messages. Incomplete messages, and messages that wait for missing messages,
+/// are dropped.
 #[test]
 fn what_has_arrived_is_read_after_a_restart() {
     for interleaving in ["no", "yes"] {

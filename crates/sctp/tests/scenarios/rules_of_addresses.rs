@@ -55,8 +55,8 @@ fn an_abort_to_an_address_that_goes() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT is also ignored if it arrives after the deletion was answered, at an address that other
-/// associations of this host use.
+/// RFC 5061 §5.3.1: an ABORT arrives after the deletion of its destination address was answered. Other associations of
+/// this host use that address. The ABORT is ignored.
 #[test]
 fn an_abort_to_an_address_that_has_gone() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -72,8 +72,8 @@ fn an_abort_to_an_address_that_has_gone() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. So it is ignored
-/// while the address is added again, and for a while afterwards. A much later ABORT ends the association.
+/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. So an ABORT is
+/// ignored while the address is added again, and for a while afterwards. A much later ABORT ends the association.
 #[test]
 fn an_abort_to_an_address_that_is_back() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -115,8 +115,8 @@ fn packets_from_an_address_that_has_gone() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11: after a failed addition or deletion, all later ones of the same ASCONF fail. §4.2.1, §4.2.2: a
-/// multicast address is not the address of a host.
+/// RFC 5061 §5.3 F11: after a failed addition or deletion, all later additions and deletions in the same ASCONF fail.
+/// §4.2.1, §4.2.2: a multicast address is not the address of a host.
 #[test]
 fn all_that_follows_fails() {
     let group = IpAddr::from([224, 0, 0, 9]);
@@ -135,7 +135,7 @@ fn all_that_follows_fails() {
         assert_eq!(drawn.matches("no-room-for-address").count(), 2, "{drawn}");
         known.lives(2);
     }
-    // Requests before the failed one are executed. A primary may be set even after it.
+    // Requests before a failed addition are executed, and so is a Set Primary request after it.
     let mut known = Known::with(2);
     known.ask(
         1,
@@ -153,8 +153,8 @@ fn all_that_follows_fails() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, it is not requested from that peer again. F3a: the same
-/// holds for adding and deleting addresses.
+/// RFC 5061 §5.3 F3b: if a peer reports Set Primary as unknown, Set Primary is not requested from that peer again. F3a:
+/// likewise, additions and deletions that the peer reports as unknown are not requested again.
 #[test]
 fn unsupported_set_primary_is_not_requested_again() {
     let mut known = Known::with(2);
@@ -188,7 +188,7 @@ fn unsupported_set_primary_is_not_requested_again() {
 }
 
 /// RFC 5061 §5.3 F11: a deletion that failed because of an earlier request is requested again. A deletion that failed
-/// for another reason is not.
+/// for another reason is not requested again.
 #[test]
 fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
     for behind in [true, false] {
@@ -230,7 +230,7 @@ fn a_peer_that_does_not_know_the_chunk() {
         chunk.close();
     });
     script.run(100).forget();
-    // RFC 9260 §11.2.6: the application is notified of the unknown chunk, too.
+    // RFC 9260 §11.2.6: the application is notified that the peer does not know the chunk.
     let told = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
     assert!(script.net.ends[0].events.iter().any(told));
     let (id, now) = (script.id(A), script.net.now);

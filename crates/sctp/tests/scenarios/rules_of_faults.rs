@@ -46,7 +46,8 @@ fn heartbeats_lost_elsewhere_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: unanswered HEARTBEATs that verify an address do not end the association either.
+/// RFC 9260 §5.4: HEARTBEATs that verify an address are not answered. The errors of these HEARTBEATs do not end the
+/// association.
 #[test]
 fn probes_of_unverified_addresses_do_not_count() {
     let mut script =
@@ -58,7 +59,7 @@ fn probes_of_unverified_addresses_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §8.3: a failed path is still probed, but its errors no longer count for the association.
+/// RFC 9260 §8.3: a failed path is still probed, but unanswered probes no longer count as errors.
 #[test]
 fn a_path_that_is_down_counts_no_more() {
     let mut script = Script::established_on(
@@ -105,8 +106,8 @@ fn an_abort_with_the_wrong_t_bit_ends_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §8.5.1 C: a SHUTDOWN COMPLETE with the receiver's own tag counts only without the T bit, and one with the
-/// peer's tag only with it. The state is SHUTDOWN-ACK-SENT.
+/// RFC 9260 §8.5.1 C: in SHUTDOWN-ACK-SENT, a SHUTDOWN COMPLETE with the receiver's own tag counts only without the T
+/// bit. A SHUTDOWN COMPLETE with the peer's tag counts only with the T bit.
 #[test]
 fn a_shutdown_complete_with_the_wrong_t_bit_ends_nothing() {
     let mut script = Script::established(&[]);

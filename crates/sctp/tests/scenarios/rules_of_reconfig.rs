@@ -75,7 +75,8 @@ fn each_kind_is_granted_for_itself() {
     }
 }
 
-/// RFC 6525 §5.2.2 E1, §5.2.6: if this side asked the peer for a request, the peer's request is not denied.
+/// RFC 6525 §5.2.2 E1, §5.2.6: B grants no requests, but has requested a reset and additional streams itself. The
+/// requests by which A carries out B's requests are granted.
 #[test]
 fn what_was_asked_for_is_granted() {
     let mut script = asking("none");

@@ -38,7 +38,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the INIT ACK that is in flight to A, with its State Cookie. A does not receive it, because A sent no INIT.
+/// Returns the INIT ACK that is in flight to A, with its State Cookie. A does not receive this INIT ACK, because A sent
+/// no INIT.
 fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
     let packet = under_way(script, A).pop().expect("an answer");
     script.net.flying.clear();
@@ -58,9 +59,9 @@ struct InitFields {
     inbound: u16,
 }
 
-/// RFC 9260 §5.1: when their timers expire, INIT and COOKIE ECHO are sent to the next address, with the RTO of each
-/// address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO. That address is not verified, so a HEARTBEAT
-/// is bundled.
+/// RFC 9260 §5.1: when the timer of an INIT or COOKIE ECHO expires, the chunk is sent to the next address, with the RTO
+/// of that address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO. That address is not verified, so a
+/// HEARTBEAT is bundled with the COOKIE ACK.
 #[test]
 fn init_and_cookie_echo_try_every_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -81,8 +82,8 @@ fn init_and_cookie_echo_try_every_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: addresses of a family that this side does not have are silently ignored. If an INIT arrived over a
-/// family, the peer supports this family even if the INIT does not list it.
+/// RFC 9260 §5.1.2: addresses of an IP version that this side does not have are silently ignored. If an INIT arrived
+/// over an IP version, the peer supports this version even if the INIT does not list it.
 #[test]
 fn addresses_of_a_family_that_is_not_ours() {
     let mut script = Script::new(&[]);
@@ -103,7 +104,8 @@ fn addresses_of_a_family_that_is_not_ours() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only from an address to which it sent its own.
+/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only if that INIT comes from an address to which
+/// this endpoint sent its own INIT.
 #[test]
 fn an_init_from_a_stranger_while_asking() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -198,8 +200,8 @@ fn the_answer_to_a_restart() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 step 3: a cookie whose tags differ from the association's may be stale. It is then answered by
-/// ERROR, and the other chunks of its packet are discarded.
+/// RFC 9260 §5.2.4 step 3: a stale cookie whose tags differ from the association's is answered by ERROR, and the other
+/// chunks of its packet are discarded.
 #[test]
 fn a_stale_cookie_of_a_restart() {
     let mut script = Script::established(&[]);
@@ -255,7 +257,7 @@ fn a_restart_while_shutdown_ack_is_out() {
 }
 
 /// RFC 9260 §5.2.4 B: the association is set up when the cookie of the peer's own INIT arrives, and stays established.
-/// From then on, the peer's tag is that in the cookie.
+/// From that time on, this side uses the peer's tag in the cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);
@@ -322,7 +324,7 @@ fn a_second_longer_at_most() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 step 3: a cookie whose tags are both the association's is valid, no matter how old it is.
+/// RFC 9260 §5.2.4 step 3: a cookie that has both tags of the association is valid, no matter how old it is.
 #[test]
 fn a_cookie_of_the_existing_association_is_never_stale() {
     let mut script = Script::new(&[]);
@@ -426,8 +428,8 @@ fn nothing_is_set_up_with_a_group() {
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §8.4 1: a COOKIE ECHO behind an AUTH (RFC 4895 §6.3) is not answered either if an address is a multicast
-/// address, even if its signature is valid.
+/// RFC 9260 §8.4 1: a COOKIE ECHO with a multicast address is not answered. This holds even if the COOKIE ECHO follows
+/// an AUTH chunk with a valid signature (RFC 4895 §6.3).
 #[test]
 fn nothing_is_set_up_with_a_group_that_signs() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));

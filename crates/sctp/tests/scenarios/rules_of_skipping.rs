@@ -26,7 +26,7 @@ fn error(script: &mut Script, cause: &Cause<'_>) {
 }
 
 /// RFC 3758 §3.3.3: a peer reports the parameter or the chunk as unknown, so it does not support FORWARD TSN after all.
-/// It gets no FORWARD TSN, and data that was sent is retransmitted until it arrives.
+/// The peer gets no FORWARD TSN, and data that was sent is retransmitted until it arrives.
 #[test]
 fn a_peer_that_reports_forward_tsn_as_unknown_receives_none() {
     for cause in
@@ -71,8 +71,8 @@ fn what_was_given_up_cannot_be_skipped() {
     script.forget();
 }
 
-/// RFC 3758 §3.6: an outdated FORWARD TSN skips nothing, and is answered by a SACK at once. A new one is acknowledged
-/// like DATA: with the second packet, or after a delay.
+/// RFC 3758 §3.6: an outdated FORWARD TSN skips nothing, and is answered by a SACK at once. A new FORWARD TSN is
+/// acknowledged like DATA: with the second packet, or after a delay.
 #[test]
 fn a_forward_tsn_is_acknowledged_as_data_is() {
     let mut script = Script::warm(ON);
@@ -133,8 +133,8 @@ fn the_cumulative_tsn_moves_on_by_itself() {
     "#]]);
 }
 
-/// RFC 3758 §3.3.2: no FORWARD TSN is sent to a peer whose INIT did not have the parameter, and none is accepted from
-/// it.
+/// RFC 3758 §3.3.2: no FORWARD TSN is sent to a peer whose INIT did not have the parameter, and no FORWARD TSN is
+/// accepted from such a peer.
 #[test]
 fn only_one_side_supports_it() {
     let mut script = Script::with(configured(&[]), configured(ON), &[25]);

@@ -26,8 +26,8 @@ fn to(script: &mut Script, side: Side, write: impl FnOnce(&mut Vec<u8>)) {
     script.inject_between(side.other(), target, source, tag, write).run(60);
 }
 
-/// RFC 9260 §8.4: an association exists between two ports. A packet with its tag, but with other ports, belongs to no
-/// association.
+/// RFC 9260 §8.4: an association exists between two ports. A packet with the association's tag, but with other ports,
+/// belongs to no association.
 #[test]
 fn another_port_is_another_association() {
     for (other_source, other_target) in [(1, 0), (0, 1)] {
@@ -77,7 +77,7 @@ fn the_reason_of_an_abort_is_told() {
     script.forget();
 }
 
-/// RFC 9260 §9.2: a retransmitted SHUTDOWN acknowledges the data that has arrived since the first one.
+/// RFC 9260 §9.2: a retransmitted SHUTDOWN acknowledges the data that has arrived since the first SHUTDOWN.
 #[test]
 fn a_retransmitted_shutdown_acknowledges_new_data() {
     let mut script = Script::established(&[]);
@@ -150,7 +150,7 @@ fn no_message_is_taken_while_shutting_down() {
     }
 }
 
-/// RFC 9260 §9.2: an unanswered SHUTDOWN ACK is retransmitted Association.Max.Retrans times; then the peer is
+/// RFC 9260 §9.2: an unanswered SHUTDOWN ACK is retransmitted Association.Max.Retrans times. After that, the peer is
 /// considered unreachable.
 #[test]
 fn a_shutdown_ack_is_not_repeated_for_ever() {
@@ -207,8 +207,8 @@ fn shutdowns_before_it_is_up() {
     }
 }
 
-/// Delivers to A an ICMP message of this kind. It quotes a packet from A to B with these ports and this tag. `rest`
-/// follows the quoted header.
+/// Delivers to A an ICMP message of this kind. The message quotes a packet from A to B with these ports and this tag.
+/// `rest` follows the quoted common header.
 fn report(script: &mut Script, kind: IcmpKind, ports: (u16, u16), tag: u32, rest: &[u8]) {
     let mut quoted = Vec::new();
     packet::begin(&mut quoted, ports.0, ports.1, tag);

@@ -40,8 +40,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, one more packet may be sent, but only
-/// one. §7.2.1: the slow-start threshold is initially high.
+/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, exactly one more packet may be sent.
+/// §7.2.1: the slow-start threshold is initially high.
 #[test]
 fn one_packet_beyond_the_window() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -72,7 +72,7 @@ fn no_more_than_a_burst_at_once() {
     script.forget();
 }
 
-/// RFC 9260 §6.2, §6.7: the SACK reports the lowest gap blocks, as many as fit into one packet.
+/// RFC 9260 §6.2, §6.7: the SACK reports the lowest gap blocks, as many as one packet has room for.
 #[test]
 fn as_many_gap_blocks_as_fit() {
     let mut script = Script::established(&[]);
@@ -116,8 +116,8 @@ fn gaps_while_shutting_down_need_a_sack() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: a gap block has acknowledged a TSN, and the next SACK does not. The TSN is outstanding again,
-/// has one miss indication, and has a timer (§6.3.2 R4).
+/// RFC 9260 §6.2.1 D iii: a gap block has acknowledged a TSN, and the next SACK no longer reports it. The TSN is
+/// outstanding again, has one miss indication, and has a timer (§6.3.2 R4).
 #[test]
 fn a_reneged_tsn_is_missing_again() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -142,8 +142,8 @@ fn a_reneged_tsn_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2 needs two more, and so does
-/// TSN 1, which has one.
+/// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2, which was revoked, then
+/// needs two more miss indications. TSN 1, which already had one, needs two more as well.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -163,7 +163,7 @@ fn reneging_counts_as_one_miss() {
 }
 
 /// RFC 9260 §6.3.2 R4: the acknowledgement of a TSN is revoked. T3-rtx of the TSN's destination address is started
-/// again, although all data sent there had been acknowledged. No other timer expires before it.
+/// again, although all data sent there had been acknowledged. No other timer expires before this T3-rtx.
 #[test]
 fn reneging_starts_t3_rtx() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -233,9 +233,9 @@ fn all_of_an_unordered_message_is_unordered() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: a SACK counts as a miss indication for the TSNs below the highest one that it newly acknowledges.
-/// It does not count for those below an older gap block. TSNs 1 and 4 are missing in three SACKs, but only TSN 1 has
-/// three misses.
+/// RFC 9260 §7.2.4: a SACK counts as a miss indication for missing TSNs below the highest TSN that it newly
+/// acknowledges. For missing TSNs below an older gap block only, the SACK does not count. TSNs 1 and 4 are missing in
+/// three SACKs, but only TSN 1 has three misses.
 #[test]
 fn misses_count_below_what_is_newly_acknowledged() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -263,8 +263,8 @@ fn misses_count_below_what_is_newly_acknowledged() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: the SACK with the third miss indication also acknowledges data. The window grows first, and then it
-/// is halved.
+/// RFC 9260 §7.2.4: the SACK with the third miss indication also acknowledges data. The congestion window grows first,
+/// and then it is halved.
 #[test]
 fn the_window_grows_before_it_is_halved() {
     let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
@@ -289,7 +289,7 @@ fn the_window_grows_before_it_is_halved() {
     assert!(after.flight > after.cwnd, "{after:?}");
     let drawn = script.net.ladder.text();
     assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
-    // §7.2.1: the window does not grow in fast recovery either, although it is fully utilized.
+    // §7.2.1: in fast recovery the window does not grow, although it is fully utilized.
     let full = path(&script, 0);
     assert!(full.flight > full.cwnd, "{full:?}");
     sack(&mut script, 2, &[block(2, 5)]);
@@ -343,8 +343,8 @@ fn no_second_fast_retransmit() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: T3-rtx retransmits a chunk. Only chunks sent after that count as miss indications. Chunks sent
-/// before it, and those that were sent at the same time in the same packet, do not count.
+/// RFC 9260 §7.2.4: T3-rtx retransmits a chunk. A later chunk that arrives counts as a miss indication only if it was
+/// sent after the retransmission. Chunks sent before the retransmission or in the same packet do not count.
 #[test]
 fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -369,8 +369,8 @@ fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     script.forget();
 }
 
-/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx was started at 1.000. It is restarted at 1.485, when the earliest outstanding
-/// chunk is retransmitted, although other chunks are in flight.
+/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx was started at 1.000. At 1.485 the earliest outstanding chunk is retransmitted,
+/// and the timer is restarted although other chunks are in flight.
 #[test]
 fn the_earliest_restarts_the_timer() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -409,7 +409,7 @@ fn chunks_marked_for_retransmission_free_rwnd() {
     let all = room(&script);
     script.lose_times(A, "DATA", 4).send(A, 0, 1_400).send(A, 0, 1_400).run(10);
     assert_eq!(room(&script), all - 2 * 1_400);
-    // One of the two chunks is in flight again.
+    // One of the two marked chunks was retransmitted, so it is in flight again.
     script.run(1_000);
     assert_eq!(room(&script), all - 1_400);
     script.net.rules.clear();
@@ -417,7 +417,7 @@ fn chunks_marked_for_retransmission_free_rwnd() {
 }
 
 /// RFC 9260 §6.1 A: the peer accepts each window probe, but keeps its window closed. The first probe is sent after one
-/// RTO, and later ones at growing intervals, up to RTO.Max.
+/// RTO, and later probes at growing intervals, up to RTO.Max.
 #[test]
 fn accepted_window_probes_back_off() {
     let mut script = Script::established(&[("rto_max", "8s"), ("mss", "100B")]);
@@ -446,8 +446,8 @@ fn accepted_window_probes_back_off() {
     assert_eq!(waits, [2, 4, 8, 8], "{drawn}");
 }
 
-/// RFC 9260 §6.2.1 D i: a SACK that is older than one already received is ignored. Neither its window nor its gap
-/// blocks count.
+/// RFC 9260 §6.2.1 D i: a SACK that is older than a SACK already received is ignored: neither its window nor its gap
+/// blocks have an effect.
 #[test]
 fn an_old_sack_is_ignored() {
     let mut script = Script::established(&[]);
@@ -485,7 +485,7 @@ fn rwnd_is_a_rwnd_less_what_is_outstanding() {
         script.inject(B, vtag, |b| sack.emit(b)).run(30);
         rwnd(&script)
     };
-    // First TSNs 2 to 5 are outstanding, and then TSNs 2, 3 and 5.
+    // For the first SACK, TSNs 2 to 5 are outstanding. For the second SACK, TSNs 2, 3 and 5 are outstanding.
     assert_eq!(told(60_000, &[]), 60_000 - 4 * 1_000);
     assert_eq!(told(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
     assert_eq!(told(3_000, &[block(3, 3)]), 0);

@@ -1,5 +1,5 @@
 //! Addresses that have a meaning only within a host. 127.0.0.1 is not announced to other hosts, and is ignored if
-//! another host lists it.
+//! another host lists this address.
 
 use crate::net::{A, B};
 use crate::script::Script;

@@ -1,4 +1,4 @@
-//! The builder for scenarios. It controls the network and both endpoints.
+//! The builder for scenarios, which controls the network and both endpoints.
 
 use crate::net::app::App;
 use crate::net::rules::{Action, Rule};
@@ -193,8 +193,8 @@ impl Script {
         self
     }
 
-    /// Injects a packet from the first address of `from`. It has the chunks that `write` appends, the association's
-    /// ports, and this tag.
+    /// Injects a packet from the first address of `from`. The packet has the chunks that `write` appends, the
+    /// association's ports, and this tag.
     pub fn inject(&mut self, from: Side, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         let (source, target) = self.ports(from);
         self.inject_between(from, source, target, tag, write)
@@ -237,7 +237,8 @@ impl Script {
         self.net.ladder.numbers().latest_tag(side).expect("a tag")
     }
 
-    /// Compares the ladder diagram with the expected one. Also checks that every message that was sent was received.
+    /// Compares the ladder diagram with the expected diagram. Also checks that every message that was sent was
+    /// received.
     #[track_caller]
     pub fn check(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));
@@ -247,7 +248,7 @@ impl Script {
         }
     }
 
-    /// Compares the ladder diagram with the expected one. Messages may have been lost with an association.
+    /// Compares the ladder diagram with the expected diagram. Messages may have been lost with an association.
     #[track_caller]
     pub fn check_drawn(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));

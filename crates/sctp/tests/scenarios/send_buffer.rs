@@ -11,8 +11,8 @@ fn low_told(script: &mut Script) -> usize {
     events.iter().filter(|event| matches!(event, Event::BufferedAmountLow { .. })).count()
 }
 
-/// Only whole pieces are accepted, as many as fit. If some do not fit, the application is notified when there is room
-/// again.
+/// Only whole pieces are accepted, as many as fit. If some pieces do not fit, the application is notified when there is
+/// room again.
 #[test]
 fn pieces_are_taken_whole() {
     let mut script = Script::established(&[("sndbuf", "5000B")]);
@@ -100,8 +100,8 @@ fn priorities_outlive_a_restart() {
     assert!(place("sid=2 ssn=0") < place("sid=1 ssn=0"), "{drawn}");
 }
 
-/// TSNs can be compared only while fewer than half of all are outstanding (RFC 9260 §1.6). The limit here is 32,000
-/// chunks. All of them arrive.
+/// TSNs can be compared only while fewer than half of all TSNs are outstanding (RFC 9260 §1.6). The limit of this stack
+/// is 32,000 outstanding chunks. More chunks than this are sent, and all of them arrive.
 #[test]
 fn a_bounded_number_of_chunks_is_outstanding() {
     let mut script =

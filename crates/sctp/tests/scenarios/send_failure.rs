@@ -1,4 +1,5 @@
-//! Packets that the host itself failed to send. They are sent on another path at once, or as soon as the routes change.
+//! Packets that the host itself failed to send. Their chunks are sent on another path at once, or as soon as the routes
+//! change.
 
 use crate::net::{self, A, B};
 use crate::script::Script;
@@ -8,7 +9,8 @@ use anabranch_wire::sctp::packet;
 use expect_test::expect;
 
 impl Script {
-    /// Makes A's host report that it failed to send a packet from A's address in network `from` to B's in network `to`.
+    /// Makes A's host report that it failed to send a packet from A's address in network `from` to B's address in
+    /// network `to`.
     fn unsent(&mut self, from: usize, to: usize) -> &mut Self {
         let (source, target) = self.ports(A);
         let tag = self.net.ladder.numbers().latest_tag(B).expect("a tag");
@@ -29,8 +31,8 @@ impl Script {
     }
 }
 
-/// RFC 7829 §3 (4), (5): the host refuses to send a packet. This has the effect of a timeout, but at once and without
-/// an error: data is sent on another path, and a HEARTBEAT probes the failed one.
+/// RFC 7829 §3 (4), (5): the host refuses to send a packet. Data is sent on another path, and a HEARTBEAT probes the
+/// failed path, as after a timeout. Data and HEARTBEAT are sent at once, and no error is counted.
 #[test]
 fn data_goes_by_another_path() {
     let mut script = Script::established_on(&[25, 35], &[("pf_max_retrans", "0"), ("hb_interval", "1000s")]);
@@ -72,7 +74,8 @@ fn data_goes_when_routes_have_changed() {
     "#]]);
 }
 
-/// If the host refused no packet, a change of its routes has no effect. Lost packets are retransmitted by T3-rtx.
+/// If the host refused no packet, a change of its routes has no effect: packets lost in the network are retransmitted
+/// only when T3-rtx expires.
 #[test]
 fn routes_that_change_for_others() {
     let mut script = Script::established(&[]);

@@ -1,4 +1,4 @@
-//! Two SCTP stacks without UDP share a loopback address. Each stack receives the packets that both of them send.
+//! Two SCTP stacks without UDP share a loopback address. Each stack receives the packets of both stacks.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::packets;

@@ -93,8 +93,8 @@ fn lost_shutdown() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: a SHUTDOWN is lost. The peer's HEARTBEATs, which are no longer answered (§8.3), do not delay its
-/// retransmission.
+/// RFC 9260 §9.2: a SHUTDOWN is lost. The peer sends HEARTBEATs, which are not answered after the SHUTDOWN (§8.3).
+/// These HEARTBEATs do not delay the retransmission of the SHUTDOWN.
 #[test]
 fn lost_shutdown_among_heartbeats() {
     let mut script =
@@ -112,8 +112,8 @@ fn lost_shutdown_among_heartbeats() {
     "#]]);
 }
 
-/// A SHUTDOWN is lost. The peer's HEARTBEATs follow an AUTH chunk (RFC 4895), and do not delay its retransmission
-/// either.
+/// A SHUTDOWN is lost. The peer sends HEARTBEATs, each after an AUTH chunk (RFC 4895). These HEARTBEATs do not delay
+/// the retransmission of the SHUTDOWN.
 #[test]
 fn lost_shutdown_among_authenticated_heartbeats() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("auth_chunks", "heartbeat")];
@@ -183,7 +183,8 @@ fn lost_shutdown_complete() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: both sides shut down at the same time. A SHUTDOWN arrives in SHUTDOWN-SENT.
+/// RFC 9260 §9.2: both sides shut down at the same time. Each side receives a SHUTDOWN in SHUTDOWN-SENT, and answers it
+/// with SHUTDOWN ACK.
 #[test]
 fn both_at_once() {
     let mut script = Script::established(&[]);
@@ -200,7 +201,8 @@ fn both_at_once() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: both sides shut down at the same time, while data of both is in flight.
+/// RFC 9260 §9.2: both sides shut down at the same time, while data of both is in flight. All data is acknowledged
+/// before the SHUTDOWNs are sent.
 #[test]
 fn both_at_once_with_data() {
     let mut script = Script::established(&[]);
@@ -227,7 +229,7 @@ fn both_at_once_with_data() {
     "#]]);
 }
 
-/// The last data is lost. The SHUTDOWN is sent only after its retransmission.
+/// The last chunk is lost. The chunk is retransmitted and acknowledged before the SHUTDOWN is sent.
 #[test]
 fn lost_data_before_the_end() {
     let mut script = Script::established(&[]);
@@ -246,7 +248,8 @@ fn lost_data_before_the_end() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the application shuts down before the handshake is complete.
+/// RFC 9260 §9.2: the application sends a message and shuts down before the handshake begins. The handshake is
+/// completed, the message is delivered, and the SHUTDOWN follows.
 #[test]
 fn before_it_is_established() {
     let mut script = Script::new(&[]);
@@ -268,7 +271,8 @@ fn before_it_is_established() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the application shuts down in COOKIE-ECHOED. B may still have data to send.
+/// RFC 9260 §9.2: the application shuts down in COOKIE-ECHOED, and B has sent data. The handshake is completed, and B's
+/// data is delivered before the association ends.
 #[test]
 fn while_the_cookie_is_out() {
     let mut script = Script::new(&[]);
@@ -295,7 +299,7 @@ fn while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the peer does not answer. The RTO is 1, 2 and then 4 s, and then the peer counts as unreachable.
+/// RFC 9260 §9.2: the peer does not answer. The RTO is 1, 2 and then 4 s. After that, the peer counts as unreachable.
 #[test]
 fn no_answer() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);

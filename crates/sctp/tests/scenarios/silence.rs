@@ -1,5 +1,5 @@
-//! The time after which a peer that does not answer is given up (RFC 9260 §8.1). It depends on a number of errors in a
-//! row, and optionally on a minimum time.
+//! The time after which a peer that does not answer is given up (RFC 9260 §8.1). This time depends on a number of
+//! consecutive errors, and optionally on a minimum time.
 
 use crate::net::A;
 use crate::script::Script;
@@ -44,14 +44,16 @@ fn errors_on_many_paths_are_soon_enough() {
     assert!(after < 10_000, "{after} ms");
 }
 
-/// With the additional minimum time, the association and its paths survive the cut.
+/// The knob `assoc_silence` sets the minimum time of errors to 60 s. The association and its paths survive a cut of 30
+/// s.
 #[test]
 fn a_silence_may_last() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "60s")];
     assert_eq!(cut(&changes), (None, true));
 }
 
-/// The minimum time is limited. After it has passed, the next error ends the association.
+/// The knob `assoc_silence` sets the minimum time of errors to 20 s. The first error after this time ends the
+/// association.
 #[test]
 fn a_silence_has_an_end() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "20s")];

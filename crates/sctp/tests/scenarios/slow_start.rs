@@ -28,7 +28,7 @@ fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
 }
 
 /// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. `hystart_min_rtt` excludes
-/// paths whose minimum round trip is below that value. The RFC's rule has no such limit.
+/// paths whose minimum round trip is below that value. The rule of HyStart++ (RFC 9406) has no such limit.
 #[test]
 fn hystart_of_linux_leaves_shorter_paths_alone() {
     let linux =
@@ -37,7 +37,8 @@ fn hystart_of_linux_leaves_shorter_paths_alone() {
     assert_eq!([linux("0ms"), linux("50ms"), linux("51ms")], [ended, ended, (280_388, u64::MAX)]);
 }
 
-/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances. Gap blocks alone do not make it grow.
+/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances. The window does not grow by gap blocks
+/// alone.
 #[test]
 fn gap_blocks_alone_do_not_open_the_window() {
     let mut script =

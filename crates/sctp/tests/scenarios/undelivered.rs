@@ -1,4 +1,4 @@
-//! Messages that are not delivered because their association ends. Each is reported once (RFC 9260 §11.2.2).
+//! Messages that are not delivered because their association ends. Each message is reported once (RFC 9260 §11.2.2).
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -6,8 +6,8 @@ use anabranch_base::Rng;
 use anabranch_sctp::{Endpoint, Message};
 use expect_test::expect;
 
-/// Sets up an association with four messages. One is acknowledged, one is sent completely, one is sent partly, and one
-/// is unsent.
+/// Sets up an association with four messages. One message is acknowledged, one is sent completely, one is sent partly,
+/// and one is unsent.
 fn loaded() -> Script {
     let mut script = Script::warm(&[("iw", "3"), ("max_burst", "0")]);
     script.send(A, 2, 50).run(1_000);
@@ -99,7 +99,7 @@ fn by_a_peer_with_fewer_streams() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: messages that the peer had not acknowledged before it restarted are reported.
+/// RFC 9260 §5.2.4 A: messages that the peer had not acknowledged before its restart are reported as undelivered.
 #[test]
 fn by_a_restart_of_the_peer() {
     let mut script = Script::new(&[("iw", "3"), ("max_burst", "0")]);

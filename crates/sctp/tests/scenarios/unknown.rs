@@ -7,7 +7,8 @@ use anabranch_wire::sctp::*;
 use expect_test::expect;
 
 /// RFC 9260 §3.2: the two highest bits of the type say how to handle an unknown chunk: 00 stop, 01 stop and report, 10
-/// skip, 11 skip and report. The HEARTBEAT that follows shows whether the rest of the packet was processed.
+/// skip, 11 skip and report. The HEARTBEAT that follows in the packet shows whether the rest of the packet was
+/// processed.
 #[test]
 fn chunks() {
     let mut script = Script::established(&[]);
@@ -121,7 +122,7 @@ fn parameters_of_an_init_ack() {
     "#]]);
 }
 
-/// A chunk is longer than the rest of its packet. The chunks before it are processed.
+/// The length field of a chunk is larger than the rest of its packet. The chunks before this chunk are processed.
 #[test]
 fn a_length_that_lies() {
     let mut script = Script::established(&[]);

@@ -7,7 +7,7 @@ use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::sctp::{Init, packet};
 use expect_test::expect;
 
-/// Delivers to A an ICMP message that B's host does not support SCTP. It quotes a packet that A has sent.
+/// Delivers to A an ICMP message that B's host does not support SCTP. The message quotes a packet that A has sent.
 fn protocol_unreachable(script: &mut Script) {
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let (source, target) = script.ports(A);
@@ -25,7 +25,7 @@ fn closed(script: &mut Script) -> Option<CloseReason> {
     })
 }
 
-/// By the letter of the RFC, Protocol Unreachable has the effect of an ABORT, at once.
+/// RFC 9260 §10 ICMP8: with the knobs of the RFC, Protocol Unreachable ends the association at once, as an ABORT does.
 #[test]
 fn believed() {
     let mut script = Script::established(&[]);
@@ -41,7 +41,8 @@ fn doubted_while_the_peer_answers() {
     script.lose(A, "DATA").send(A, 0, 100).run(10);
     protocol_unreachable(&mut script);
     script.run(1_500);
-    // The first timeout alone does not confirm the ICMP message, because the retransmission is answered.
+    // The first timeout alone does not confirm the ICMP message. The retransmission is answered, so no second timeout
+    // follows.
     script.check(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
         2.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=100 BE
@@ -52,7 +53,7 @@ fn doubted_while_the_peer_answers() {
 }
 
 /// A host that no longer supports SCTP sends Protocol Unreachable again, for the retransmission after the second
-/// timeout.
+/// timeout. This ends the association.
 #[test]
 fn protocol_unreachable_is_confirmed_by_timeouts() {
     let mut script = Script::established(&[("icmp_doubt", "yes")]);

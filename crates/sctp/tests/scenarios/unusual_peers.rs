@@ -1,4 +1,4 @@
-//! Corner cases of the RFC: chunks and packets that a peer like this stack would never send, or not in that order.
+//! Corner cases of the RFC: chunks and packets that this stack would never send, or not in that order.
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -33,7 +33,8 @@ fn under_way(script: &Script, to: Side) -> Vec<&[u8]> {
     script.net.flying.values().filter(|flight| there(flight.target)).map(|flight| &flight.bytes[..]).collect()
 }
 
-/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, and revokes none. So TSN 3 is not retransmitted.
+/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, but does not revoke those of earlier SACKs. So TSN 3 is not
+/// retransmitted.
 #[test]
 fn a_shutdown_takes_no_gap_block_back() {
     let mut script = Script::established(&[]);
@@ -54,8 +55,8 @@ fn a_shutdown_takes_no_gap_block_back() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iv, §7.2.4: the SACK that ends a recovery is also the third miss indication of a TSN beyond it.
-/// The next recovery begins, and the window is halved again.
+/// RFC 9260 §6.2.1 D iv, §7.2.4: the SACK that ends a recovery is also the third miss indication of a TSN sent during
+/// that recovery. So the next recovery begins, and the window is halved again.
 #[test]
 fn one_sack_ends_a_recovery_and_begins_the_next() {
     let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
@@ -74,7 +75,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
         (stats.fast_recoveries, info.paths[0].cwnd / 1_468)
     };
     assert_eq!(info(&script), (1, 7));
-    // All TSNs up to the end of the recovery, 17, have arrived except TSN 1. Of those sent afterwards, TSN 18 is lost.
+    // All TSNs up to the end of the recovery, 17, have arrived except TSN 1. Of the TSNs sent after these, TSN 18 is
+    // lost.
     sack(&mut script, 0, &[first(17)]);
     for end in 19..=20 {
         sack(&mut script, 0, &[first(17), GapBlock { start: 19, end }]);
@@ -84,8 +86,8 @@ fn one_sack_ends_a_recovery_and_begins_the_next() {
     assert_eq!(info(&script).0, 2);
 }
 
-/// RFC 9260 §6.1: TSN 1 moves to the second address at 5.000. This does not restart the timer that runs there for TSN
-/// 2, which expires at 5.500.
+/// RFC 9260 §6.1: TSN 1 moves to the second address at 5.000. This does not restart the timer that runs on the second
+/// path for TSN 2, which expires at 5.500.
 #[test]
 fn a_chunk_that_moves_restarts_no_timer() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -104,8 +106,9 @@ fn a_chunk_that_moves_restarts_no_timer() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C4: every round trip is measured. C5: data that may have waited for a retransmission is an
-/// exception. TSN 8 is sent between TSN 6 and its retransmission.
+/// RFC 9260 §6.3.1 C4: a round-trip time is measured in every round trip. C5: data whose acknowledgement may have
+/// waited for a retransmission is not measured. TSN 8 is sent between TSN 6 and the retransmission of TSN 6, so TSN 8
+/// is not measured.
 #[test]
 fn round_trips_are_measured() {
     let mut script = Script::warm(&[("hb_interval", "0")]);
@@ -147,8 +150,8 @@ fn round_trips_are_measured() {
     assert_eq!(srtt(&script), 75, "not by TSN 8");
 }
 
-/// RFC 9260 §6.9: a chunk that has a TSN is not divided again when the path MTU shrinks. It is sent on a path with a
-/// larger MTU.
+/// RFC 9260 §6.9: a chunk that has a TSN is not divided again when the path MTU shrinks. The chunk is sent on another
+/// path with a larger MTU.
 #[test]
 fn a_chunk_too_large_for_its_path_goes_elsewhere() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -210,8 +213,8 @@ fn an_init_ack_with_tag_zero() {
     "#]]);
 }
 
-/// RFC 9260 §3.3.3: an INIT ACK with a window below 1500 is answered by an ABORT. It has no other effect, and the INIT
-/// is retransmitted.
+/// RFC 9260 §3.3.3: an INIT ACK with a window below 1500 is answered by an ABORT. The INIT ACK has no other effect, and
+/// the INIT is retransmitted.
 #[test]
 fn an_init_ack_with_a_small_window() {
     let mut script = Script::new(&[]);
@@ -257,7 +260,7 @@ fn an_init_ack_from_another_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: the application gave A an address of B that B does not list. Nothing is sent there.
+/// RFC 9260 §5.1.2: the application gave A an address of B that B does not list. No packet is sent to that address.
 #[test]
 fn an_address_that_is_not_listed() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -283,7 +286,7 @@ fn an_address_that_is_not_listed() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an ERROR about a packet from an unverified address is sent to a verified one.
+/// RFC 9260 §5.4: an ERROR about a packet from an unverified address is sent to a verified address.
 #[test]
 fn no_error_to_an_unverified_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -302,7 +305,7 @@ fn no_error_to_an_unverified_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: if several addresses are unverified, HB.Max.Burst (1) of them is probed per RTO, in turn.
+/// RFC 9260 §5.4: if several addresses are unverified, the addresses are probed in turn, HB.Max.Burst (1) per RTO.
 #[test]
 fn unverified_addresses_take_turns() {
     let mut script = Script::multi_homed(&[25, 25, 25], &[]);
@@ -341,8 +344,8 @@ fn whatever_comes_restarts_t2() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: any packet from B clears the count of unanswered SHUTDOWNs. Two in a row would end the association,
-/// and three are lost here.
+/// RFC 9260 §9.2: any packet from B clears the count of unanswered SHUTDOWNs. Two unanswered SHUTDOWNs in a row would
+/// end the association. Three SHUTDOWNs are lost, but ERRORs from B clear the count.
 #[test]
 fn whatever_comes_clears_the_count_of_shutdowns() {
     let mut script = Script::established(&[("assoc_max_retrans", "1")]);
@@ -380,8 +383,8 @@ fn all_of_a_heartbeat_is_returned() {
     assert_eq!(view.chunks().next(), Some(Ok(Chunk::HeartbeatAck(expected))));
 }
 
-/// RFC 9260 §3.3.5: a HEARTBEAT without Heartbeat Information, as pion sends it, is not answered. It does not end the
-/// association.
+/// RFC 9260 §3.3.5: a HEARTBEAT without Heartbeat Information, as pion sends it, is not answered. This HEARTBEAT does
+/// not end the association.
 #[test]
 fn a_heartbeat_that_asks_for_nothing() {
     let mut script = Script::established(&[]);

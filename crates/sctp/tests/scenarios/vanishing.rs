@@ -13,13 +13,13 @@ use expect_test::expect;
 const SUSPECTING: &[(&str, &str)] =
     &[("pf_max_retrans", "0"), ("hb_interval", "30s"), ("rto_min", "200ms"), ("rto_initial", "200ms")];
 
-/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts. Then the RTO
-/// and the error count grow, the path fails, and the association ends.
+/// A path delivers HEARTBEATs but no data. HEARTBEAT ACKs clear the errors of the first three timeouts only. After
+/// that, the RTO and the error count grow, the path fails, and the association ends.
 #[test]
 fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     let mut script = Script::established(SUSPECTING);
     script.lose_times(A, "DATA", 1_000);
-    // A packet of this size has no room for HEARTBEATs, so they are sent in packets of their own.
+    // A packet with this much data has no room for a HEARTBEAT, so HEARTBEATs are sent in packets of their own.
     script.send(A, 0, 1_452).run(400_000);
     script.check_drawn(expect![[r#"
          1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=1452 BE     ✗ lost
@@ -65,7 +65,8 @@ fn heartbeat_answers_do_not_keep_an_association_whose_data_is_lost() {
     assert!(end.events.iter().any(closed));
 }
 
-/// Packets are lost at random. Each retransmission is acknowledged in the end, so HEARTBEAT ACKs clear the errors.
+/// Packets are lost at random. Each lost chunk is acknowledged in the end, so HEARTBEAT ACKs clear the errors of the
+/// path.
 #[test]
 fn data_that_is_acknowledged_clears_the_path() {
     let mut script = Script::established(SUSPECTING);
@@ -88,8 +89,8 @@ fn run_without_data(script: &mut Script, ms: u64) {
     script.net.run_until(until, &mut fate, None);
 }
 
-/// One of two paths delivers no data. It fails although it answers HEARTBEATs. Once per heartbeat interval, data is
-/// sent on it again. When it delivers data again, the transfer returns to it.
+/// One of two paths delivers HEARTBEATs but no data, and fails. Once per heartbeat interval, data is tried on this
+/// path. When the path delivers data again, the transfer returns to it.
 #[test]
 fn of_two_paths_the_one_that_loses_data_fails() {
     let mut script = Script::established_on(&[10, 20], SUSPECTING);
@@ -113,8 +114,8 @@ fn of_two_paths_the_one_that_loses_data_fails() {
     assert!(drawn.lines().rev().take(8).any(|line| line.contains("A.1") && line.contains("DATA")), "{drawn}");
 }
 
-/// One of two paths loses large packets only, and the path MTU search starts when they are lost. A lost chunk is sent
-/// on the other path, so no chunk is lost twice. HEARTBEAT ACKs still show that the size is the cause.
+/// One of two paths loses large packets only, and the path MTU search starts when such packets are lost. A lost chunk
+/// is sent on the other path, so no chunk is lost twice. HEARTBEAT ACKs still show that the size is the cause.
 #[test]
 fn of_two_paths_one_has_a_black_hole() {
     let mut set = SUSPECTING.to_vec();
@@ -158,7 +159,8 @@ fn over_a_layer_the_first_packets_are_small() {
     }
 }
 
-/// A knob that the user sets takes precedence. A network that loses no ICMP message, as in races, needs no search.
+/// The knob for the path MTU search that the user sets takes precedence. A network that loses no ICMP message, as in
+/// races, needs no search.
 #[test]
 fn a_search_that_was_chosen_stays() {
     let value =

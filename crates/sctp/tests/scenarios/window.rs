@@ -9,7 +9,7 @@ use anabranch_sctp::{AssociationState, Event, Message};
 use anabranch_wire::sctp::{Data, Tsn};
 use expect_test::expect;
 
-/// RFC 9260 §6.1 A: one DATA chunk probes a closed window. Then the window opens again.
+/// RFC 9260 §6.1 A: one DATA chunk probes a closed window. After the probe the window opens again.
 #[test]
 fn zero_window_probe() {
     let mut script = Script::established(&[("rcvbuf", "4000B")]);
@@ -103,9 +103,9 @@ fn never_more_than_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. Only the send
-/// buffer takes memory for it. §9.2: a shutdown waits for outstanding data. An application that does not want to wait
-/// can abort.
+/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. While the
+/// window is closed, only the send buffer takes memory. §9.2: a shutdown waits for outstanding data. An application
+/// that does not want to wait can abort.
 #[test]
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
@@ -125,7 +125,7 @@ fn a_window_that_never_opens() {
         assert!(info.buffered <= 20_000, "{} bytes wait", info.buffered);
     }
     assert_eq!(sent, 24);
-    // In one day, a probe and its SACK are sent every minute, plus the packets before.
+    // In one day, a probe is sent every minute, in addition to the packets before.
     let stats = script.net.end(A).engine.stats(id).expect("it lives");
     assert!((1_440..1_500).contains(&stats.packets_sent), "{stats:?}");
     script.shutdown(A).run(3_600_000);
@@ -176,8 +176,8 @@ fn a_window_of_zero_is_meant() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a peer that reads slowly acknowledges window probes one by one, while its window stays closed. They
-/// are counted separately from data, until the window opens.
+/// RFC 9260 §6.1 A: a peer that reads slowly acknowledges window probes one by one, while its window stays closed. The
+/// acknowledged probes are counted separately from other data until the window opens.
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
@@ -213,9 +213,9 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     assert_eq!(sent(&mut script), (0, 0), "the window has opened");
 }
 
-/// The window also stays closed while there is nothing to send. Probes are still counted, and the interval between them
-/// doubles (RFC 9260 §6.1 A). A server that writes a piece whenever the previous one was sent sends each piece as a
-/// probe.
+/// RFC 9260 §6.1 A: the peer's window stays closed, and a server writes a piece of data whenever the previous piece was
+/// sent. So each piece is sent as a window probe. Although the queue is empty between two pieces, all probes are
+/// counted, and the interval between them doubles.
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);

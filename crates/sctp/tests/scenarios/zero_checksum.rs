@@ -88,7 +88,8 @@ fn a_peer_that_does_not_know_it() {
     }
 }
 
-/// RFC 9653 §5.3: certain packets without a checksum are discarded and counted.
+/// RFC 9653 §5.3: an INIT and a COOKIE ECHO without a checksum, and a packet with a wrong checksum, are discarded and
+/// counted. Other packets need no checksum if the extension is enabled.
 #[test]
 fn packets_that_need_a_checksum() {
     for on in [true, false] {
@@ -123,8 +124,8 @@ fn packets_that_need_a_checksum() {
         assert_eq!(hand(9, 0, [0; 4], &|b| init.emit(b)), 1);
         assert_eq!(hand(source, tag, [0; 4], &|b| b.extend_from_slice(&[10, 0, 0, 4])), 1);
         assert_eq!(hand(source, tag, [0, 0, 0, 1], &|b| data.emit(b)), 1);
-        // This packet belongs to no association. If the extension is enabled, it is not discarded, because an endpoint
-        // that has lost an association must answer.
+        // This packet belongs to no association. If the extension is enabled, the packet is not discarded, because an
+        // endpoint that has lost an association must answer.
         assert_eq!(hand(source, tag ^ 1, [0; 4], &|b| CookieAck.emit(b)), u64::from(!on));
         // DATA of the association is accepted if the extension was negotiated.
         assert_eq!(hand(source, tag, [0; 4], &|b| data.emit(b)), u64::from(!on));

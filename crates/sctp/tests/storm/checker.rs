@@ -1,10 +1,10 @@
 //! Checks invariants that hold for every packet and at every instant, by observing packets and states.
 //!
-//! - TSNs are dense (except for those of abandoned messages) and never change their content.
-//! - A SACK never revokes its cumulative TSN, never acknowledges TSNs that were not sent, and its gap blocks are
+//! - TSNs are consecutive (except for those of abandoned messages), and a TSN never changes its content.
+//! - A SACK never lowers the cumulative TSN and never acknowledges TSNs that were not sent. Its gap blocks are
 //!   ascending and disjoint.
-//! - New data is sent only within the peer's window and the path's (with the overbooking of one packet that RFC 9260
-//!   §6.1 allows).
+//! - New data is sent only within the peer's window and the path's congestion window (which RFC 9260 §6.1 allows to
+//!   exceed by one packet).
 //! - The outstanding bytes are the sum over the paths, and data in flight has a timer.
 //! - Packets fit the path's MTU, contain only chunks that may be bundled, and have a permitted destination.
 
@@ -22,7 +22,8 @@ struct Sender {
     highest: Option<Tsn>,
     /// The size of the DATA or I-DATA header, in bytes.
     header: usize,
-    /// For each stream, the message of which more fragments must follow: unordered, identifier, next fragment.
+    /// For each stream, the message of which more fragments must follow: whether it is unordered, its identifier, and
+    /// the number of its next fragment.
     open: BTreeMap<u16, (bool, u32, u32)>,
     /// The number of TSNs that were never sent.
     never_sent: u64,
@@ -30,13 +31,13 @@ struct Sender {
     skipped: Option<Tsn>,
     /// All TSNs above the first and up to the second were abandoned, according to the last FORWARD TSN of this side.
     skipping: Option<(Tsn, Tsn)>,
-    /// The congestion windows of this side before a SACK that acknowledges only abandoned TSNs.
+    /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,
     /// The content of every TSN that was sent, as a length and a hash.
     content: BTreeMap<u32, (usize, u64)>,
     /// The cumulative TSN and the window of the last SACK that this side has received.
     acknowledged: Option<(Tsn, u64)>,
-    /// The window in the peer's INIT or INIT ACK, until a SACK advertises another.
+    /// The window in the peer's INIT or INIT ACK, until a SACK advertises another window.
     window: u64,
     /// Whether this side has received a SHUTDOWN, which advertises no window.
     window_unknown: bool,
@@ -80,8 +81,8 @@ pub struct Checker {
     lives: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Whether addresses change. An endpoint then ignores a SACK from an address that the peer has deleted, which
-    /// cannot be observed here.
+    /// Whether addresses change. If so, an endpoint ignores a SACK from an address that the peer has deleted, which the
+    /// checker cannot observe.
     pub moving: bool,
     /// The sides that use proportional rate reduction. In a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
@@ -90,8 +91,8 @@ pub struct Checker {
     pub bbr: [bool; 2],
     /// The sides that send tail loss probes. One packet may exceed the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// For each side, the number of tail loss probes so far, and the packet number of the last one. Probes are sent
-    /// even if the window was halved below the flight size.
+    /// For each side, the number of tail loss probes so far, and the packet number of the last probe. A probe is sent
+    /// even if the congestion window has been halved below the flight size.
     probes: [(u64, u64); 2],
     /// Whether an NR-SACK was sent that reports more than its cumulative TSN. The peer has then freed messages that
     /// wait for other messages.
@@ -311,8 +312,8 @@ impl Checker {
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let mine = &self.sides[from as usize];
-        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. Marks cannot be observed
-        // here, so the rule is checked only while no chunk was ever marked.
+        // RFC 9260 §6.2.1 C: chunks marked for retransmission do not count as outstanding. The checker cannot observe
+        // marks, so it checks the rule only while no chunk was ever marked.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let marked = stats.fast_recoveries
             + stats.t3_expirations
@@ -456,8 +457,8 @@ impl Watch for Checker {
                     (sack.cumulative, u64::from(sack.window) + reported as u64)
                 }
                 Chunk::Shutdown(_) => {
-                    // A SHUTDOWN acknowledges data but advertises no window. From now on only the engine knows the
-                    // window.
+                    // A SHUTDOWN acknowledges data but advertises no window. After a SHUTDOWN the checker cannot
+                    // compute the peer's window.
                     self.sides[to as usize].window_unknown = true;
                     continue;
                 }

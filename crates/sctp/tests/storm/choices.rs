@@ -12,7 +12,7 @@ pub(crate) fn pick<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.below(choices.len() as u64) as usize]
 }
 
-/// Decides whether this storm has a certain kind of fault.
+/// Decides at random whether this storm has a certain kind of fault.
 pub(crate) fn on(rng: &mut Rng) -> bool {
     rng.below(2) == 0
 }

@@ -7,7 +7,7 @@
 //! `SEED=17 cargo test -p anabranch-sctp --test storm -- --nocapture`
 //!
 //! `SEEDS=5000` runs that number of seeds instead of the default. `FROM=1` sets the first seed. All seeds that fail are
-//! listed. All rules are those of RFC 9260.
+//! listed.
 
 #[path = "../net/mod.rs"]
 mod net;
@@ -28,8 +28,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 3465: after a lost ABORT the peer retried for a minute.
 /// - 12078: closing before the COOKIE ACK discarded the peer's data.
 /// - 2028: a SACK was sent to an unverified address.
-/// - 36767: one side gave up an association before the other saw it established. It was set up again and its DATA
-///   delivered in both; the accounts took that for a duplicate.
+/// - 36767: one side gave up an association before the other side saw it established. The association was set up again,
+///   and its DATA was delivered in both associations. The checker reported a duplicate (an error of the checker).
 /// - 1092: both sides waited for each other's reset.
 /// - 5340: DATA was sent to the only remaining address, which was not verified.
 /// - 26449: DATA was refused because of a lost request until the peer gave up.
@@ -39,29 +39,32 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 36142: a window probe that was too large for its path was repeated until the peer was given up.
 /// - 68950: a tail loss probe was sent after ECN had halved the window below the flight size (an error of the
 ///   checker).
-/// - 69639: each side's own reset waited for the other's request about the same streams.
-/// - 88980: of two resets a FORWARD TSN considered only the later one.
-/// - 122381: with I-DATA, a FORWARD TSN made a message deliverable that nobody delivered, with the window closed.
-/// - 274611: a request to be repeated waited for a round trip that had never been measured.
+/// - 69639: the reset that each side had requested waited for the other side's request about the same streams.
+/// - 88980: a FORWARD TSN that covered two resets considered only the later reset.
+/// - 122381: with I-DATA and a closed window, a FORWARD TSN made a message deliverable, but the message was not
+///   delivered.
+/// - 274611: the repetition of a request waited for a round-trip time that had never been measured.
 /// - 291082: a lost packet with a request and data counted twice.
-/// - 467962: data refused by a window that had closed meanwhile counted as lost.
+/// - 467962: data that arrived at a closed window and was refused counted as lost.
 /// - 797533: a FORWARD TSN with TSNs of the next numbering was accepted.
 /// - 855705: COOKIE ACKs lost for a minute made the data of that minute look unreachable.
-/// - 999153: delivery in two associations was reported while A was connecting again (an error of the checker).
-/// - 1022676: cookies became stale one after the other, while bundled DATA kept the COOKIE ECHO from passing a path
+/// - 999153: delivery of DATA in two associations was reported as an error while A was connecting again (an error of
+///   the checker).
+/// - 1022676: cookies became stale one after the other, while bundled DATA made the COOKIE ECHO too large for a path
 ///   whose MTU had silently dropped.
-/// - 1193166: a reordering timer was kept when its chunk had moved to another path, and had expired when the next was
-///   sent.
-/// - 2039575: HEARTBEATs at intervals below the RTO kept a lost SHUTDOWN from being repeated.
-/// - 2572974: the peer deleted its only verified address after the SHUTDOWN had ended the verification of others.
+/// - 1193166: a reordering timer was kept when its chunk had moved to another path, and had expired when the next chunk
+///   was sent.
+/// - 2039575: HEARTBEATs at intervals below the RTO prevented the retransmission of a lost SHUTDOWN.
+/// - 2572974: the peer deleted its only verified address after the SHUTDOWN had ended the verification of other
+///   addresses.
 /// - 2642653: data in flight to a deleted address was no longer counted in the window (an error of the checker).
 /// - 3125155: a SHUTDOWN ACK was sent from an address that was being deleted, and not to the source of the SHUTDOWN.
-/// - 3217228: a SACK of the next numbering was sent before the answer that starts it, while the next path was
+/// - 3217228: a SACK with TSNs from after a TSN reset was sent before the answer to the reset, while another path was
 ///   verified.
 /// - 100148: T1-cookie started with the back-off of T1-init, and the peer gave up.
 /// - 42596, 160071: a late FORWARD TSN of the previous numbering skipped 2^31 TSNs.
-/// - 19021, 36792: data that had arrived before a reboot, and could not be read then, was read later (an error of the
-///   checker).
+/// - 19021, 36792: data that had arrived before a reboot, and could not be read at that time, was read later (an error
+///   of the checker).
 /// - 160693: COOKIE ACKs were lost until the peer gave up (an error of the checker).
 /// - 103136, 187876: data after a pause ended BBR's ProbeRTT just after abandoned data was acknowledged (an error of
 ///   the checker).
@@ -76,7 +79,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
-/// Runs one seed. If it fails, prints the command that replays it.
+/// Runs one seed. If the run fails, prints the command that replays it.
 fn run(seed: u64) -> Option<swarm::Outcome> {
     let outcome = catch_unwind(AssertUnwindSafe(|| swarm::run(seed, false))).ok();
     if outcome.is_none() {
@@ -105,7 +108,7 @@ fn storm() {
     }
     println!("{seeds} seeds: {sum:?}");
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
-    // The faults must not be so severe that no data arrives, nor so mild that none is lost.
+    // The faults must not be so severe that no data arrives, nor so mild that no data is lost.
     assert!(sum.complete * 10 >= seeds * 7, "too few associations ended gracefully: {sum:?}");
     assert!(sum.missing > 0 && sum.given_up > sum.missing && sum.failed > 0, "{sum:?}");
     assert!(sum.retransmitted > 0 && sum.messages > 0 && sum.reconfigured > 0, "{sum:?}");

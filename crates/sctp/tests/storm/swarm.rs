@@ -10,7 +10,7 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::ladder::Side;
 
-/// The result of one storm, or the sum of several.
+/// The result of one storm, or the sum of several storms.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The number of associations that both sides saw end gracefully.
@@ -111,7 +111,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         rng: root.fork("faults"),
     };
     if unprotected {
-        // RFC 9653 §4: the lower layer detects damaged packets, so none arrive.
+        // RFC 9653 §4: the lower layer detects damaged packets, so no damaged packet arrives.
         faults.corrupt = Ratio::ZERO;
     }
     let mut outage = false;
@@ -122,7 +122,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             // An outage of all networks may end the association, even if the endpoints behave well.
             let which = rng.below(networks as u64 + 1) as usize;
             outage |= length > Duration::from_secs(1);
-            // A network may fail permanently if another one still works.
+            // A network may fail permanently if another network still works.
             let length = if which == 0 || networks == 1 || which == 1 {
                 length.min(Duration::from_secs(10))
             } else {
@@ -165,7 +165,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut checker = Checker::new(networks);
     let limit = Instant::from_millis(3_600_000);
     let mut number = 0;
-    // Addresses change only if both sides support it.
+    // Addresses change only if both sides support ASCONF.
     let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
     checker.moving = moves.is_some();
     (checker.proportional, checker.bbr, checker.probing) = (proportional, bbr, probing);
@@ -211,7 +211,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         }
     }
     // Packets in flight arrive after the associations have ended, and have no effect. (An endpoint still wakes at
-    // deadlines that were postponed or cancelled. The latest possible one is PMTU_RAISE_TIMER.)
+    // deadlines that were postponed or cancelled. The latest possible deadline is PMTU_RAISE_TIMER.)
     net.run_until(
         net.now + Duration::from_secs(700),
         &mut |now, _, flight| faults.fate(now, flight),
@@ -274,14 +274,14 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     }
     // RFC 9260 §9.2: T5-shutdown-guard ends an association after five times RTO.Max, no matter what caused the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // B gave up A while A still waited for a COOKIE ACK, and a second association was set up. Undelivered messages of
-    // the first association are lost with it.
+    // B gave up A while A was waiting for a COOKIE ACK, and a second association was set up. Undelivered messages of
+    // the first association are lost with that association.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
     // The association was closed before it was established, and no message had been sent.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6). It may
-    // count more errors than the limit before the next COOKIE ECHO arrives.
+    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6). This
+    // sender may count more errors than the limit before the next COOKIE ECHO arrives.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
     // A packet that the SHUTDOWN has overtaken belongs to no association when it arrives. The ABORT that answers it may
@@ -306,8 +306,8 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the side then ends, the
-            // message is lost without a report.
+            // With NR-SACK, a side may acknowledge a message that it cannot deliver yet. If the association of that
+            // side then ends, the message is lost without a report.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let told = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !told(number)).collect();

@@ -1,4 +1,4 @@
-//! The actions of the applications in a storm. They send, cancel, reset streams, change addresses, and end
+//! The actions of the applications in a storm: sending, cancelling, resetting streams, changing addresses, and ending
 //! associations.
 
 use crate::choices::{SCHEDULERS, on, pick};
@@ -54,7 +54,7 @@ pub(crate) fn plan(rng: &mut Rng, side: Side) -> Work {
                 reliability,
                 ..Message::default()
             };
-            // An unordered message, or one that may be abandoned, must be long enough to carry its number.
+            // An unordered message, or a message that may be abandoned, must be long enough to carry its number.
             let least = if unordered || limited { 8 } else { 1 };
             (message, (1 + rng.below(largest) as usize).max(least))
         })
@@ -73,7 +73,7 @@ pub(crate) fn plan(rng: &mut Rng, side: Side) -> Work {
     }
 }
 
-/// Makes one side lose or regain an address other than its first one.
+/// Makes one side lose or regain an address other than its first address.
 pub(crate) fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
     if net.now >= Instant::from_millis(60_000) || rng.below(4) != 0 {
         return;

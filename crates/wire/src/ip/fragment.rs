@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Home of RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and of RFC 8200 §4.5 (the fragment header above).
-//! This module does not reassemble packets; the receiving host does.
+//! This module does not reassemble packets, which is the task of the receiving host.
 
 use super::{Fragment, protocol, v4, v6};
 
@@ -38,7 +38,7 @@ pub struct Fragmenter<'a> {
     offset: usize,
     /// The largest payload of a fragment in bytes, a multiple of eight.
     most: usize,
-    /// Whether the packet was itself a fragment, but not the last one.
+    /// Whether the packet was itself a fragment, but not the last fragment.
     more: bool,
     identification: u32,
 }
@@ -47,8 +47,8 @@ impl<'a> Fragmenter<'a> {
     /// Prepares to fragment `packet` for a link with this `mtu`. A fragment of an IPv4 packet may be fragmented again.
     /// `identification` is used only for IPv6, where only the sender fragments. Returns `None` if fragmentation is
     /// forbidden: the packet has Don't Fragment set, or is an IPv6 packet that is already a fragment. Also returns
-    /// `None` if the MTU has no room for eight bytes of payload, or if the packet has IP options, which no code here
-    /// sends.
+    /// `None` if the MTU has no room for eight bytes of payload, or if the packet has IP options, which this project
+    /// never sends.
     #[must_use]
     pub fn of(packet: &'a [u8], mtu: usize, identification: u32) -> Option<Self> {
         if packet.first()? >> 4 == 4 {

@@ -2,7 +2,7 @@
 //!
 //! Owns the view [`Packet`] that reads packets of both IP versions, and the changes that a router or a queue makes in
 //! place (hop limit, ECN). [`fragment`] fragments packets. IPv6 extension headers other than the fragment header are
-//! not parsed, and no code here sends any.
+//! not parsed, and this project never sends them.
 
 pub mod ecn;
 pub mod fragment;
@@ -20,7 +20,7 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
-    /// The fragment header of IPv6. It is not a protocol: another header follows it.
+    /// The fragment header of IPv6. It is not a transport protocol: another header follows it.
     pub const FRAGMENT: u8 = 44;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
@@ -51,11 +51,12 @@ pub enum IpError {
 /// The position of a fragment in its packet (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fragment {
-    /// The number that all fragments of one packet share. It is unique for a pair of addresses.
+    /// The number that all fragments of one packet share. Packets between the same two addresses have different
+    /// numbers.
     pub identification: u32,
     /// The offset of this fragment in the payload of the whole packet, in bytes.
     pub offset: usize,
-    /// Whether more fragments follow this one.
+    /// Whether more fragments follow this fragment.
     pub more: bool,
 }
 
@@ -72,7 +73,7 @@ pub struct Packet<'a> {
     pub ecn: Ecn,
     /// The number of routers that the packet may still pass (TTL).
     pub hop_limit: u8,
-    /// The position of this fragment, if the packet is a fragment.
+    /// The packet's position among the fragments; `None` if the packet is not a fragment.
     pub fragment: Option<Fragment>,
     /// The length of the IP header in bytes, including options or an IPv6 fragment header.
     pub header_len: usize,
@@ -95,7 +96,7 @@ impl<'a> Packet<'a> {
     /// The checksum is not verified, because routers have changed the hop limit.
     ///
     /// # Errors
-    /// [`IpError`], but not because the payload is truncated.
+    /// [`IpError`]. A truncated payload is not an error.
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, IpError> {
         Self::read(bytes, false)
     }
@@ -184,7 +185,7 @@ pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
 pub fn flow(bytes: &[u8]) -> u64 {
     let Ok(packet) = Packet::parse_quoted(bytes) else { return 0 };
     let ports = match packet.protocol {
-        // Only the first fragment of a packet contains ports, so no fragment's ports are used.
+        // Only the first fragment of a packet contains ports, so ports are ignored in all fragments.
         _ if packet.fragment.is_some() => None,
         protocol::TCP | protocol::UDP | protocol::SCTP => packet.payload.get(..4),
         _ => None,

@@ -144,13 +144,13 @@ impl Header {
     }
 }
 
-/// The fields that all headers of a flow have in common, and their share of the checksum. With a template, the checksum
-/// of a packet needs only a few additions.
+/// The fields that all headers of a flow have in common, and the sum of these fields for the checksum. With a template,
+/// the checksum of a packet needs only a few additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     /// Bytes 8 to 20 of the header: hop limit, protocol, a checksum of zero, addresses.
     tail: [u8; 12],
-    /// The one's complement sum of the tail, not folded.
+    /// The one's complement sum of the constant part of the header, not folded to 16 bits.
     sum: u64,
 }
 

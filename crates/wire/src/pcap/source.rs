@@ -14,7 +14,7 @@
 use super::{Blocks, Interface, Record, SECTION};
 use std::io::{self, Read};
 
-/// The largest size of a packet or packet block in bytes. A longer one counts as damaged.
+/// The largest size of a packet or packet block in bytes. A longer packet or block counts as damaged.
 const LONGEST: usize = 16 << 20;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
@@ -44,7 +44,7 @@ pub enum SourceError {
     Read(#[from] io::Error),
 }
 
-/// Whether a capture ended at the end of a packet or within one.
+/// Whether a capture ended after a packet or within a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The capture ended after a complete packet or block.

@@ -20,7 +20,7 @@ pub enum Cause<'a> {
     InvalidStream(u16),
     /// An INIT or INIT ACK lacks mandatory parameters (2).
     MissingParams(MissingParams<'a>),
-    /// The cookie was valid but had expired, by this many microseconds, or 0 if the time is unknown (3).
+    /// The cookie was valid but had expired, this number of microseconds ago, or 0 if the time is unknown (3).
     StaleCookie(u32),
     /// The endpoint has no resources for another association (4).
     OutOfResource,
@@ -65,7 +65,7 @@ pub struct MissingParams<'a> {
 }
 
 impl<'a> MissingParams<'a> {
-    /// The list that names the state cookie, a parameter that every INIT ACK must have.
+    /// The list of missing parameters that contains only the state cookie, which every INIT ACK must have.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
     /// Returns the parameter types.

@@ -31,9 +31,9 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 #[inline]
 pub fn of_packet(packet: &[u8]) -> u32 {
     let (head, rest) = match packet.split_first_chunk::<16>() {
-        // The common header is processed together with the header of the first chunk, so that the rest is as aligned as
-        // the packet. The words are assembled in registers. Loading eight bytes that were just stored one by one would
-        // stall the processor.
+        // The common header is processed together with the header of the first chunk, so that the rest of the packet
+        // has the same alignment as the packet. The words are assembled in registers. Loading eight bytes that were
+        // just stored one by one would stall the processor.
         Some((head, rest)) => {
             let words = u128::from_le_bytes(*head) & !FIELD_MASK;
             (crc32c(&words.to_le_bytes()), rest)
@@ -64,7 +64,8 @@ pub fn is_valid(packet: &[u8]) -> bool {
 #[inline]
 pub fn put(packet: &mut [u8]) {
     assert!(packet.len() >= FIELD.end, "no room for the common header");
-    // Usually the field is already zero. It is not written then, because reading bytes that were just written is slow.
+    // The field is usually zero already. In that case it is not written, because reading bytes that were just written
+    // is slow.
     if packet[FIELD] != [0; 4] {
         packet[FIELD].fill(0);
     }

@@ -38,10 +38,10 @@ pub use param::{Param, Params};
 pub use tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Unrecognized};
 
 anabranch_base::serial!(
-    /// Transmission Sequence Number (RFC 9260 §1.3): every DATA chunk has one.
+    /// Transmission Sequence Number (RFC 9260 §1.3): every DATA chunk has a TSN.
     Tsn: u32
 );
 anabranch_base::serial!(
-    /// Stream Sequence Number (RFC 9260 §1.3): every ordered message of a stream has one.
+    /// Stream Sequence Number (RFC 9260 §1.3): every ordered message of a stream has an SSN.
     Ssn: u16
 );

@@ -34,8 +34,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the ports and the verification tag, but not the checksum. These eight bytes are all that the quote in an
-    /// ICMP message is sure to contain.
+    /// Reads the ports and the verification tag, but not the checksum. The quote in an ICMP message contains at least
+    /// these eight bytes.
     #[must_use]
     #[inline]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
@@ -116,7 +116,7 @@ impl<'a> PacketView<'a> {
         Ok(packet)
     }
 
-    /// Reads a packet without verifying its checksum. For tools.
+    /// Reads a packet without verifying its checksum. Meant for tools.
     ///
     /// # Errors
     /// The packet is too short.

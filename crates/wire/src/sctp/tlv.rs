@@ -1,7 +1,7 @@
 //! Type-length-value encoding, common to chunks, parameters and error causes.
 //!
-//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths at the end. Contains
-//! nothing that is specific to a single type.
+//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths at the end. The rules of
+//! single types are in other modules.
 //!
 //! Home of RFC 9260 §3.2, §3.2.1 and §3.2.2.
 
@@ -269,7 +269,7 @@ pub const HEADER: usize = 4;
 mod tests {
     use super::*;
 
-    /// RFC 9260 §3.2: the two highest bits of an unknown type select one of four actions.
+    /// RFC 9260 §3.2: the two highest bits of an unknown type select one of four actions for the receiver.
     #[test]
     fn unknown_types_say_what_to_do_with_them() {
         let rule = |stop, report| Unrecognized { stop, report };

@@ -123,7 +123,7 @@ pub struct Header {
     pub window: u16,
     /// The urgent pointer.
     pub urgent: u16,
-    /// Options.
+    /// The options of the segment.
     pub options: Options,
 }
 
@@ -209,7 +209,8 @@ impl<'a> Segment<'a> {
         Ok(segment)
     }
 
-    /// Like [`parse`](Self::parse), but fills in `self`, because moving a header costs more than reading it.
+    /// Like [`parse`](Self::parse), but writes the result into `self`, because moving a header costs more than reading
+    /// it.
     ///
     /// # Errors
     /// [`ParseError`]. In that case the segment is unchanged.
@@ -235,7 +236,7 @@ impl<'a> Segment<'a> {
         Ok(())
     }
 
-    /// RFC 9293 §3.4: returns the length in sequence space. SYN and FIN each count as one.
+    /// RFC 9293 §3.4: returns the length in sequence space. SYN and FIN each count as one byte.
     #[must_use]
     #[inline]
     pub fn sequence_len(&self) -> u32 {
@@ -274,7 +275,7 @@ impl fmt::Display for Segment<'_> {
     }
 }
 
-/// Fills in the checksum of `segment`. If the addresses are of different families, the checksum stays zero, which no
+/// Fills in the checksum of `segment`. If the addresses are of different IP versions, the checksum stays zero, which no
 /// receiver accepts.
 #[inline]
 pub fn seal(segment: &mut [u8], source: IpAddr, target: IpAddr) {

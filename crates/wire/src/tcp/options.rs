@@ -10,7 +10,7 @@
 use super::Seq;
 use std::fmt;
 
-/// The options of a segment, as far as they are supported.
+/// The options of a segment that this parser knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     /// The largest segment that the sender accepts, in bytes of payload and options. Only in a SYN.
@@ -55,7 +55,8 @@ impl Timestamps {
     }
 }
 
-/// Up to four SACK blocks. Each block is given by its first sequence number and by the one after its last.
+/// Up to four SACK blocks. Each block is given by its first sequence number and by the sequence number after its last
+/// byte.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {
     blocks: [(Seq, Seq); Self::MAX],
@@ -102,8 +103,8 @@ impl Options {
     /// The size in bytes of the largest option area, because a header has at most 60 bytes.
     pub const MAX_LEN: usize = 40;
 
-    /// Reads an option area. A malformed option ends the reading. The options before it are used and the rest is
-    /// ignored, as in common TCP stacks.
+    /// Reads an option area. A malformed option ends the reading. The options before the malformed option are used and
+    /// the rest of the area is ignored, as in common TCP stacks.
     #[must_use]
     #[inline]
     pub fn parse(area: &[u8]) -> Self {
@@ -112,7 +113,7 @@ impl Options {
         options
     }
 
-    /// Like [`parse`](Self::parse), but fills in `self`.
+    /// Like [`parse`](Self::parse), but writes the result into `self`.
     #[inline]
     pub(super) fn read(&mut self, area: &[u8]) {
         *self = Self::default();

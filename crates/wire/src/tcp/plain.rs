@@ -1,6 +1,6 @@
 //! Reads and writes the most common form of TCP header quickly.
 //!
-//! In this form, ACK is set, PSH may be set, and there is no urgent data. The only option is timestamps at the usual
+//! In this form, ACK is set, PSH may be set, and no other flags are set. The only option is timestamps at the usual
 //! offset (RFC 7323 app. A). [`Plain`] reads such headers and [`Template`] writes them. A template keeps the fields
 //! that all segments of a connection share, and their part of the checksum. `header` handles all other forms.
 //!
@@ -75,8 +75,8 @@ impl Template {
     /// The length in bytes of the headers that the template writes.
     pub const LEN: usize = Header::MIN_LEN + Options::TIMESTAMPS_LEN;
 
-    /// Creates a template for segments between these addresses. Returns `None` if the addresses are of different
-    /// families.
+    /// Creates a template for segments between these addresses. Returns `None` if the addresses are of different IP
+    /// versions.
     #[must_use]
     pub fn new(source: SocketAddr, target: SocketAddr) -> Option<Self> {
         let ([a, b], [c, d]) = (source.port().to_be_bytes(), target.port().to_be_bytes());
@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// `Plain` reads a segment as the general parser does, and rejects segments with anything else in their header.
+    /// `Plain` reads a segment as the general parser does, and rejects segments with other flags or options in their
+    /// header.
     #[test]
     fn only_segments_without_further_fields_are_plain() {
         let mut rng = anabranch_base::Rng::new(4);

@@ -20,7 +20,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// The maximum length of the answer to one ASCONF, bytes. Once the answer is longer, no further requests are carried out.
+/// The maximum length of the answer to one ASCONF, bytes. Once the answer is longer than this, no further requests are
+/// carried out.
 const MAX_BYTES: usize = 1_000;
 /// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be sent.
 const KEPT: usize = 8;
@@ -69,7 +70,8 @@ impl Answers {
             }
             self.kept.push_back((serial, answer));
         }
-        // E2: an ASCONF that was carried out before gets the same answer again. E5: any other ASCONF is ignored.
+        // RFC 5061 §5.2 E2: an ASCONF that was carried out before gets the same answer again. E5: any other ASCONF with
+        // an unexpected number is ignored.
         if let Some((_, answer)) = self.kept.iter().find(|(other, _)| *other == serial)
             && self.waiting.len() < KEPT
         {
@@ -200,7 +202,8 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // RFC 5061 §5.1 A7: all requests after this one count as failed, because they are not answered.
+            // The requests after request `n` are not carried out. Without an answer after a failed request, they count
+            // as failed (RFC 5061 §5.1 A7).
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -285,7 +288,8 @@ impl Association {
             self.set_asconf_addresses(ctx, heir);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
-            // HEARTBEATs stopped when the SHUTDOWN was sent, but one is needed to verify this address.
+            // HEARTBEATs stopped when the SHUTDOWN was sent. But this address must be verified, which needs a
+            // HEARTBEAT.
             self.paths.at(self.paths.current()).ask_heartbeat();
         }
         let address = self.paths.get(index).address().ip();

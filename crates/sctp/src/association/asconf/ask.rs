@@ -1,7 +1,8 @@
 //! Address changes that this side requests.
 //!
-//! There is no queue of changes. This side compares the addresses that the peer knows with the present ones, and requests
-//! the difference in one ASCONF at a time. Changes made in the meantime are part of the next difference.
+//! Changes of addresses are not queued. This side compares the local addresses that the peer knows with the present
+//! local addresses, and requests the difference in one ASCONF at a time. Changes made while an ASCONF is outstanding
+//! are part of the next difference.
 //!
 //! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
 
@@ -24,10 +25,10 @@ const MAX_GONE: usize = 32;
 /// The longest time that a packet to the peer and the peer's answer may be in flight.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
-/// The maximum number of requests in one ASCONF. Further requests go into the next ASCONF.
+/// The maximum number of requests in one ASCONF. Requests beyond this number go into the next ASCONF.
 const MAX_REQUESTS: usize = 12;
 
-/// The state of address changes in one association.
+/// The address changes that this side requests in one association.
 #[derive(Debug)]
 pub(crate) struct Asconf {
     /// The sequence number of the next ASCONF.
@@ -40,12 +41,12 @@ pub(crate) struct Asconf {
     withheld: Vec<IpAddr>,
     /// Local addresses whose deletion the peer refused.
     stuck: Vec<IpAddr>,
-    /// The most recently deleted local addresses. The second field is when the address was added again.
+    /// The most recently deleted local addresses. The second field is the time at which the address was added again.
     gone: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
     wish: Option<IpAddr>,
     outstanding: Option<Outstanding>,
-    /// Whether the peer does not support adding and deleting addresses. No such requests are sent then.
+    /// Whether the peer does not support adding and deleting addresses. If so, no such requests are sent.
     refused: bool,
     /// Whether the peer does not support Set Primary Address.
     primary_refused: bool,
@@ -108,9 +109,9 @@ impl Asconf {
         ctx.locals_for(peer).filter(|address| !self.withheld.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted local addresses that the peer knows, so packets may be sent from them.
-    /// An address whose deletion is still unanswered is excluded, even if this side uses it again. The peer may have deleted
-    /// it.
+    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted local addresses that the peer knows, so packets may be sent from
+    /// them. An address whose deletion is unanswered is excluded, because the peer may have deleted it. This holds even
+    /// if this side uses the address again.
     pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
         self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
@@ -130,7 +131,7 @@ impl Asconf {
     }
 
     /// Sets the local address that the peer should use as its primary destination. Returns false if the peer did not
-    /// recognize such a request before. RFC 5061 §5.3 F3b: that peer is not asked again.
+    /// recognize an earlier request of this kind. RFC 5061 §5.3 F3b: such a peer is not asked again.
     pub(super) fn request_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
             self.wish = Some(address);
@@ -143,9 +144,9 @@ impl Asconf {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. It requests to add and delete addresses, so that the peer knows
-    /// exactly the present local addresses. With `prefer`, it also requests that the peer uses the address added last as its
-    /// primary destination.
+    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. The ASCONF requests to add and delete addresses, so that
+    /// the peer knows exactly the present local addresses. With `prefer`, the ASCONF also requests that the peer uses
+    /// the address added last as its primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,
@@ -227,7 +228,7 @@ impl Asconf {
         }
     }
 
-    /// Marks the ASCONF for another transmission, if the host could not send it.
+    /// Marks the ASCONF to be sent again, if the host could not send it.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
@@ -285,7 +286,8 @@ impl Asconf {
         }
         let mut failed = false;
         for ((_, request), done) in outstanding.requests.into_iter().zip(done) {
-            // RFC 5061 §5.1 A7, A8: a request without a result in the ASCONF-ACK succeeded, unless an earlier one failed.
+            // RFC 5061 §5.1 A7, A8: a request without a result in the ASCONF-ACK succeeded, unless an earlier request
+            // failed.
             let result = done.unwrap_or(if failed { Err(0) } else { Ok(()) });
             let (address, change) = self.on_result(ctx.now, request, result, failed);
             ctx.events.push_back(Event::LocalAddress { id, address, change });
@@ -334,7 +336,8 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: if an earlier request failed, this one had to fail, too, so it may be repeated.
+                // RFC 5061 §5.3 F11: after the failure of an earlier request the deletion had to fail as well. So the
+                // deletion may be requested again.
                 if !behind {
                     self.stuck.push(address);
                 }

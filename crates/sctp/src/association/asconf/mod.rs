@@ -3,8 +3,8 @@
 //! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of both
 //! to paths, timers and outstanding data.
 //!
-//! An address that the peer does not know yet may only be the source of ASCONFs. If no other address is left, the
-//! association sends nothing else until the peer has accepted the address.
+//! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
+//! association sends only ASCONFs until the peer has accepted the address.
 //!
 //! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (which packets may be sent).
 
@@ -40,8 +40,8 @@ impl Association {
         if let Some((sent_by, source)) = asconf.under_way()
             && !wanted.contains(&source)
         {
-            // The local address from which the ASCONF was sent is gone. So the ASCONF is sent again at once from another
-            // address.
+            // The local address from which the ASCONF was sent was removed. So the ASCONF is sent again at once from
+            // another local address.
             asconf.aim(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
         }
         self.plan_asconf(ctx, path.unwrap_or(self.paths.current()));
@@ -115,14 +115,14 @@ impl Association {
         self.measure();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // While nothing can be sent, each expiration of T4 counts as an error. So the association ends if this lasts too
-            // long.
+            // While no packet can be sent, each expiration of T4 counts as an error. So the association ends if it
+            // cannot send packets for too long.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
         }
     }
 
-    /// Marks everything in flight on a removed or suspended path as lost, and stops the timers of that path.
+    /// Marks all chunks in flight on a removed or suspended path as lost, and stops the timers of that path.
     fn give_up_flight(&mut self, index: usize) {
         self.send.lose_path(index, SendCause::Timeout);
         self.paths.at(index).stand_still();
@@ -145,8 +145,7 @@ impl Association {
         }
     }
 
-    /// Marks the outstanding ASCONF for another transmission, if the host could not send it. T4 starts when the ASCONF is
-    /// sent.
+    /// Marks the outstanding ASCONF to be sent again, if the host could not send it. T4 starts when the ASCONF is sent.
     pub(super) fn asconf_again(&mut self) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.send_again();
@@ -253,9 +252,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. This holds while the address is
-    /// being deleted. It also holds once the peer has deleted the address (end of §5.3). The ABORT answers packets that were
-    /// sent from the address before, and may still be in flight when the address is added again.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. It must be ignored while the
+    /// address is being deleted, and once the peer has deleted the address (end of §5.3). Such an ABORT answers packets
+    /// that were sent before the deletion, and may be in flight when the address is added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

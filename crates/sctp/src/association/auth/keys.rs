@@ -41,8 +41,8 @@ impl Said {
         chunks: Option<&[u8]>,
         hmacs: Option<&[u8]>,
     ) -> Result<Option<Self>, &'static str> {
-        /// The maximum number of HMAC identifiers. It is small because the cookie stores the identifiers. No known peer
-        /// lists more.
+        /// The maximum number of HMAC identifiers. The number is small because the cookie stores the identifiers. No
+        /// known peer lists more identifiers.
         const MAX_HMACS: usize = 64;
         let (Some(random), Some(hmacs)) = (random, hmacs) else {
             return Ok(None);
@@ -104,7 +104,7 @@ impl Said {
     }
 }
 
-/// RFC 4895 §6.1: compares two key vectors as numbers. If they are equal, the shorter one comes first.
+/// RFC 4895 §6.1: compares two key vectors as numbers. If the numbers are equal, the shorter vector comes first.
 fn order(a: &[u8], b: &[u8]) -> Ordering {
     let digits = |vector: &[u8]| vector.iter().position(|&byte| byte != 0).unwrap_or(vector.len());
     let (x, y) = (&a[digits(a)..], &b[digits(b)..]);
@@ -127,14 +127,14 @@ mod tests {
         assert_eq!(association_key(b"k", &[1, 0], &[0xff]), b"k\xff\x01\x00");
         assert_eq!(association_key(b"k", &[0xff], &[1, 0]), b"k\xff\x01\x00");
         assert_eq!(association_key(b"", &[2, 1], &[1, 9]), [1, 9, 2, 1]);
-        // If the vectors are equal as numbers, the shorter one comes first.
+        // If the vectors are equal as numbers, the shorter vector comes first.
         assert_eq!(association_key(b"", &[0, 0, 7], &[0, 7]), [0, 7, 0, 0, 7]);
         assert_eq!(order(&[0, 0], &[0]), Ordering::Greater);
         assert_eq!(order(&[5], &[5]), Ordering::Equal);
     }
 
-    /// A hand-made example with the key `secret`. One side has a RANDOM of 1s and a list of three chunk types. The other has
-    /// a RANDOM of 0s and no list. The HMACs were computed with another implementation.
+    /// A hand-made example with the key `secret`. One side has a RANDOM of ones and a list of three chunk types. The
+    /// other side has a RANDOM of zeros and no list. The HMACs were computed with another implementation.
     #[test]
     fn a_key_from_two_handshakes() {
         let one = Said { random: [1; 32], chunks: Some(vec![0, 0xc1, 0x80]), hmacs: vec![0, 3, 0, 1] };

@@ -1,9 +1,9 @@
 //! Chunk authentication: which chunks are signed, which must be authenticated, and with which key.
 //!
-//! A packet is built as usual. If the peer requires authentication for one of its chunks, an AUTH chunk is inserted before
-//! the first such chunk. Received chunks that this side requires to be authenticated are ignored unless a valid AUTH
-//! precedes them. Each key is derived at its first use, and so is the HMAC state that holds the key. [`keys`] derives keys,
-//! and [`mac`] computes the HMACs.
+//! A packet is built as usual. If the peer requires authentication for one of its chunks, an AUTH chunk is inserted
+//! before the first such chunk. Received chunks that this side requires to be authenticated are ignored unless a valid
+//! AUTH precedes them. Each key and its HMAC state are derived when the key is first used. [`keys`] derives keys, and
+//! [`mac`] computes the HMACs.
 //!
 //! Home of RFC 4895 §6.2 and §6.3.
 
@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 pub(crate) struct Auth {
     /// The parameters that this side sent.
     ours: Said,
-    /// The peer's parameters. Until they are known, nothing can be signed or verified.
+    /// The peer's authentication parameters. Until these are known, no chunk can be signed or verified.
     peer: Option<Said>,
     /// The chunk types that the peer accepts only if authenticated.
     signed: ChunkSet,
@@ -38,9 +38,9 @@ pub(crate) struct Auth {
     keys: SharedKeys,
     /// HMAC states that have been used, each with its key and algorithm.
     keyed: Vec<(u16, mac::Algorithm, Keyed)>,
-    /// The shared key that the peer used last.
+    /// The identifier of the shared key that the peer used last.
     peer_uses: u16,
-    /// The unknown key that was last reported to the application. It is not reported again.
+    /// The identifier of the unknown key that was last reported to the application. The same key is not reported again.
     reported: Option<u16>,
     /// The shared key for the packet that is being written. It is set by the first message in the packet.
     packet: Option<u16>,
@@ -52,7 +52,7 @@ pub(crate) struct Auth {
 #[derive(Clone, Debug)]
 struct DeactivatedKey {
     key: u16,
-    /// Messages sent below this offset, which were signed with the key, may still be in flight.
+    /// Messages sent below this TSN offset, which were signed with the key, may still be in flight.
     until: u64,
     /// Queued messages that use the key, by their numbers in the queue.
     messages: Vec<u32>,
@@ -151,12 +151,14 @@ impl Auth {
         self.leaving.iter().map(|leaving| leaving.key)
     }
 
-    /// Adds keys to those that the next call of `free_keys` reports as free.
+    /// Adds keys to the deactivated keys. No message uses the added keys any more, so the next call of `free_keys`
+    /// reports them as free.
     pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
         self.leaving.extend(keys.map(|key| DeactivatedKey { key, until: 0, messages: Vec::new() }));
     }
 
-    /// Stops signing new messages with a key. Messages that are queued or in flight may still need it.
+    /// Stops signing new messages with a key. Messages that are queued or in flight may need the key until they are
+    /// acknowledged.
     fn deactivate(&mut self, key: u16, send: &SendHalf) {
         self.leaving.retain(|leaving| leaving.key != key);
         self.leaving.push(DeactivatedKey { key, until: send.end(), messages: send.messages_of(key) });
@@ -218,8 +220,8 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` it. Emits an event if the key of the peer's AUTH
-    /// changes or is unknown.
+    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` the AUTH chunk. Emits an event if the key of the
+    /// peer's AUTH changes or is unknown.
     pub(crate) fn check(
         &mut self,
         id: AssociationId,
@@ -327,7 +329,7 @@ impl Association {
             // RFC 5061 §5.2 D5: an unauthenticated ASCONF is dropped together with the rest of its packet.
             return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
         }
-        // RFC 4895 §5.1: one AUTH is allowed per packet, so processing stops at a second one or at an invalid one.
+        // RFC 4895 §5.1: a packet may have one AUTH chunk, so processing stops at a second or invalid AUTH chunk.
         if *authenticated || !self.verify(ctx, raw, behind, path) {
             self.stats.seldom().auth_refused += 1;
             return Admission::Stop;
@@ -348,15 +350,15 @@ impl Association {
             return false;
         };
         let verdict = auth.check(self.id, raw, behind, ctx.events);
-        // RFC 4895 §6.3: an unsupported HMAC is the only failure that is reported to the peer.
+        // RFC 4895 §6.3: of all failures, only an unsupported HMAC is reported to the peer.
         if let Verdict::UnknownHmac(hmac) = verdict {
             self.report(path, &Cause::UnsupportedHmac(hmac));
         }
         matches!(verdict, Verdict::Good(_))
     }
 
-    /// RFC 6458 §8.3.4: stops signing new messages with this key. An event informs the application once no earlier message
-    /// needs the key. Until then the peer must keep the key.
+    /// RFC 6458 §8.3.4: stops signing new messages with this key. An event informs the application once no earlier
+    /// message needs the key. Until that event the peer must keep the key.
     pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
         if let Some(auth) = &mut self.extensions.auth {
             auth.deactivate(key, &self.send);
@@ -374,7 +376,8 @@ impl Association {
         }
     }
 
-    /// Returns whether the key of this message allows that its chunks join the packet that is being written.
+    /// Returns whether chunks of this message may be added to the packet that is being written, as far as the keys are
+    /// concerned.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {

@@ -7,7 +7,7 @@ use crate::path::Path;
 /// [`invalidate_fast_path`](Association::invalidate_fast_path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum FastPath {
-    /// Not determined yet. Determined when the next packet has to be sent.
+    /// The value is unknown. It is determined when the next packet has to be sent.
     #[default]
     Unknown,
     /// The association does not qualify, but it is established and no control chunk is pending.
@@ -23,7 +23,7 @@ impl Association {
         self.fast_path = FastPath::Unknown;
     }
 
-    /// Returns whether the cached value is valid. If it is, no control chunk is pending.
+    /// Returns whether the cached value is valid. If so, no control chunk is pending.
     #[inline]
     pub(crate) fn is_eligibility_known(&self) -> bool {
         self.fast_path != FastPath::Unknown
@@ -44,8 +44,8 @@ impl Association {
         };
     }
 
-    /// Returns true if there is certainly nothing to send now. The check is quick, and may return false although there is
-    /// nothing.
+    /// Returns true if there is certainly nothing to send now. The check is quick. It may return false although there
+    /// is nothing to send.
     #[inline(always)]
     pub(crate) fn sends_nothing(&self) -> bool {
         if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.has_lost() {

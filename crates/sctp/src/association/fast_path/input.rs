@@ -1,6 +1,6 @@
-//! Handles received packets on the fast path. Such a packet holds either one DATA chunk with the next message in order, or
-//! one SACK that only advances the cumulative TSN. Its association is found by its tag, and its source address is the
-//! expected one.
+//! Handles received packets on the fast path. A packet qualifies if it holds either one DATA chunk with the next
+//! message in order, or one SACK that only advances the cumulative TSN. The association was found by the tag of the
+//! packet, and the source address must be that of a path.
 
 use super::FastPath;
 use crate::association::{Association, Ctx};
@@ -13,8 +13,8 @@ use anabranch_wire::sctp::packet::HEADER;
 use anabranch_wire::sctp::{Data, Header, PacketView, RawChunk, Sack, SackView};
 use std::net::SocketAddr;
 
-/// The single chunk of a packet: either a SACK, or DATA with a whole ordered message. It holds an offset instead of a
-/// reference, because the packet's buffer may be kept.
+/// The single chunk of a packet: either a SACK, or DATA with a whole ordered message. The chunk is stored as a byte
+/// offset instead of a reference, because the packet's buffer may be kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleChunk {
     header: Header,
@@ -85,8 +85,8 @@ impl Association {
         }
     }
 
-    /// Handles a packet from `path` with a single DATA chunk. May keep the packet's buffer. Returns false if the chunk's
-    /// message is not the next one in order.
+    /// Handles a packet from `path` with a single DATA chunk. May keep the packet's buffer. Returns false if the
+    /// chunk's message is not the next message in order.
     #[inline(always)]
     fn on_next_data(
         &mut self,

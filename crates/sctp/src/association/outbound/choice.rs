@@ -47,8 +47,8 @@ impl Association {
                 );
             }
             State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: only COOKIE ECHO may be sent until it is answered. §8.3: a HEARTBEAT ACK is an exception.
-                // A peer that sends HEARTBEATs has accepted the cookie and waits for the HEARTBEAT ACK.
+                // RFC 9260 §5.1 C: until COOKIE ECHO is answered, no other packet may be sent. §8.3: a HEARTBEAT ACK is
+                // an exception. A peer that sends HEARTBEATs has accepted the cookie and waits for the HEARTBEAT ACK.
                 let echo = self.outbox.wants_handshake().then_some(Job::CookieEcho(self.handshake_path()));
                 let answer = self.outbox.heartbeat_ack_path().map(Job::Control);
                 return now_or_wait(echo.or(answer));
@@ -141,7 +141,7 @@ impl Association {
         new.then_some((current, Allowed { again: false, new }))
     }
 
-    /// Like [`data_path`](Self::data_path), for the case that chunks are marked for retransmission.
+    /// Like [`data_path`](Self::data_path), for an association with chunks marked for retransmission.
     #[cold]
     fn data_path_with_lost(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if let Some((.., path)) = self.next_retransmission() {
@@ -181,7 +181,7 @@ impl Association {
         let open = self.is_open(index);
         // RFC 9260 §7.2.4: fast retransmit may send one packet regardless of the congestion window.
         let again = marked && (open || self.send.has_free_packet());
-        // RFC 9260 §6.1 C: chunks marked for retransmission are sent before new ones.
+        // RFC 9260 §6.1 C: chunks marked for retransmission are sent before new chunks.
         let new = open && !marked && self.new_allowed(now);
         Allowed { again, new }
     }
@@ -204,7 +204,7 @@ impl Association {
         self.send.next_new_fits(usize::MAX) && !self.send.has_lost()
     }
 
-    /// Returns the path for new data. During the handshake it is the path of the handshake.
+    /// Returns the path for new data. During the handshake this is the path of COOKIE ECHO.
     pub(super) fn data_target(&self) -> usize {
         if matches!(self.state, State::CookieEchoed(_)) {
             self.handshake_path()
@@ -219,8 +219,8 @@ impl Association {
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
-    /// Tells the congestion controller, if it models the path, that the rate is limited by the application and not by the
-    /// path.
+    /// Informs the congestion controller that the application limits the rate, and not the path. Only a controller that
+    /// models the path needs this information.
     pub(super) fn record_application_limited(&mut self) {
         let index = self.data_target();
         if self.paths.get(index).wants_reports() && self.send.unsent_bytes() == 0 && !self.send.has_lost() {

@@ -1,7 +1,7 @@
 //! Writing of control chunks, alone or in front of DATA.
 //!
-//! Decides which pending control chunks go into a packet, and in which order. No control chunks are written during bulk
-//! transfer.
+//! Decides which pending control chunks go into a packet, and in which order. During bulk transfer there are usually no
+//! control chunks to write.
 //!
 //! Home of RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and of the order of §6.10.
 
@@ -27,12 +27,12 @@ impl Association {
         if !self.paths.get(index).is_confirmed() {
             self.write_heartbeat(ctx, index, buffer);
         }
-        // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. It reports unrecognized parameters of the INIT
-        // ACK.
+        // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. The ERROR reports unrecognized parameters
+        // of the INIT ACK.
         self.outbox.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may be bundled. RFC 8899 §4.3: while it is unknown whether packets of this size get through,
-        // only the first packet with this cookie contains DATA. Otherwise the cookie could become stale before the packet
-        // shrinks.
+        // RFC 9260 §5.1 C: DATA may be bundled. RFC 8899 §4.3: while it is unknown whether packets with DATA get
+        // through, only the first packet with this cookie contains DATA. If each repetition contained DATA, the cookie
+        // could become stale before a packet gets through.
         let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {
@@ -83,8 +83,8 @@ impl Association {
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // RFC 9260 §8.3: a HEARTBEAT arrived in one packet, so its HEARTBEAT ACK fits into one, unless the reverse path has
-        // a smaller MTU.
+        // RFC 9260 §8.3: a HEARTBEAT that arrived fitted into one packet. So the HEARTBEAT ACK, which has the same
+        // length, fits into one packet unless the reverse path has a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

@@ -1,9 +1,9 @@
 //! Builds all packets of an association.
 //!
-//! Handlers only mark what has to be sent. When polled, this module turns the marks into packets. It decides which chunks go
-//! into a packet, in which order, and how many fit. [`choice`] selects the next packet and decides whether it may be sent.
-//! [`packet`] adds the common header and the checksum, also to packets that belong to no association. All counters, timers
-//! and trace records of sent data are updated here.
+//! Handlers of events only mark the chunks that have to be sent. When polled, this module turns the marks into packets:
+//! it decides which chunks go into a packet, in which order, and how many fit. [`choice`] selects the next packet and
+//! decides whether it may be sent. [`packet`] adds the common header and the checksum, also to packets that belong to
+//! no association. This module also updates the counters, timers and trace records of sent data.
 //!
 //! Home of RFC 9260 §6.1 and §6.10.
 
@@ -23,7 +23,7 @@ use packet::OpenPacket;
 
 /// Whether a control packet has to be sent before DATA.
 pub(super) enum ControlJob {
-    /// This packet has to be sent before any DATA.
+    /// A packet for this job has to be sent before any DATA.
     Job(Job),
     /// Nothing can be sent now, because no address of the peer is usable.
     Wait,
@@ -61,7 +61,8 @@ impl Job {
     }
 }
 
-/// RFC 9653 §5.2 (1) to (3): returns whether a packet needs a checksum even if the peer accepts packets without one.
+/// RFC 9653 §5.2 (1) to (3): returns whether a packet needs a checksum even if the peer accepts packets without a
+/// checksum.
 #[cold]
 fn needs_checksum(job: Job, packet: &[u8]) -> bool {
     let carries_asconf = Chunks::new(&packet[HEADER..]).framed().any(|raw| raw.kind == Asconf::KIND);
@@ -131,8 +132,9 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // The batch may take further DATA packets for the same path, if they are not larger than the first. If the first
-            // packet holds control chunks, it may be even smaller than an AUTH chunk.
+            // The batch may take further DATA packets for the same path if they are not larger than its first packet.
+            // If the first packet has only control chunks, it may be smaller than an AUTH chunk, so the subtraction
+            // saturates.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -168,8 +170,9 @@ impl Association {
             Job::AsconfAck(path) => self.write_asconf_ack(ctx, path, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other address.
-                // RFC 5061 §5.3 F14: while the association waits for the verification, they are not sent to any address.
+                // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other
+                // address. RFC 5061 §5.3 F14: while the association waits for the verification, SACK and DATA are not
+                // sent to any address.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
                     // If a HEARTBEAT tests whether small packets get through, no DATA is added to its packet.
@@ -311,7 +314,7 @@ impl Association {
         }
     }
 
-    /// Writes DATA chunks: first those marked for retransmission, then new ones.
+    /// Writes DATA chunks: first chunks marked for retransmission, then new chunks.
     fn write_data(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -379,7 +382,7 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, false);
     }
 
-    /// Retransmits a chunk that is marked for it.
+    /// Retransmits a chunk that is marked for retransmission.
     #[cold]
     fn write_again(
         &mut self,
@@ -412,8 +415,9 @@ impl Association {
         let path = self.paths.at(index);
         let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start the timer. If it runs, restart it only when the earliest outstanding chunk
-        // on this path is sent again on this path. A chunk that moves here from another path does not restart the timer.
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start T3-rtx. If T3-rtx runs, restart it only when the earliest outstanding
+        // chunk on this path is sent again on this path. A chunk that moves to this path from another path does not
+        // restart the timer.
         if earliest_again || !self.timers.is_set(timer) {
             self.timers.set(timer, ctx.now + path.rto());
         }

@@ -35,14 +35,15 @@ impl OpenPacket {
         packet::finish(buffer, self.start);
     }
 
-    /// Like [`finish`](Self::finish), but requires that everything in front of the packet in `buffer` is unused.
+    /// Like [`finish`](Self::finish), but may overwrite the bytes in front of the packet in `buffer`.
     #[inline(always)]
     pub(crate) fn finish_alone(self, buffer: &mut [u8]) {
         packet::finish_alone(buffer, self.start);
     }
 }
 
-/// A packet that is sent independently of an association. It ends an association, or answers a packet that belongs to none.
+/// A packet that is sent independently of an association: it ends an association, or answers a packet that belongs to
+/// no association.
 #[derive(Debug)]
 pub(crate) struct FinalPacket {
     source: SocketAddr,
@@ -96,7 +97,7 @@ impl Association {
         (path.source(), path.address())
     }
 
-    /// Queues and counts a packet that the endpoint sends even if the association ends now.
+    /// Queues a packet that the endpoint sends even if the association ends now, and counts it as sent.
     pub(in crate::association) fn send_final(&mut self, ctx: &mut Ctx<'_>, packet: FinalPacket) {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += packet.bytes.len() as u64;

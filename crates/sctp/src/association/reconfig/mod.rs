@@ -1,9 +1,9 @@
 //! Stream re-configuration: requests to reset streams and to add streams.
 //!
-//! [`request`] implements the requests of this side, and [`response`] those of the peer. Both use the sequence numbers kept
-//! here. One request chunk is outstanding at a time. It may hold a pair of requests that RFC 6525 §3.1 allows. Further
-//! requests wait in a bounded queue. The association passes in the parts of itself that a request affects ([`Siblings`]).
-//! This module applies the effects of an answer to paths.
+//! [`request`] implements the requests of this side, and [`response`] the requests of the peer. Both use the sequence
+//! numbers in [`Reconfig`]. One request chunk is outstanding at a time. The chunk may hold a pair of requests that RFC
+//! 6525 §3.1 allows. Further requests wait in a bounded queue. The association passes in the parts of its state that a
+//! request affects ([`Siblings`]). This module applies the effects of an answer to paths.
 //!
 //! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
 
@@ -29,7 +29,8 @@ use request::{Ask, Flying};
 use response::{Answer, Asked, Deferred};
 use std::collections::VecDeque;
 
-/// RFC 6525 §5.1.4: the minimum time between two TSN resets. Within it, packets with the old TSNs may still arrive.
+/// RFC 6525 §5.1.4: the minimum time between two TSN resets. For this time after a reset, packets with the old TSNs may
+/// arrive.
 const LIFETIME: Duration = Duration::from_secs(30);
 
 /// RFC 6525 §4.4, Table 3: the result codes.
@@ -46,7 +47,8 @@ mod result {
 /// The RE-CONFIG state of an association.
 #[derive(Debug)]
 pub(crate) struct Reconfig {
-    /// RFC 6525 §4.1: the sequence number of this side's next request. The first one is the initial TSN.
+    /// RFC 6525 §4.1: the sequence number of this side's next request. The first request has the initial TSN as its
+    /// number.
     next: u32,
     /// The sequence number of the peer's next request.
     expected: u32,
@@ -66,9 +68,9 @@ pub(crate) struct Reconfig {
     reply_path: usize,
     /// A reset by the peer that waits, because the last TSN before the reset has not arrived yet.
     deferred: Option<Deferred>,
-    /// The peer's request to reset outgoing streams of this side, while it has to wait.
+    /// The peer's request to reset outgoing streams of this side, if the request has to wait.
     asked: Option<Asked>,
-    /// When the TSNs were last reset, or when this side last requested a reset of them, whichever is later.
+    /// The time of the last TSN reset, or of this side's last request for a TSN reset, whichever is later.
     renumbered: Option<Instant>,
 }
 
@@ -96,7 +98,7 @@ impl Reconfig {
         self.tickets
     }
 
-    /// Returns the outstanding request and the queued ones.
+    /// Returns the outstanding request and the queued requests.
     fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.flying.iter().map(|flying| &flying.ask).chain(&self.wanted)
     }
@@ -240,7 +242,7 @@ impl Association {
         }
     }
 
-    /// RFC 6525 §5.1.1: retransmits the request, to another address if there is one.
+    /// RFC 6525 §5.1.1: retransmits the outstanding request, to another address if the peer has another address.
     pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Ctx<'_>) {
         let up = self.state.may_send_data();
         let Some(flying) =
@@ -251,9 +253,9 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the peer
-        // has answered "in progress". Nor is it counted while data is in flight on the path: T3-rtx then counts the loss, and
-        // one lost packet must not count twice.
+        // RFC 6525 §5.2.7 H2: an expiration of the re-configuration timer is not counted as an error of the path if the
+        // peer has answered "in progress". It is also not counted while data is in flight on the path. T3-rtx counts
+        // the loss in that case, and one lost packet must not count twice.
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
         if counts {
@@ -285,7 +287,7 @@ impl Association {
         }
         if !params.iter().all(|param| matches!(param, ReConfigParam::Response { .. })) {
             // RFC 6525 §5.2.1: the response is sent with a SACK. If the request waits for data, the SACK makes the peer
-            // retransmit it soon.
+            // retransmit this data soon.
             self.recv.sack_now();
         }
         let mut first = true;
@@ -305,8 +307,8 @@ impl Association {
             }
             first &= is_response;
             if siblings.finished {
-                // The reset held messages back. If the peer's window is closed and nothing is outstanding, they need a probe
-                // now.
+                // The reset held messages back. If the peer's window is closed and no chunk is outstanding, a window
+                // probe is needed for these messages now.
                 self.check_probe(ctx.now);
             }
         }
@@ -320,8 +322,9 @@ impl Association {
             return false;
         };
         let index = flying.path;
-        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the counter while data is outstanding. The data
-        // for which the request waits may never arrive, and then the peer would answer "in progress" forever.
+        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the error counter while data is
+        // outstanding. If the data for which the request waits never arrives, every answer is "in progress", and the
+        // peer would never count as unreachable.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -339,7 +342,8 @@ impl Association {
         reconfig.advance_deferred(&mut siblings, path);
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted yet.
+    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
+    /// the reset is done.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
@@ -351,9 +355,9 @@ impl Association {
         self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)
     }
 
-    /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or its
-    /// answer was lost. The request is repeated to the chunk's source, once per round trip. Otherwise the peer might give up
-    /// on its data before our timer (RFC 6525 §5.1.1) expires.
+    /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or
+    /// its answer was lost. The request is repeated to the source address of the chunk, at most once per round trip. If
+    /// only our timer (RFC 6525 §5.1.1) repeated it, the peer might give up on its data first.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
         self.recv.refuse();

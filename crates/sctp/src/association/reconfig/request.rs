@@ -69,7 +69,7 @@ pub(super) struct Flying {
     lists: [Vec<u8>; 2],
     /// The number and kind of each parameter in the request, and whether the peer has answered it.
     pub(super) parts: Vec<(u32, Kind, bool)>,
-    /// The last TSN that was assigned before the request was made.
+    /// The last TSN that this side had assigned when it made the request.
     last: u32,
     /// The number of the peer's request to which the reset of outgoing streams in this request responds.
     response: u32,
@@ -78,8 +78,8 @@ pub(super) struct Flying {
     pub(super) said: Instant,
     /// Whether the peer has answered, since the timer last expired, that the request is in progress.
     pub(super) patient: bool,
-    /// Whether the peer has ever answered that the request is in progress. It then carries out the request by one of its
-    /// own.
+    /// Whether the peer has ever answered that the request is in progress. If so, the peer carries out the request by
+    /// sending a request of its own.
     accepted: bool,
     /// Whether the peer has reset the requested streams.
     pub(super) performed: bool,
@@ -230,7 +230,7 @@ impl Reconfig {
         asked
     }
 
-    /// Sends the request again, on another path if one is given.
+    /// Marks the outstanding request for retransmission, on another path if `path` is given.
     pub(super) fn send_again(&mut self, path: Option<usize>) {
         self.send = true;
         if let Some(flying) = &mut self.flying {
@@ -238,12 +238,13 @@ impl Reconfig {
         }
     }
 
-    /// Makes the next queued request outstanding on `path`, if no request is outstanding and the next one is ready.
+    /// Makes the next queued request outstanding on `path`, if no other request is outstanding and the next request may
+    /// be sent.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request is outstanding at a time. If both sides waited for a request of the other, neither
-        // would ever send one. So this side stops waiting for an outstanding request that the peer has reported as in
-        // progress (§5.2.7 H1). It stops if the peer waits for a request of this side. It also stops if the peer's request
-        // has to wait for a queued one of this side for the same streams.
+        // RFC 6525 §5.1.1: one request is outstanding at a time. If each side waited for a request of the other side,
+        // neither side would ever send a request. So this side drops its outstanding request if two conditions hold.
+        // The peer has reported that request as in progress (§5.2.7 H1). The peer also waits for a request that this
+        // side has queued, or holds back in `asked`.
         if let Some(flying) = &self.flying {
             let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
             let owed = owed && !self.wanted.is_empty();
@@ -259,8 +260,8 @@ impl Reconfig {
             self.send = false;
             timers.stop(Timer::Reconfig);
         }
-        // RFC 6525 §5.1.2 A3: before a stream reset, all earlier messages must have TSNs; §5.1.4 C2: before an association
-        // reset, nothing may be outstanding.
+        // RFC 6525 §5.1.2 A3: before a stream reset, all earlier messages must have TSNs. §5.1.4 C2: before an
+        // association reset, no chunk may be outstanding.
         let ready = match self.wanted.front() {
             None => false,
             Some(Ask::Reset { ticket, outgoing, .. }) => outgoing.is_none() || send.is_clear(*ticket),
@@ -288,8 +289,8 @@ impl Reconfig {
         let number = |(i, &kind): (usize, &Kind)| (first.wrapping_add(i as u32), kind, false);
         let parts: Vec<_> = kinds.iter().enumerate().map(number).collect();
         self.next = first.wrapping_add(parts.len() as u32);
-        // RFC 6525 §5.1.2 A4: the number of the peer's request to which this request responds. If it responds to none, the
-        // number of the last request that was answered.
+        // RFC 6525 §5.1.2 A4: the number of the peer's request to which our request responds. If there is no such
+        // request, it is the number of the last peer request that was answered.
         let response = ask.answers().unwrap_or_else(|| {
             self.asked.as_ref().map_or(self.expected, |asked| asked.number).wrapping_sub(1)
         });
@@ -335,7 +336,8 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: the peer is still busy. Restart the timer; its next expiration does not count as an error.
+            // RFC 6525 §5.2.7 H2: the peer has not finished. Restart the timer. Its next expiration does not count as
+            // an error.
             flying.patient = true;
             flying.accepted = true;
             let rto = siblings.paths.get(flying.path).rto();
@@ -406,7 +408,7 @@ impl Flying {
             (Ask::Reset { incoming, .. }, Kind::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // The event for this reset comes from the peer's own request, so no event follows here.
+                    // The peer's own request for this reset has already caused the event.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;

@@ -27,7 +27,8 @@ pub(super) struct Deferred {
     streams: Vec<u16>,
 }
 
-/// A request of the peer to reset outgoing streams of this side. It waits because some of them are being reset already.
+/// A request of the peer to reset outgoing streams of this side. The request waits because some of the streams are
+/// already being reset.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) number: u32,
@@ -68,7 +69,7 @@ impl Reconfig {
         let answer = self.answered.iter().copied().find(|answer| answer.number == number);
         match answer {
             Some(answer) => {
-                // RFC 6525 §5.2.1: a repeated request gets the same answer as before.
+                // RFC 6525 §5.2.1: a repeated request gets the same answer as the first time.
                 let asked = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
                 self.send |= asked;
                 if !asked || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
@@ -109,8 +110,8 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.1, §6.3.1: returns whether the application allows this request of the peer. A request with which the
-    /// peer carries out one of ours is always allowed (§5.2.2 E1, §5.2.6).
+    /// RFC 6525 §5.2.1, §6.3.1: returns whether the application allows this request of the peer. A request with which
+    /// the peer carries out a request of this side is always allowed (§5.2.2 E1, §5.2.6).
     fn is_granted(&self, config: &Config, param: &ReConfigParam<'_>) -> bool {
         let granted = config.reconfig_requests;
         let flying = self.flying.as_ref();
@@ -183,7 +184,7 @@ impl Reconfig {
         result::PERFORMED
     }
 
-    /// Carries out a deferred reset, if the processed packet contained the last TSN before it.
+    /// Carries out a deferred reset, if the processed packet contained the last TSN before the reset.
     pub(super) fn advance_deferred(&mut self, siblings: &mut Siblings<'_>, path: usize) {
         let arrived = |deferred: &mut Deferred| siblings.recv.beyond(deferred.last) <= 0;
         let Some(Deferred { number, streams, .. }) = self.deferred.take_if(arrived) else {
@@ -196,7 +197,8 @@ impl Reconfig {
         siblings.recv.sack_now();
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted yet.
+    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
+    /// the reset is done.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and retransmits
         // it.
@@ -222,7 +224,7 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= siblings.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // Queued messages that have no sequence number yet belong to the numbering before the reset, too.
+        // Queued messages without a sequence number also belong to the numbering before the reset.
         let begun = siblings.send.has_begun(&streams);
         let held = siblings.send.is_held(&streams);
         if self.asked.is_some()
@@ -231,8 +233,8 @@ impl Reconfig {
         {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.3: if this side is already resetting the streams, or none of them has been used, they are not reset
-        // again.
+        // RFC 6525 §5.2.3: if this side is already resetting the streams, or no message was sent on them, the streams
+        // are not reset again.
         let under_way = self
             .asks()
             .any(|ask| matches!(ask, Ask::Reset { outgoing: Some(own), .. } if covers(own, &streams)));
@@ -246,8 +248,8 @@ impl Reconfig {
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
-        // If this side sends the request that resets the streams at once, that request is the answer. Otherwise the answer
-        // is "in progress".
+        // If this side can send its request for the reset at once, that request is the answer. Otherwise the answer is
+        // "in progress".
         let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
@@ -337,8 +339,8 @@ impl Reconfig {
     }
 }
 
-/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If nothing is reset, these are the
-/// next TSN of each side.
+/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If the TSNs are not reset,
+/// both are the next TSNs in the present numbering.
 fn next_tsns(
     siblings: &Siblings<'_>,
     param: &ReConfigParam<'_>,

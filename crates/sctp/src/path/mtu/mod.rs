@@ -1,6 +1,6 @@
 //! Determines the largest packet that may be sent to a destination.
 //!
-//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller one. Alternatively, probes search
+//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller MTU. Alternatively, probes search
 //! for it ([`mod@search`]). The sizes of packets and chunks follow from the path MTU.
 //!
 //! Home of RFC 9260 §7.3, and of the timers of RFC 8899 §5.1.1.
@@ -17,8 +17,8 @@ use anabranch_base::time::Duration;
 use anabranch_congestion::Controller;
 use anabranch_wire::sctp::{Data, packet};
 
-/// Smaller path MTUs than these are not accepted, because an attacker may have forged them (RFC 8201 §4 for IPv6;
-/// common practice for IPv4).
+/// The smallest path MTU that this side accepts, over IPv4 and over IPv6. Smaller values from ICMP are not used,
+/// because an attacker may have forged the message (RFC 8201 §4 for IPv6; common practice for IPv4).
 const SMALLEST_V4: u32 = 512;
 const SMALLEST_V6: u32 = 1280;
 
@@ -30,8 +30,8 @@ const BASE_V6: u32 = 1280;
 /// time (aiortc 1.16.0) takes the rest of a larger record for the next records.
 const USUAL: u32 = 1500;
 
-/// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, but at least this time. The 15 s that the RFC advises are for
-/// senders that do not measure round trips.
+/// RFC 8899 §5.1.1: PROBE_TIMER is two round-trip times, but at least this constant. The 15 s that the RFC advises are
+/// for senders that do not measure round-trip times.
 const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// RFC 8899 §5.1.1: the value of PMTU_RAISE_TIMER.
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
@@ -40,7 +40,7 @@ pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) change: Change,
-    /// The outstanding probe has ended.
+    /// Whether the outstanding probe has ended.
     pub(crate) ended: bool,
 }
 
@@ -116,7 +116,7 @@ impl Path {
         self.search.as_ref().is_some_and(|search| search.is_wanted())
     }
 
-    /// Whether no probe is due and larger packets may pass later, so that PMTU_RAISE_TIMER is worth running.
+    /// Whether no probe is due but a later probe may find a larger path MTU, so that PMTU_RAISE_TIMER must run.
     pub(crate) fn may_rise(&self) -> bool {
         self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
     }
@@ -160,8 +160,8 @@ impl Path {
             search.on_raise();
             return Some(Found { change: Change::Same, ended: false });
         }
-        // RFC 8899 §3: a lost large packet shows a size limit only if small packets pass. A HEARTBEAT of the usual
-        // size checks whether they pass.
+        // RFC 8899 §3: a lost large packet shows a size limit only if small packets arrive. A HEARTBEAT of the usual
+        // size checks whether small packets arrive.
         let pass = search.small_ones_pass(answered);
         if !pass {
             self.ask_heartbeat_once();
@@ -169,8 +169,8 @@ impl Path {
         self.told(|search| search.on_probe_lost(pass))
     }
 
-    /// Records that the peer probes its own path MTU and therefore reads large packets. Returns true if larger
-    /// packets may be possible now.
+    /// Records that the peer probes its own path MTU and therefore reads large packets. Returns true if this side may
+    /// now be able to send larger packets.
     pub(crate) fn on_peer_probes(&mut self) -> bool {
         self.search.as_mut().is_some_and(|search| search.lift())
     }
@@ -206,7 +206,7 @@ impl Path {
         Some(Found { change, ended })
     }
 
-    /// Lowers the path MTU to `mtu`. Returns true if it changed.
+    /// Lowers the path MTU to `mtu`. Returns true if the path MTU changed.
     fn reduce_mtu(&mut self, mtu: u32) -> bool {
         let smallest = if self.address.is_ipv6() { SMALLEST_V6 } else { SMALLEST_V4 };
         let mtu = mtu.max(smallest);
@@ -221,7 +221,8 @@ impl Path {
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        // Creates the congestion controller if there is none: its initial parameters no longer describe its window.
+        // Creates the congestion controller if it does not exist yet, so that the initial window is computed from the
+        // MTU before the change.
         self.congestion().0.set_mss(chunk);
     }
 }

@@ -49,15 +49,15 @@ pub(crate) struct Search {
     lost: u32,
     /// The nonce of the outstanding probe.
     under_way: Option<u64>,
-    /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` before that.
+    /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` until such a probe is sent.
     answered_before: Option<u64>,
     /// Number of lost probes of this size that may not count, because small packets may have been lost as well.
     silent: u32,
     /// Number of times that a black hole was suspected since the search fell back to BASE_PLPMTU.
     suspected: u32,
-    /// A probe is to be sent with the next call of `poll`.
+    /// Whether a probe is to be sent with the next call of `poll`.
     wanted: bool,
-    /// At least one probe was acknowledged, so the peer answers probes.
+    /// Whether at least one probe was acknowledged, that is, the peer answers probes.
     answers: bool,
 }
 
@@ -113,8 +113,8 @@ impl Search {
         self
     }
 
-    /// Records that the peer reads packets up to the interface MTU. Returns true if larger packets may be possible
-    /// now.
+    /// Records that the peer reads packets up to the interface MTU. Returns true if this side may now be able to send
+    /// larger packets.
     pub(crate) fn lift(&mut self) -> bool {
         if self.most >= self.interface {
             return false;
@@ -167,7 +167,7 @@ impl Search {
         self.answered_before.get_or_insert(answered);
     }
 
-    /// Whether small packets have passed since the first probe of this size. `answered` is the number of answered
+    /// Whether small packets have arrived since the first probe of this size. `answered` is the number of answered
     /// HEARTBEATs.
     pub(crate) fn small_ones_pass(&self, answered: u64) -> bool {
         self.answered_before.is_some_and(|before| answered > before)
@@ -178,7 +178,7 @@ impl Search {
         self.wanted
     }
 
-    /// Whether a probe is outstanding. The running timer is then PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
+    /// Whether a probe is outstanding. If true, the running timer is PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
     pub(crate) fn is_probing(&self) -> bool {
         self.under_way.is_some()
     }
@@ -188,7 +188,7 @@ impl Search {
         !self.wanted && self.under_way.is_none()
     }
 
-    /// Whether larger sizes may pass later, so that PMTU_RAISE_TIMER is worth running.
+    /// Whether a later probe may find a larger size, so that PMTU_RAISE_TIMER must run.
     pub(crate) fn may_rise(&self) -> bool {
         self.passes < self.most
     }
@@ -201,7 +201,7 @@ impl Search {
         self.under_way = None;
         self.answers = true;
         if self.phase == Phase::Base && self.probed < self.base {
-            // RFC 8899 §5.2: the peer answers probes, but did not receive those of BASE_PLPMTU.
+            // RFC 8899 §5.2: the peer answers probes of other sizes, but did not receive the probes of BASE_PLPMTU.
             self.refused = self.base;
             return self.fail_base();
         }
@@ -215,9 +215,9 @@ impl Search {
         if raised { Change::Raised } else { Change::Same }
     }
 
-    /// Records that PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not pass
-    /// either, the loss may have nothing to do with the size. Once small packets pass, one earlier loss counts as
-    /// well.
+    /// Records that PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not arrive
+    /// either, a lost probe does not count, because its size may not be the reason. Once small packets arrive, one
+    /// earlier lost probe counts as well.
     pub(crate) fn on_probe_lost(&mut self, small_ones_pass: bool) -> Change {
         self.under_way = None;
         if small_ones_pass {
@@ -243,8 +243,8 @@ impl Search {
     }
 
     /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
-    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe. So the smallest size is probed as
-    /// well. If it is not answered either, lost probes show nothing, and BASE_PLPMTU stays until timeouts suggest a
+    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe. So the smallest size is probed as well.
+    /// If that probe is not answered either, lost probes show nothing, and BASE_PLPMTU stays until timeouts suggest a
     /// black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.least {
@@ -276,9 +276,9 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR
-    /// if the losses go on. Probes cannot decide this during a shutdown, when HEARTBEATs are not answered (RFC 9260
-    /// §8.3).
+    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR if
+    /// the losses go on. During a shutdown HEARTBEATs are not answered (RFC 9260 §8.3), so probes cannot show which
+    /// sizes pass.
     pub(crate) fn on_black_hole(&mut self) -> Change {
         match self.phase {
             Phase::Error => Change::Same,
@@ -320,8 +320,8 @@ impl Search {
             // the reported size.
             return self.fall_back(Some(size));
         }
-        // RFC 8899 §4.6.2: the reported size is between the size that passes and the probed one, so it is probed. If
-        // it is already known to pass, the search is complete.
+        // RFC 8899 §4.6.2: the reported size is between the largest size known to pass and the probed size, so the
+        // reported size is probed. If the reported size is already known to pass, the search is complete.
         self.refused = self.refused.min(size + STEP);
         self.hint = Some(size);
         if self.phase == Phase::Searching {
@@ -350,8 +350,9 @@ impl Search {
         self.wanted = true;
     }
 
-    /// RFC 8899 §5.3.2: chooses the next size to probe. It is the size that ICMP reported, if there is one. Otherwise
-    /// it is the largest size at first, which usually passes, and then the middle of the open range.
+    /// RFC 8899 §5.3.2: chooses the next size to probe. The next size is the size that ICMP reported, if there is one.
+    /// Otherwise it is the largest size, which usually passes. If the largest size was refused, it is the middle of the
+    /// sizes not yet decided.
     fn go_on(&mut self) {
         self.lost = 0;
         if self.passes + STEP >= self.refused || self.passes >= self.most {
@@ -424,7 +425,7 @@ mod tests {
         assert_eq!(play(&mut begun(false, 1500), 1500), [1200, 1500], "the usual path takes two probes");
     }
 
-    /// RFC 8899 §5.2: the path MTU shrinks and grows, and the search follows.
+    /// RFC 8899 §5.2: when the path MTU shrinks or grows, the search finds the new path MTU.
     #[test]
     fn the_path_changes() {
         let mut search = begun(false, 1500);
@@ -476,17 +477,19 @@ mod tests {
             assert_eq!(search.on_too_big(nonsense), Change::Same);
             assert!(search.is_probing() && search.probed() == 1500, "{nonsense} is ignored");
         }
-        // A size between the one that passes and the probed one is probed next. The search then ends.
+        // ICMP reports a size between the largest size known to pass and the probed size. The reported size is probed
+        // next, and the search ends.
         assert_eq!(search.on_too_big(1400), Change::Same);
         assert_eq!((search.probed(), search.wanted), (1400, true));
         assert_eq!(play(&mut search, 1400), [1400]);
         assert_eq!((search.size(), search.phase()), (1400, Phase::Complete));
-        // A size below the one that passed leads to the state BASE, and is then probed.
+        // ICMP reports a size below the largest size known to pass. The search returns to the state BASE, and probes
+        // the reported size.
         assert_eq!(search.on_too_big(1300), Change::Reduced);
         assert_eq!((search.size(), search.phase()), (1200, Phase::Base));
         assert_eq!(search.on_too_big(1300), Change::Same, "of a packet sent before");
         assert_eq!(play(&mut search, 1300), [1200, 1300]);
-        // A size below BASE_PLPMTU leads to the state ERROR, and is then probed.
+        // ICMP reports a size below BASE_PLPMTU. The search enters the state ERROR, and probes the reported size.
         assert_eq!(search.on_too_big(600), Change::Reduced);
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
@@ -514,8 +517,8 @@ mod tests {
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }
 
-    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read more. This may be
-    /// before or after the search has ended.
+    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read larger packets. This
+    /// may become known before or after the search has ended.
     #[test]
     fn sizes_that_the_peer_may_not_read() {
         let capped = || {
@@ -531,7 +534,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // A size that was refused is not probed again after the limit is lifted.
+        // After the limit is lifted, a size that was refused is not probed again.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());
@@ -540,7 +543,7 @@ mod tests {
     }
 
     /// A peer may answer no probe, for example because it drops packets with unknown chunks. BASE_PLPMTU then stays
-    /// until timeouts suggest a black hole. It is probed again later.
+    /// until timeouts suggest a black hole. Later BASE_PLPMTU is probed again.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

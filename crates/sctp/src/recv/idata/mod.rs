@@ -1,9 +1,9 @@
 //! Reassembles I-DATA fragments into messages.
 //!
-//! Owns the incomplete messages, by stream, order and message identifier. Identifiers and fragment numbers are
-//! extended to 64 bits, so that they never wrap here. A message that is the next in its stream is reassembled in the
-//! stream's buffer, other messages in their own buffers. Complete messages go to [`order`](super::order), which
-//! receives messages only in order. TSNs matter here only for deciding which messages may be delivered in parts.
+//! Owns the incomplete messages, by stream, order and message identifier. This module extends identifiers and fragment
+//! numbers to 64 bits, so that they never wrap. A message that is the next in its stream is reassembled in the stream's
+//! buffer, every other message in a buffer of its own. Complete messages go to [`order`](super::order), which receives
+//! messages only in order. This module uses TSNs only to decide which messages may be delivered in parts.
 //!
 //! Home of RFC 8260 §2.2.3.
 
@@ -21,12 +21,12 @@ const FIRST: u64 = 1 << 32;
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
     streams: Streams<Stream>,
-    /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the offset of the first
-    /// TSN.
+    /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the TSN offset of the first
+    /// fragment.
     begun: BTreeMap<u64, Name>,
-    /// Unordered messages that could not be delivered in parts because another message of their stream was. Maps
-    /// stream and offset to the message number. An honest peer has one message in progress at a time (RFC 8260
-    /// §2.2.2).
+    /// Unordered messages that could not be delivered in parts because another message of their stream was being
+    /// delivered in parts. Maps stream and TSN offset to the message number. An honest peer has one unordered message
+    /// per stream in progress at a time (RFC 8260 §2.2.2).
     behind: BTreeMap<(u16, u64), u64>,
     /// Number of fragments and messages that wait for an earlier fragment or message.
     aside: usize,
@@ -53,19 +53,19 @@ struct Stream {
 
 #[derive(Debug)]
 struct Sequence {
-    /// For ordered messages, the number of the next message. For unordered ones, one past the highest number seen.
+    /// For ordered messages, the number of the next message. For unordered messages, one past the highest number seen.
     next: u64,
     /// The lowest number that is still expected: messages below it were abandoned.
     floor: u64,
-    /// Incomplete and waiting messages by number. Each is boxed, because many sequences hold one message and few hold
-    /// many.
+    /// Incomplete and waiting messages by number. Each message is boxed, because many sequences hold one message and
+    /// few hold many.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
 /// A message of which at least one fragment has arrived.
 #[derive(Debug, Default)]
 struct PartialMessage {
-    /// The offset of the first fragment's TSN, its PPID, and that TSN. `None` until the first fragment arrives.
+    /// The TSN offset, PPID and TSN of the first fragment. `None` until the first fragment arrives.
     begin: Option<(u64, u32, u32)>,
     /// The number of the next fragment to be appended.
     next: u64,
@@ -73,9 +73,9 @@ struct PartialMessage {
     last: Option<u64>,
     /// The bytes of the message that are not in the stream's buffer.
     buffer: Vec<u8>,
-    /// The bytes of the message go directly to the stream's buffer.
+    /// Whether the bytes of the message go directly to the stream's buffer.
     direct: bool,
-    /// Fragments that wait for a missing one, by fragment number.
+    /// Fragments that wait for a missing fragment, by fragment number.
     held: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -103,7 +103,7 @@ impl Interleaved {
         self.aside + self.begun.len() + self.behind.len()
     }
 
-    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest offset that has not arrived.
+    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest TSN offset that has not arrived.
     /// `eager` delivers unfinished messages in parts because buffer space is short.
     #[inline]
     pub(crate) fn accept(
@@ -155,7 +155,7 @@ impl Interleaved {
     }
 
     /// Stops expecting messages up to `mid` in the ordered or unordered sequence of a stream. Complete messages are
-    /// delivered, others are dropped (RFC 8260 §2.3.1).
+    /// delivered, incomplete messages are dropped (RFC 8260 §2.3.1).
     pub(crate) fn skip_to(
         &mut self,
         stream: u16,
@@ -235,7 +235,7 @@ impl Interleaved {
     }
 
     /// RFC 8260 §2.3.2: makes `streams` count from 0 again, for ordered and unordered messages. An empty list stands
-    /// for all streams. Complete messages are delivered, others are dropped.
+    /// for all streams. Complete messages are delivered, incomplete messages are dropped.
     pub(crate) fn reset(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
         let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
         if streams.is_empty() {
@@ -263,7 +263,7 @@ impl Interleaved {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped ones.
+    /// Returns the slot of a stream. A new stream starts with the numbers after the skipped numbers.
     #[inline]
     fn slot(&mut self, stream: u16) -> usize {
         let skipped = &mut self.skipped;
@@ -393,16 +393,16 @@ impl Interleaved {
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
         };
-        // For a message in the stream's buffer, `order` counts the bytes and decides whether the message is large.
+        // `order` holds the bytes of a direct message, and `Order::expose` checks whether there are enough of them.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.hand_out(slot, name, false, order);
         }
     }
 
-    /// Delivers messages in parts because buffer space is short and their fragments may need the rest of it.
-    /// Everything sent before such a message has arrived. No complete message of its stream is therefore blocked
-    /// behind it while it waits for space.
+    /// Delivers messages in parts because buffer space is short and the fragments of these messages may need the rest
+    /// of the space. Everything sent before such a message has arrived. No complete message of its stream is therefore
+    /// blocked behind it while it waits for space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()
@@ -419,8 +419,8 @@ impl Interleaved {
         }
     }
 
-    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that
-    /// waited behind it is tried again. Only one is tried at a time, so that each step costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that waited
+    /// behind it is tried again. Only one message is tried at a time, so that each step costs little.
     fn leave(&mut self, name: Name, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {

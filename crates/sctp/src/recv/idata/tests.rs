@@ -23,8 +23,8 @@ impl Sent {
     }
 }
 
-/// Returns the chunks, as message index and fragment index, in an order that a sender could use. Messages of a stream
-/// follow one another; chunks of different streams are mixed at random.
+/// Returns the chunks, as message index and fragment index, in an order that a sender could use. Messages of one stream
+/// are sent one after the other; chunks of different streams are mixed at random.
 fn interleave(rng: &mut Rng, messages: &[Sent]) -> Vec<(usize, usize)> {
     let mut lines: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 4];
     for (n, message) in messages.iter().enumerate() {
@@ -109,8 +109,8 @@ fn age(half: &mut RecvHalf, mid: u32) {
     }
 }
 
-/// RFC 8260 §2.2.3: every message is delivered once, whole and with its PPID. This holds for any streams and order of
-/// arrival, and with repaired losses and duplicates. Ordered messages are in order, also where identifiers wrap.
+/// RFC 8260 §2.2.3: every message is delivered once, whole and with its PPID. This holds for any streams and any order
+/// of arrival, with repaired losses and with duplicates. Ordered messages stay in order when identifiers wrap.
 #[test]
 fn agrees_with_the_sender() {
     for seed in 0..400 {
@@ -214,7 +214,7 @@ fn many_large_messages_share_a_small_buffer() {
         while !missing.is_empty() {
             rounds += 1;
             assert!(rounds < 2_000, "seed {seed}: {} chunks never get in", missing.len());
-            // One window of data is sent in order, and one chunk of it is lost. The reader is slow.
+            // One window of data is sent in order, one chunk in the window is lost, and the reader is slow.
             let lost = rng.below(20) as usize;
             missing = std::mem::take(&mut missing)
                 .into_iter()
@@ -236,8 +236,9 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
-/// A peer that has several messages of a stream in progress does not stall either, although RFC 8260 §2.2.2 forbids
-/// this. A message that could not be delivered in parts behind another is tried again when the other is completed.
+/// RFC 8260 §2.2.2 forbids several messages of a stream in progress at a time. Reception does not stall even if the
+/// peer breaks this rule. A message that could not be delivered in parts, because another message was being delivered,
+/// is tried again when that message is completed.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {
@@ -393,7 +394,7 @@ fn both_counts_are_reset() {
 }
 
 /// RFC 8260 §2.3.1: skipped messages are no longer expected. Complete messages are delivered, and late fragments are
-/// dropped. None of their bytes stay charged to the window.
+/// dropped. No bytes of skipped messages stay charged to the window.
 #[test]
 fn skipping() {
     for seed in 0..300 {

@@ -1,5 +1,5 @@
-//! Reassembles messages at the end of the lane that they are read from. They may be delivered in parts before they
-//! are complete.
+//! Reassembles messages at the end of the lane from which they are read. A message reassembled in this way may be
+//! delivered in parts before it is complete.
 //!
 //! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 
@@ -9,8 +9,8 @@ use crate::recv::Violation;
 use crate::recv::pool::Pool;
 
 impl Order {
-    /// Starts an ordered message. Returns true if it is the next one of its stream. Its bytes must then be passed to
-    /// [`extend_direct`](Self::extend_direct).
+    /// Starts an ordered message. Returns true if it is the next message of its stream. In this case its bytes must be
+    /// passed to [`extend_direct`](Self::extend_direct).
     pub(crate) fn begin_direct(&mut self, to: Delivery) -> Result<bool, Violation> {
         let Delivery { stream, ssn, ppid, tsn, .. } = to;
         let slot = self.slot(stream);

@@ -1,8 +1,8 @@
 //! Delivers a message without a copy into the receive buffer: it is read from the packet that contained it.
 //!
 //! Keeps the buffer of the last packet of the fast path if its message is the first unread one of its stream. If the
-//! application reads each message before the next arrives, a message is copied only once. Each association has one
-//! such buffer. While it is in use, other messages are copied.
+//! application reads each message before the next one arrives, the bytes of each message are copied only once. Each
+//! association has one such buffer. While the buffer is in use, other messages are copied.
 
 use anabranch_base::PacketBytes;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// The packet's buffer. It is kept after all is read, to be exchanged for the buffer of the next packet.
+    /// The packet's buffer. After all bytes are read, the buffer is kept and is exchanged for the buffer of the next
+    /// packet.
     buffer: Vec<u8>,
     /// The position of the first unread byte; `left` is the number of unread bytes.
     at: u32,
@@ -20,8 +21,8 @@ pub(super) struct LastPacket {
 }
 
 impl LastPacket {
-    /// Keeps the buffer of `packet` for the message at `payload`, which is the first unread one in the stream at
-    /// `slot`. Returns false if that is not possible or not worthwhile.
+    /// Keeps the buffer of `packet` for the message at `payload`, which is the first unread message of the stream in
+    /// `slot`. Returns false if the buffer cannot be kept or keeping it is not worthwhile.
     #[inline(always)]
     pub(super) fn keep(&mut self, slot: usize, packet: &mut PacketBytes<'_>, payload: Range<usize>) -> bool {
         if self.left > 0 || payload.len() < MIN_KEPT {
@@ -55,7 +56,8 @@ impl LastPacket {
     }
 }
 
-/// Copying a message with fewer bytes is faster than exchanging buffers.
+/// The length in bytes of the smallest message whose packet buffer is kept. A shorter message is copied faster than
+/// buffers are exchanged.
 const MIN_KEPT: usize = 512;
 
 #[cfg(test)]
@@ -64,7 +66,7 @@ mod tests {
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 
-    /// The bytes read are the bytes sent, whichever buffers are kept and however they are read.
+    /// The bytes read are equal to the bytes sent, whichever buffers are kept and however the messages are read.
     #[test]
     fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {
@@ -118,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late.
+    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late. All bytes arrive
+    /// unchanged.
     #[test]
     fn fragments_are_copied() {
         use crate::{Associate, Config, Endpoint, Event, Message};

@@ -1,7 +1,8 @@
 //! Delivers messages to the application, stream by stream.
 //!
-//! Owns the readable bytes of each stream and the messages that wait for an earlier message. A stream has a lane for
-//! ordered messages and, once used, one for unordered messages, so that neither kind blocks the other.
+//! Owns the readable bytes of each stream and the messages that wait for an earlier message. A stream has a lane (a
+//! queue of its own) for ordered messages and, once needed, a lane for unordered messages, so that neither kind blocks
+//! the other.
 //!
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
 
@@ -43,8 +44,8 @@ struct Stream {
     next_ssn: u16,
     ordered: ReadQueue,
     unordered: Option<Box<ReadQueue>>,
-    /// Complete ordered messages that wait for an earlier one, by SSN. A tree makes messages equally cheap in any
-    /// order.
+    /// Complete ordered messages that wait for an earlier message, by SSN. In a tree, each insertion is cheap whatever
+    /// the order in which messages arrive.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
     /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.
     behind: Vec<(Delivery, Vec<u8>)>,
@@ -111,14 +112,14 @@ pub(crate) struct Order {
     completed: u64,
     /// Number of messages that the application has read.
     read: u64,
-    /// Number of complete messages that wait for another one.
+    /// Number of complete messages that wait for another message.
     aside: u64,
     /// The messages that the peer has abandoned.
     skips: Option<Box<Skips>>,
     last: LastPacket,
-    /// The order of readable messages over all streams, if it is tracked.
+    /// The order of readable messages over all streams; `None` if this order is not tracked.
     arrivals: Option<Box<Arrivals>>,
-    /// This association shares memory with others.
+    /// Whether this association shares memory with others.
     shared: bool,
 }
 
@@ -227,8 +228,8 @@ impl Order {
     }
 
     /// Fast path for a complete ordered message at `payload` in `packet`. Adds the message to its lane if it is the
-    /// next one and no other message waits for it. Returns whether the stream has become readable, which the caller
-    /// must report.
+    /// next message of its stream and no other message waits for it. Returns whether the stream has become readable,
+    /// which the caller must report.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -348,7 +349,7 @@ impl Order {
         Some((length, ppid))
     }
 
-    /// Returns whether all data of a stream was read. The stream is then reported again when more data arrives, as
+    /// Returns whether all data of a stream was read. If true, the stream is reported again when more data arrives, as
     /// after a [`read`](Self::read) that returned nothing.
     #[inline]
     pub(crate) fn is_dry(&mut self, stream: u16) -> bool {

@@ -1,7 +1,7 @@
 //! Stores the readable data of one lane of a stream: bytes and message boundaries.
 //!
-//! An empty queue keeps its memory for the next messages, up to a limit. Larger memory, as a backlog leaves behind, is
-//! freed.
+//! An empty queue keeps its memory for the next messages, up to a limit. Memory beyond the limit, which a backlog
+//! leaves behind, is freed.
 //!
 //! Home of RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
 
@@ -17,7 +17,7 @@ pub(super) struct Boundary {
     pub(super) ppid: u32,
     pub(super) tsn: u32,
     pub(super) ssn: u16,
-    /// Parts of the message were delivered, and the rest will not arrive.
+    /// Whether parts of the message were delivered, and the rest will not arrive.
     pub(super) incomplete: bool,
 }
 
@@ -95,7 +95,8 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes that were read are removed once they reach this number: in one step for many small messages.
+        /// Bytes that were read are removed once their number reaches this constant. So one removal serves many small
+        /// messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
         let end = self.taken + out.len();
@@ -216,7 +217,8 @@ mod tests {
         }
     }
 
-    /// The backlog behind a lost packet is a rare burst, so the stream keeps little of the memory that it needed.
+    /// Messages queue behind a lost packet and are then read. Such a backlog is rare, so the stream keeps little of the
+    /// memory that the backlog needed.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {

@@ -6,8 +6,8 @@ use super::super::pool::Pool;
 use super::{Order, Stream};
 
 impl Stream {
-    /// Delivers the messages that waited for an earlier one, and starts at number 0. Returns the number of these
-    /// messages.
+    /// Delivers the messages that waited for an earlier message, and expects number 0 next. Returns how many messages
+    /// were delivered.
     fn reset(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         // Delivers the messages in the order of their numbers, which may wrap.
@@ -24,7 +24,7 @@ impl Stream {
 }
 
 impl Order {
-    /// Makes `streams` expect number 0 next. An empty list stands for all streams. None of them may have an
+    /// Makes `streams` expect number 0 next. An empty list stands for all streams. None of these streams may have an
     /// incomplete message.
     pub(crate) fn reset(&mut self, streams: &[u16], pool: &mut Pool) {
         if let Some(skips) = &mut self.skips {
@@ -73,7 +73,7 @@ impl Order {
         }
     }
 
-    /// Drops everything that cannot be read yet, because the peer has restarted. Every stream then expects number 0.
+    /// Drops all data that cannot be read yet, because the peer has restarted. Every stream then expects number 0.
     pub(crate) fn end_all(&mut self) {
         self.drop_tails();
         self.skips = None;

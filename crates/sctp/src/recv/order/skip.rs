@@ -1,20 +1,21 @@
 //! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For a stream on which nothing has arrived yet, only the next number is kept. A long list of such streams therefore
-//! costs little memory.
+//! For a stream on which nothing has arrived yet, only the next number is kept. A FORWARD TSN with a long list of such
+//! streams therefore costs little memory.
 //!
 //! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
 
 use super::{Order, Pool, Stream};
 use std::collections::BTreeMap;
 
-/// Half the range of stream sequence numbers. A larger difference means that a number is behind.
+/// Half the range of stream sequence numbers. A number that is further ahead counts as behind, because the numbers
+/// wrap.
 const HALF: u16 = 1 << 15;
 
 /// The messages that the peer has abandoned.
 #[derive(Debug, Default)]
 pub(super) struct Skips {
-    /// The peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
+    /// Whether the peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
     any: bool,
     /// The next sequence number on each stream that is not in use.
     next: BTreeMap<u16, u16>,
@@ -28,7 +29,8 @@ impl Skips {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 
-    /// Drops a message whose number is `ahead` of the next one, if the message was abandoned. Returns whether it was.
+    /// Drops a message whose number is `ahead` of the next one, if the peer has abandoned it. Returns whether the
+    /// message was dropped.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
         let given_up = self.any && ahead >= HALF;
         if given_up {
@@ -56,7 +58,7 @@ impl Stream {
         let dropped = tail.have;
         lane.bytes.truncate(lane.bytes.len() - dropped as usize);
         if reading && lane.messages.is_empty() {
-            // RFC 3758 §3.6: the reader of a partial message is informed that no more of it will arrive.
+            // RFC 3758 §3.6: the reader of a partial message is informed that the rest of that message will not arrive.
             lane.end_message(tail.end(true));
         }
         dropped.into()
@@ -64,7 +66,7 @@ impl Stream {
 }
 
 impl Order {
-    /// Returns the slot of a stream. A new stream starts with the number after the skipped ones.
+    /// Returns the slot of a stream. A new stream starts with the number after the skipped numbers.
     #[inline]
     pub(super) fn slot(&mut self, stream: u16) -> usize {
         let skips = &mut self.skips;
@@ -106,7 +108,7 @@ impl Order {
         }
     }
 
-    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. Those that have arrived are delivered.
+    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. The complete messages among these are delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
         skips.any = true;
@@ -122,11 +124,11 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of the skipped ones, so it is dropped even if only its end is missing.
+        // The unfinished message is one of the skipped messages, so it is dropped even if only its end is missing.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);
-        // Delivers waiting messages up to `ssn`, the lowest first. Their numbers may wrap.
+        // Delivers waiting messages up to `ssn`, the lowest first. The numbers of messages may wrap.
         while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)
             && let Some((to, payload)) = state.waiting.remove(&waiting)
         {

@@ -25,8 +25,7 @@ pub(crate) enum ChunkState {
     Freed,
     /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It still counts as in flight unless `fast` is
-    /// set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It counts as in flight unless `fast` is set.
     Abandoned,
 }
 
@@ -46,10 +45,10 @@ pub(crate) struct Entry {
     /// The path that the chunk was last sent to.
     pub(crate) path: u8,
     pub(crate) misses: u8,
-    /// The chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an abandoned
-    /// chunk, `fast` says that the chunk is known to be acknowledged or lost.
+    /// Whether the chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an
+    /// abandoned chunk, `fast` says that the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
-    /// The chunk was sent more than once.
+    /// Whether the chunk was sent more than once.
     pub(crate) again: bool,
     /// The number of retransmissions of the chunk.
     pub(crate) repeats: u16,
@@ -66,35 +65,36 @@ impl Entry {
 /// The result of a search for the lowest chunk in flight on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Earliest {
-    /// The chunk has this offset. It is the offset of the next new chunk if no chunk was found.
+    /// The chunk has this TSN offset. If no chunk was found, this is the offset of the next new chunk.
     At(u64),
-    /// The search was cut short. The chunk is not below this offset.
+    /// The search was cut short. The chunk is not below this TSN offset.
     NotBelow(u64),
 }
 
-/// The outstanding chunks, in a ring indexed by offset.
+/// The outstanding chunks, in a ring indexed by TSN offset.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     initial: u32,
     /// Offset of the lowest outstanding chunk: one past the cumulatively acknowledged chunks.
     base: u64,
     entries: VecDeque<Entry>,
-    /// Chunks acknowledged by gap blocks, as ascending ranges of offsets beyond `base`.
+    /// Chunks acknowledged by gap blocks, as ascending ranges of TSN offsets beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
-    /// Chunks acknowledged by NR gap blocks, as ascending ranges of offsets beyond `base`. `None` until the first
+    /// Chunks acknowledged by NR gap blocks, as ascending ranges of TSN offsets beyond `base`. `None` until the first
     /// NR-SACK.
     pub(super) freed: Option<Box<FreedRuns>>,
-    /// The offset below which miss indications can mark no more chunks.
+    /// The TSN offset below which miss indications can mark no more chunks.
     pub(super) miss_floor: u64,
-    /// The offset below which no chunk is marked as lost.
+    /// The TSN offset below which no chunk is marked as lost.
     lost_floor: u64,
     lost: usize,
     /// The number of user bytes in flight.
     in_flight: u64,
-    /// Offsets of recent retransmissions. Reports of duplicates are compared with them to detect spurious ones.
+    /// Offsets of recent retransmissions. Reports of duplicates are compared with these offsets to detect spurious
+    /// retransmissions.
     repeated: Option<Box<Repeated>>,
-    /// Offsets of chunks that were marked as lost. They are listed because some may belong to messages to be
-    /// abandoned.
+    /// Offsets of chunks that were marked as lost. They are collected because the messages of some chunks may have to
+    /// be abandoned now.
     noted: Option<Box<Noted>>,
 }
 
@@ -138,13 +138,13 @@ impl Outstanding {
         self.entries.len() >= MAX_OUTSTANDING
     }
 
-    /// Returns the offset of the lowest outstanding chunk.
+    /// Returns the TSN offset of the lowest outstanding chunk.
     #[inline]
     pub(crate) fn base(&self) -> u64 {
         self.base
     }
 
-    /// Returns the offset that the next new chunk will have.
+    /// Returns the TSN offset that the next new chunk will have.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.base + self.entries.len() as u64
@@ -171,7 +171,7 @@ impl Outstanding {
         self.entries.get(offset.checked_sub(self.base)? as usize)
     }
 
-    /// RFC 6525 §5.2.7 H5: sets the TSN of the next chunk. Nothing may be outstanding.
+    /// RFC 6525 §5.2.7 H5: sets the TSN of the next chunk. No chunk may be outstanding.
     pub(crate) fn renumber(&mut self, next: u32) {
         assert!(self.is_empty(), "TSNs are renumbered over what is outstanding");
         self.initial = next.wrapping_sub(self.base as u32);
@@ -228,7 +228,7 @@ impl Outstanding {
         Some(entry)
     }
 
-    /// Returns at most `most` of the lowest entries, as far as they are contiguous in memory. The result is empty
+    /// Returns at most `most` of the lowest entries: only the part that is contiguous in memory. The result is empty
     /// only if there are no entries.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
@@ -286,14 +286,15 @@ impl Outstanding {
         !self.runs.is_empty()
     }
 
-    /// Whether nothing is in flight or marked for retransmission. All outstanding chunks are then acknowledged by gap
-    /// blocks or abandoned, which counts as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether no chunk is in flight or marked for retransmission. If true, all outstanding chunks are acknowledged by
+    /// gap blocks or abandoned, and abandoned chunks count as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// Whether there are no gaps and nothing is lost. All outstanding chunks are then in flight or abandoned.
+    /// Whether the peer reports no gaps and no chunk is marked as lost. If true, all outstanding chunks are in flight
+    /// or abandoned.
     #[inline]
     pub(crate) fn has_no_gaps_or_losses(&self) -> bool {
         self.runs.is_empty() && self.lost == 0
@@ -305,7 +306,7 @@ impl Outstanding {
         self.lost > 0
     }
 
-    /// Returns the offset of the lowest chunk that is marked for retransmission.
+    /// Returns the TSN offset of the lowest chunk that is marked for retransmission.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
@@ -319,7 +320,7 @@ impl Outstanding {
         Some(offset)
     }
 
-    /// Returns the first chunk in flight on `path` whose offset is `from` or higher.
+    /// Returns the first chunk in flight on `path` whose TSN offset is `from` or higher.
     pub(crate) fn earliest_on(&self, path: u8, from: u64) -> Option<u64> {
         let from = from.max(self.base);
         let skip = (from - self.base) as usize;
@@ -369,7 +370,7 @@ impl Outstanding {
         Earliest::NotBelow(offset)
     }
 
-    /// Returns the offset of the first outstanding chunk of each message.
+    /// Returns the TSN offset of the first outstanding chunk of each message.
     pub(super) fn first_offsets(&self) -> BTreeMap<u32, u64> {
         let mut firsts = BTreeMap::new();
         // A freed entry may belong to an earlier message with the same index, so it is ignored.
@@ -406,7 +407,7 @@ impl Outstanding {
         self.noted.get_or_insert_default();
     }
 
-    /// Returns the offsets of chunks that were marked as lost since the last call.
+    /// Returns the TSN offsets of chunks that were marked as lost since the last call.
     pub(super) fn take_noted(&mut self) -> Vec<u64> {
         self.noted.as_deref_mut().map(|Noted(noted)| std::mem::take(noted)).unwrap_or_default()
     }

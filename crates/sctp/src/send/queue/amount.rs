@@ -46,8 +46,8 @@ impl Queue {
         self.streams.at(slot).amount.low = low.map(|bytes| Box::new(Low { bytes, stream }));
     }
 
-    /// Subtracts bytes that the stream in `slot` no longer buffers. If this makes the buffered amount low, the stream
-    /// is reported.
+    /// Subtracts bytes that the stream in `slot` no longer buffers. If the buffered amount becomes low, the stream is
+    /// reported.
     #[inline]
     pub(super) fn count_off(&mut self, slot: u32, bytes: u64) {
         let amount = &mut self.streams.at(slot as usize).amount;

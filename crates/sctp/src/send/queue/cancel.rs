@@ -59,8 +59,9 @@ impl Queue {
         self.taken_off = Box::default();
     }
 
-    /// Turns a reliable message into one that may be abandoned, and frees its bytes. `held` lists those of its chunks
-    /// that still have bytes, as offset and length. It is used if bytes were freed out of order.
+    /// Turns a reliable message into one that may be abandoned, and frees its bytes. `held` lists the chunks of the
+    /// message whose bytes are not freed, by offset in the message and length. The list is used only if bytes were
+    /// freed out of order.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];
@@ -88,7 +89,7 @@ impl Queue {
         }
     }
 
-    /// Whether one of `streams` has data not yet sent in a chunk. An empty list stands for any stream.
+    /// Whether one of `streams` has data that was not yet cut into chunks. An empty list stands for any stream.
     pub(crate) fn is_waiting(&self, streams: &[u16]) -> bool {
         let waiting = |message: &&super::Stored| message.cut < message.length;
         let mut all = self.messages.iter().filter(waiting);
@@ -97,8 +98,8 @@ impl Queue {
 }
 
 impl Stream {
-    /// Counts the stream's bytes from the next multiple of 2^32 on after a reset. Sender and receiver then count
-    /// alike, even if earlier messages were never sent.
+    /// Counts the stream's bytes from the next multiple of 2^32 on after a reset. Sender and receiver then have the
+    /// same count, even if earlier messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
         self.given = crate::position_after_reset(self.given);
     }

@@ -1,8 +1,8 @@
 //! Holds back messages on streams that wait for a reset of their sequence numbers.
 //!
 //! From the request to reset a stream until the reset ends, new messages on that stream are held back without a
-//! number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the caller
-//! checks whether the earlier messages are sent, and releases the messages held back.
+//! sequence number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the
+//! caller checks whether the earlier messages are sent, and releases the messages held back.
 //!
 //! Home of RFC 6525 §5.1.2 A1 and §5.2.7 H4 (as far as they concern the queue).
 
@@ -30,12 +30,12 @@ impl HeldStreams {
         self.streams.get(&stream).copied().or(self.all)
     }
 
-    /// Adds a message to those held back.
+    /// Adds a message to the messages held back.
     pub(super) fn keep(&mut self, message: u32) {
         self.waiting.push_back(message);
     }
 
-    /// Removes an abandoned message from those held back. Returns false if it was not held back.
+    /// Removes an abandoned message from the messages held back. Returns false if the message was not held back.
     pub(super) fn drop_kept(&mut self, message: u32) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|&kept| kept != message);
@@ -100,8 +100,8 @@ impl Queue {
         before.is_none_or(|&before| before == 0)
     }
 
-    /// Releases the messages held back for `ticket`, whose reset request has ended. If `anew`, the sequence numbers
-    /// of its streams are reset; otherwise they continue.
+    /// Releases the messages held back for `ticket`, whose reset request has ended. If `anew`, the sequence numbers of
+    /// the request's streams start again at 0; otherwise they continue.
     pub(crate) fn resume(&mut self, ticket: Ticket, anew: bool) {
         let Some(mut hold) = self.hold.take() else {
             return;
@@ -115,7 +115,7 @@ impl Queue {
                     self.streams.at(slot).reset();
                 }
             }
-            // Messages held back are sent after the reset, so their positions are counted from the reset on.
+            // `count_given` places the messages held back after the reset, because they are sent after it.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {

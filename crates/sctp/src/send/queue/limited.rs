@@ -15,7 +15,7 @@ pub(super) enum ReliabilityPolicy {
     Full,
     /// The message may be abandoned.
     Limited,
-    /// The message was abandoned. This number of its chunks are still outstanding.
+    /// The message was abandoned. Contains the number of its chunks that are still outstanding.
     Abandoned(u32),
 }
 
@@ -54,7 +54,7 @@ impl Queue {
         stored.cut - stored.released
     }
 
-    /// Returns whether at least a part of the message has been sent, and whether all of it has been.
+    /// Returns whether at least a part of the message has been sent, and whether the whole message has been sent.
     pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
         let stored = &self.messages[message as usize];
         (stored.cut > 0, stored.cut == stored.length)
@@ -173,7 +173,8 @@ mod tests {
         assert_eq!(queue.message(first).mid, 0, "but takes no number");
     }
 
-    /// Without reuse of memory the send buffer would grow with every message that may be abandoned.
+    /// The memory and the index of a completed message are reused. Otherwise the send buffer would grow with every
+    /// message that may be abandoned.
     #[test]
     fn memory_and_numbers_of_messages_that_are_gone_are_used_again() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
@@ -193,8 +194,8 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back are sent after the reset, so their positions are counted from the reset
-    /// on.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset. Their byte positions on the stream start at 2^32,
+    /// where the stream continues after the reset.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

@@ -1,9 +1,9 @@
 //! Sizes the send buffer and, if associations share memory, accounts for its memory.
 //!
-//! A buffer of twice the data that can be in flight keeps the network busy. One half is in flight while the
-//! application fills the other half. Linux sizes TCP buffers in the same way (`tcp_sndbuf_expand`). If the peer keeps
-//! its window closed, the buffer stays small. The size is not reduced during loss recovery, because lost data stays
-//! buffered until then.
+//! A buffer of twice the data that can be in flight keeps the network busy. One half is in flight while the application
+//! fills the other half. Linux sizes TCP buffers in the same way (`tcp_sndbuf_expand`). If the peer keeps its window
+//! closed, the buffer stays small. The size is not reduced when the congestion window shrinks, because lost data stays
+//! buffered until it is acknowledged.
 
 use super::{Queue, Stored};
 use anabranch_base::{Account, Budget};
@@ -43,7 +43,7 @@ impl Queue {
         let Some(purse) = &mut self.purse else { return };
         purse.reach = purse.reach.max(congestion).min(peer);
         let wanted = purse.account.floor() + 2 * purse.reach;
-        // A ring may have a quarter more memory than it holds bytes, so bytes get four fifths of the share.
+        // A ring may have a quarter more memory than it holds bytes, so the bytes may take four fifths of the share.
         let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
         self.limit = wanted.min(share).min(self.most);
         purse.account.holds(held);
@@ -88,7 +88,7 @@ impl Queue {
     }
 }
 
-/// Memory above the limit, in bytes, that is freed only when there is nothing to send.
+/// Streams may hold this many bytes above their limit until there is nothing to send.
 const MARGIN: u64 = 64 << 10;
 /// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
@@ -99,7 +99,8 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// When the limit falls, memory is freed as soon as some data is acknowledged, not only when all data is.
+    /// When the limit falls, memory is freed as soon as some of the data is acknowledged, not only after all data is
+    /// acknowledged.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

@@ -31,7 +31,8 @@ use memory::MemoryAccount;
 use std::ops::Range;
 pub(crate) use undelivered::Undelivered;
 
-/// Queued data is prefetched only if more than this number of bytes are buffered, about the size of an L2 cache.
+/// Queued data is prefetched only if more than this number of bytes are buffered. The number is about the size of an L2
+/// cache.
 const NEAR: u64 = 1 << 20;
 
 /// A message in the send buffer.
@@ -60,11 +61,12 @@ pub(crate) struct Stored {
     chunks: u32,
     /// The number of bytes that were acknowledged and that the peer may no longer drop.
     released: u32,
-    /// Bytes were released out of order (by an NR-SACK), so the released bytes are not the first ones of the message.
+    /// Whether bytes were released out of order (by an NR-SACK). If so, the released bytes are not the first bytes of
+    /// the message.
     scattered: bool,
     /// Whether the message may be abandoned (RFC 3758).
     promise: ReliabilityPolicy,
-    /// The bytes of a message that may be abandoned. They have their own buffer so that they can be freed at any
+    /// The bytes of a message that may be abandoned. These bytes have their own buffer so that they can be freed at any
     /// time.
     own: Option<Box<[u8]>>,
 }
@@ -78,7 +80,7 @@ impl Stored {
     }
 }
 
-/// A list of completed messages, linked through `chunks`. It needs no allocation while a SACK is processed.
+/// A list of completed messages, linked through `chunks`, so that no memory is allocated while a SACK is processed.
 #[derive(Debug)]
 struct Chain(Option<u32>);
 
@@ -122,15 +124,15 @@ pub(crate) struct Cut {
 struct Stream {
     next_ordered: u32,
     next_unordered: u32,
-    /// Number of bytes ever queued on this stream, including abandoned ones.
+    /// Number of bytes ever queued on this stream, including bytes of abandoned messages.
     given: u64,
     amount: Amount,
     bytes: StreamBytes,
 }
 
 impl Stream {
-    /// Counts `bytes` more queued bytes and returns the count before them. Bytes abandoned before they are sent still
-    /// count, because the application has counted them.
+    /// Counts `bytes` more queued bytes and returns the previous count. Bytes abandoned before they are sent count as
+    /// well, because the application has counted them.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
         let before = self.given;
@@ -156,8 +158,8 @@ pub(crate) struct Queue {
     hold: Option<Box<HeldStreams>>,
     /// The size in bytes of the DATA or I-DATA header.
     header: usize,
-    /// The configured size of the buffer in bytes. `limit` is the current size, and `buffered` counts the bytes in
-    /// it.
+    /// The configured size of the buffer in bytes. `limit` is the current size, and `buffered` counts the bytes in the
+    /// buffer.
     most: u64,
     limit: u64,
     buffered: u64,
@@ -244,8 +246,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues `payload` as reliable messages of `piece` bytes, as far as there is room. The last message may be
-    /// shorter. Returns the number of bytes queued.
+    /// Queues `payload` as reliable messages of `piece` bytes each, until there is no more room. The last message may
+    /// be shorter. Returns the number of bytes queued.
     pub(crate) fn push_pieces(
         &mut self,
         message: Message,
@@ -422,8 +424,9 @@ impl Queue {
         }
     }
 
-    /// Returns true once when the buffer has room again after a message was rejected. This is late enough that the
-    /// application is not called for every acknowledgement, and early enough that the buffer does not run empty.
+    /// Returns true once when the buffer has room again after a message was rejected. The call comes late enough that
+    /// the application is not called for every acknowledgement, and early enough that the application can write more
+    /// before the buffer is empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {
@@ -508,7 +511,7 @@ impl Queue {
     }
 
     /// Takes over the state that outlives a restart: a pending request for room and the scheduler settings. The
-    /// request for room must be answered although the new buffer is empty.
+    /// application still waits for the answer to its request for room, although the new buffer is empty.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.wanted = before.wanted;
         self.inherit_low(before);

@@ -15,7 +15,7 @@ pub(crate) struct Undelivered {
     pub(crate) unordered: bool,
     /// Whether at least a part of the message was sent.
     pub(crate) sent: bool,
-    /// The contents of the message, if they are requested and no byte was acknowledged.
+    /// The contents of the message, if the caller requested contents and no byte was acknowledged.
     pub(crate) payload: Option<Vec<u8>>,
 }
 
@@ -28,7 +28,7 @@ impl Stored {
 }
 
 impl Queue {
-    /// Returns all bytes of a message, or `None` if any of them was acknowledged.
+    /// Returns all bytes of a message, or `None` if one of the bytes was acknowledged.
     pub(in crate::send) fn whole(&self, message: u32) -> Option<Vec<u8>> {
         let stored = self.message(message);
         let (first, second) = (stored.released == 0).then(|| self.payload(stored, 0, stored.length))?;

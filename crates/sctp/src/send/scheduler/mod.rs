@@ -12,15 +12,15 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// The distance, in messages, of the message that is prefetched from the one that is being cut.
+/// How many messages ahead of the message being cut into chunks a message is prefetched.
 const SOON: usize = 8;
 
-/// The messages that wait to be sent. Each is identified by its index in the queue.
+/// The messages that wait to be sent. Each message is identified by its index in the queue.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     kind: SchedulerKind,
     interleaving: bool,
-    /// Priority or weight of each stream for which one was set.
+    /// Priority or weight of each stream for which the application set one.
     values: BTreeMap<u16, u16>,
     order: Order,
 }
@@ -39,13 +39,14 @@ struct Turns {
     lines: Streams<Line>,
     /// Streams with waiting messages, except the one being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
-    /// The stream that is being served. It is served until its message or the packet ends.
+    /// The stream that is being served, until its message or the packet ends.
     served: Option<u16>,
-    /// A chunk of the served stream's first message was already cut, and the message is not finished.
+    /// Whether a chunk of the served stream's first message was already cut, and the message is not finished.
     begun: bool,
-    /// The served stream may put no more chunks into the current packet.
+    /// Whether the served stream may put no more chunks into the current packet.
     sated: bool,
-    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which came first.
+    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which stream and which message
+    /// came first.
     turns: u64,
     arrivals: u64,
     /// Virtual time of fair queueing: the start of the latest chunk, in bytes divided by weight.
@@ -90,7 +91,7 @@ impl Scheduler {
     /// Changes the kind of scheduler. `begun` says whether a chunk was already cut from the first message.
     /// `stream_of` returns the stream of a message.
     pub(crate) fn set_kind(&mut self, kind: SchedulerKind, begun: bool, stream_of: impl Fn(u32) -> u16) {
-        // A message that must be finished first stays before all others.
+        // A message that must be finished first stays before all other messages.
         let first = self.head().filter(|_| begun && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
@@ -167,7 +168,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether they were its last bytes.
+    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether these were the last bytes
+    /// of the message.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
         match &mut self.order {
@@ -256,8 +258,8 @@ impl Turns {
             SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
             // RFC 8260 §3.4: 0 is the highest priority (§4.3.2). Streams of equal priority are served in turn.
             SchedulerKind::Priority => line.value.into(),
-            // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. It is not
-            // earlier than the current virtual time, so an idle stream does not accumulate credit.
+            // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. The rank is
+            // not earlier than the current virtual time, so an idle stream does not accumulate credit.
             SchedulerKind::Fair | SchedulerKind::WeightedFair => {
                 line.paid = line.paid.max(self.now);
                 line.paid
@@ -306,8 +308,8 @@ impl Turns {
         if done {
             line.waiting.pop_front();
         }
-        // After the end of a large message no other message is started in this packet, because it would have to be
-        // finished as well.
+        // After the end of a large message no other message is started in this packet, because that message would have
+        // to be finished as well.
         self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
         // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message have
@@ -371,7 +373,7 @@ impl Turns {
     }
 }
 
-/// The cost of a byte at weight 1, in units of virtual time. It is divided by the weight of the stream.
+/// The cost of a byte at weight 1, in units of virtual time. The cost is divided by the weight of the stream.
 const BYTE: u64 = 1 << 16;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Compares each scheduler with its description in RFC 8260 §3, also while streams never run out of messages.
+//! Compares each scheduler with its description in RFC 8260 §3. In some tests, streams never run out of messages.
 
 use super::*;
 use SchedulerKind::{Fair, Fcfs, Priority, RoundRobin, RoundRobinPacket, WeightedFair};
@@ -9,7 +9,7 @@ const ALL: [SchedulerKind; 6] = [Fcfs, RoundRobin, RoundRobinPacket, Priority, F
 /// A scheduler with messages of a given number of chunks. A chunk has 1,000 bytes.
 struct Sender {
     scheduler: Scheduler,
-    /// The stream of each message, and the number of its chunks that are left.
+    /// The stream of each message, and the number of chunks of the message that are left to send.
     messages: Vec<(u16, u32)>,
     begun: Option<u32>,
 }
@@ -58,7 +58,9 @@ impl Sender {
     }
 }
 
-/// RFC 8260 §1.1, figures 1 and 2, and §3.1, the first-come, first-served scheduler.
+/// RFC 8260 §1.1: streams 0 and 2 have one message of three chunks, and stream 1 has three messages of one chunk. Round
+/// robin sends them as in figure 1 without interleaving, and as in figure 2 with interleaving. First-come, first-served
+/// (§3.1) sends them message by message.
 #[test]
 fn the_figures_of_the_standard() {
     for (kind, interleaving, want) in [
@@ -72,7 +74,7 @@ fn the_figures_of_the_standard() {
     }
 }
 
-/// RFC 8260 §3.3: a packet holds chunks of one stream, and the next packet those of the next stream.
+/// RFC 8260 §3.3: a packet holds chunks of one stream, and the next packet holds chunks of the next stream.
 #[test]
 fn packets_of_one_stream() {
     let mut sender = Sender::new(RoundRobinPacket, true);
@@ -209,7 +211,7 @@ fn what_is_given_up_is_passed_over() {
         for interleaving in [false, true] {
             let mut sender = Sender::new(kind, interleaving);
             sender.push(7, 3).push(7, 1).push(9, 1).push(7, 1).push(9, 2);
-            // Removes a message that was started, one that waits, and one that is already removed.
+            // Removes a message that was started, a message that waits, and a message that is already removed.
             assert_eq!(sender.chunk(), Some(0), "{kind:?}");
             for message in [0, 2, 2] {
                 let stream = sender.messages[message as usize].0;

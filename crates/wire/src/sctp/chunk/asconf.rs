@@ -21,8 +21,8 @@ use std::net::{IpAddr, Ipv4Addr};
 pub struct Asconf<'a> {
     /// The sequence number, which increases by one with each new ASCONF.
     pub serial: u32,
-    /// An address of the sender that the receiver knows. It is unspecified if the receiver must find the association by
-    /// the verification tag alone.
+    /// An address of the sender that the receiver knows. The address is unspecified if the receiver must find the
+    /// association by the verification tag alone.
     pub address: IpAddr,
     /// The requests.
     pub params: Params<'a>,

@@ -32,13 +32,13 @@ pub struct Data<'a> {
     pub end: bool,
     /// The transmission sequence number.
     pub tsn: Tsn,
-    /// Stream.
+    /// The stream number.
     pub stream: u16,
     /// The stream sequence number.
     pub ssn: Ssn,
     /// The payload protocol identifier, set by the application.
     pub ppid: u32,
-    /// User data.
+    /// The user data.
     pub payload: &'a [u8],
 }
 
@@ -117,7 +117,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Appends the second piece of a message that wraps around the end of its ring buffer.
+/// Appends the second piece of a payload, which is given in two pieces if it wraps around the end of a ring buffer.
 #[cold]
 fn append(buffer: &mut Vec<u8>, back: &[u8]) {
     buffer.extend_from_slice(back);

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! I-FORWARD-TSN has the same purpose in associations that interleave messages. Its message identifiers are wider, and
-//! it also covers unordered messages.
+//! it can also skip unordered messages.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+

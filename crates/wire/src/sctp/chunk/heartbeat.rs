@@ -20,7 +20,7 @@ use std::fmt;
 pub struct Heartbeat<'a> {
     /// The heartbeat information, which is opaque to the receiver. The receiver returns it unchanged.
     pub info: &'a [u8],
-    /// Further parameters of the chunk, which the receiver returns, too.
+    /// Further parameters of the chunk. The receiver also returns these parameters unchanged.
     pub rest: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! I-DATA: a fragment of a user message whose fragments can be interleaved with those of other messages.
+//! I-DATA: a fragment of a user message whose fragments can be interleaved with fragments of other messages.
 //!
 //! ```text
 //! +---------------+-------+-+-+-+-+-------------------------------+
@@ -35,15 +35,16 @@ pub struct IData<'a> {
     pub end: bool,
     /// The transmission sequence number.
     pub tsn: Tsn,
-    /// Stream.
+    /// The stream number.
     pub stream: u16,
     /// The message identifier. Each stream has separate numberings for ordered and unordered messages.
     pub mid: u32,
-    /// The fragment sequence number. It is 0 for the first fragment, which does not carry the number.
+    /// The fragment sequence number. The number is 0 for the first fragment, which does not carry it.
     pub fsn: u32,
-    /// The payload protocol identifier. Only the first fragment carries it; it is 0 for all others.
+    /// The payload protocol identifier. Only the first fragment carries the identifier; for all other fragments it is
+    /// 0.
     pub ppid: u32,
-    /// User data.
+    /// The user data.
     pub payload: &'a [u8],
 }
 
@@ -74,7 +75,7 @@ impl<'a> IData<'a> {
         let begin = raw.flags & Data::BEGIN != 0;
         let number = u32::from_be_bytes([n0, n1, n2, n3]);
         // RFC 8260 §2.1: the PPID and the fragment sequence number share one field. The first fragment carries the
-        // PPID, and its number is 0.
+        // PPID, and its sequence number is 0.
         let (ppid, fsn) = if begin { (number, 0) } else { (0, number) };
         Ok(Self {
             immediate: raw.flags & Data::IMMEDIATE != 0,

@@ -15,8 +15,8 @@
 //! |                         parameters …                          |
 //! ```
 //!
-//! INIT and INIT ACK have the same layout. An [`InitAck`] is an [`Init`] that has at least a state cookie parameter.
-//! Forbidden values (tag 0, no streams) are parsed, and the endpoint rejects them.
+//! INIT and INIT ACK have the same layout. An [`InitAck`] contains an [`Init`] that has at least a state cookie
+//! parameter. Forbidden values (tag 0, no streams) are parsed, and the endpoint rejects them.
 //!
 //! Home of RFC 9260 §3.3.2 and §3.3.3.
 
@@ -126,7 +126,7 @@ impl Init<'_> {
         write!(f, "{name} tag={tag:08x} rwnd={window} os={outbound} is={inbound} tsn={tsn}")?;
         for param in *params {
             match param {
-                // Every INIT ACK has a cookie and its content is opaque, so only its presence is shown.
+                // Every INIT ACK has a cookie whose content is opaque, so only the presence of the cookie is shown.
                 Ok(Param::StateCookie(_)) => write!(f, " …cookie")?,
                 Ok(param) => write!(f, " {param}")?,
                 Err(error) => write!(f, " ({error})")?,

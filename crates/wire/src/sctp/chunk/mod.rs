@@ -1,6 +1,6 @@
 //! All types of chunks: one file for each type, and an enum of all types.
 //!
-//! Home of RFC 9260 §3.3. Each of its subsections has its home in one of the files.
+//! Home of RFC 9260 §3.3. Each subsection of §3.3 has its home in one of the files of this module.
 
 mod abort;
 mod asconf;
@@ -149,7 +149,7 @@ impl<'a> Chunk<'a> {
     }
 }
 
-/// Makes a parser out of one that accepts every value.
+/// Turns a parser that accepts every value into a parser that returns a `Result`.
 fn infallible<'a, T>(parse: impl Fn(RawChunk<'a>) -> T) -> impl Fn(RawChunk<'a>) -> Result<T, Malformed> {
     move |raw| Ok(parse(raw))
 }
@@ -185,7 +185,7 @@ pub(crate) mod tests {
         chunk
     }
 
-    /// Writes `chunk` after other bytes, reads it back, and compares the two.
+    /// Writes `chunk` after other bytes, parses it, and checks that the result equals `chunk`.
     pub(crate) fn round_trip(chunk: Chunk<'_>) {
         let mut buffer = vec![0x55; 5];
         chunk.emit(&mut buffer);

@@ -1,4 +1,4 @@
-//! NR-SACK: a SACK that also reports TSNs as non-renegable, which means that the receiver will not drop them.
+//! NR-SACK: a SACK that also reports TSNs as non-renegable, which means that the receiver will not drop their chunks.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -29,14 +29,14 @@ use std::fmt;
 /// An NR-SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSack<'a> {
-    /// All TSNs up to this one have arrived.
+    /// All TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
-    /// Renegable runs of TSNs that arrived beyond gaps, in ascending order. The receiver may still drop them.
+    /// Renegable runs of TSNs that arrived beyond gaps, in ascending order. The receiver may still drop these chunks.
     pub gaps: &'a [GapBlock],
     /// Non-renegable runs of TSNs that arrived beyond gaps, in ascending order and disjoint from `gaps`. The receiver
-    /// will not drop them.
+    /// will not drop these chunks.
     pub nr_gaps: &'a [GapBlock],
     /// TSNs that have arrived again since the last SACK.
     pub duplicates: &'a [Tsn],
@@ -45,7 +45,7 @@ pub struct NrSack<'a> {
 /// A received NR-SACK. The blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSackView<'a> {
-    /// The content in the form of a SACK, whose gap blocks are the renegable ones.
+    /// The content in the form of a SACK, whose gap blocks are the renegable gap blocks.
     pub sack: SackView<'a>,
     nr_gaps: &'a [[u8; 4]],
 }
@@ -111,7 +111,7 @@ impl<'a> NrSackView<'a> {
     /// overlap, the later block is cut to the part that is new.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
-        // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable ones.
+        // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable blocks.
         let (mut told, mut nr_told) = (0, 0);
         std::iter::from_fn(move || {
             loop {

@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// The sequence number of the receiver's request that this request answers. If this request answers none, the
-        /// number of the last request that the receiver made.
+        /// The sequence number of the receiver's request that this request answers. If this request answers no request,
+        /// the number of the last request that the receiver made.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,
@@ -109,7 +109,7 @@ impl<'a> ReConfigParam<'a> {
     /// Parses a parameter as its type requires.
     ///
     /// # Errors
-    /// The value does not have the form that its type requires, or the type is not one of RE-CONFIG.
+    /// The value does not have the form that its type requires, or the type is not a parameter of RE-CONFIG.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let word = |at: usize| {
             let bytes = raw.value.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
@@ -182,8 +182,8 @@ impl<'a> ReConfigParam<'a> {
         }
     }
 
-    /// Writes the parameter as text. `mine` converts TSNs and request numbers of the chunk's sender, `theirs` those of
-    /// its receiver.
+    /// Writes the parameter as text. `mine` converts TSNs and request numbers of the chunk's sender, and `theirs`
+    /// converts those of the chunk's receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,
@@ -238,7 +238,7 @@ impl<'a> ReConfig<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk has no parameter, or has one with an invalid form.
+    /// The chunk has no parameter, or has a parameter with an invalid form.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let params = Tlvs::new(raw.value);
         if raw.value.is_empty() {

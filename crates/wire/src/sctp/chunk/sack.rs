@@ -33,7 +33,7 @@ pub struct GapBlock {
 /// A SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sack<'a> {
-    /// All TSNs up to this one have arrived.
+    /// All TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
@@ -46,7 +46,7 @@ pub struct Sack<'a> {
 /// A received SACK. The gap blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SackView<'a> {
-    /// All TSNs up to this one have arrived.
+    /// All TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
     /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,

@@ -17,7 +17,7 @@ use std::fmt;
 /// A SHUTDOWN chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shutdown {
-    /// All TSNs up to this one have arrived.
+    /// All TSNs up to this TSN have arrived.
     pub cumulative: Tsn,
 }
 

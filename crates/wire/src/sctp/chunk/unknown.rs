@@ -1,4 +1,5 @@
-//! A chunk of an unknown type. It is a variant of `Chunk` like any other, so that reporting it needs no special case.
+//! A chunk of an unknown type. Unknown chunks are a variant of `Chunk` like any other, so that reporting them needs no
+//! special case.
 //!
 //! RFC 9260 §3.2: the rule for unknown types is in [`Unrecognized::chunk`].
 

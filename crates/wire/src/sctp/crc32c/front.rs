@@ -1,10 +1,10 @@
 //! Computes bytes that can be put in front of a packet without changing its CRC32c.
 //!
-//! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It processes the rest
-//! word by word, which takes as long as all the blocks of a full packet. A certain sequence of four bytes takes the CRC
-//! from its initial state back to that state. This module repeats the sequence in front of a packet, so that the total
-//! is a multiple of a block and starts at a cache line. In that case there is no rest. How a packet is processed
-//! depends on its position in memory, but the result does not.
+//! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It processes the bytes
+//! after the last block word by word, which takes as long as all the blocks of a full packet. A certain sequence of
+//! four bytes takes the CRC from its initial state back to that state. This module repeats the sequence in front of a
+//! packet, so that the total is a multiple of a block and starts at a cache line. In that case no bytes remain after
+//! the last block. How a packet is processed depends on its position in memory, but the CRC does not.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;
@@ -20,7 +20,7 @@ pub const fn room_for(size: usize) -> usize {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Returns the index at which whole blocks begin that end with the packet `buffer[start..]`. Returns `None` if the
+/// Returns the index at which the whole blocks that end with the packet `buffer[start..]` begin. Returns `None` if the
 /// packet's position does not allow extending it to whole blocks, or if that would not be faster.
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
@@ -38,7 +38,7 @@ pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
 }
 
 /// Fills the bytes in front of the packet `buffer[start..]`, and returns the slice that starts at `begin`. The CRC32c
-/// of the slice is that of the packet. `begin` is the result of the function [`begin`].
+/// of the slice equals the CRC32c of the packet. `begin` is the result of the function [`begin`].
 #[inline(always)]
 pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
     buffer[begin..start].copy_from_slice(&NEUTRAL[..start - begin]);

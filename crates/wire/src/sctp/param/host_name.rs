@@ -1,4 +1,4 @@
-//! Host name address (type 11): deprecated and never sent. If it is received, its sender gets the error cause for an
+//! Host name address (type 11): deprecated and never sent. A peer that sends this parameter gets the error cause for an
 //! unresolvable address.
 //!
 //! Home of RFC 9260 §3.3.2.1.4.

@@ -1,6 +1,6 @@
 //! Parameters of INIT, INIT ACK and HEARTBEAT: one file for each parameter, and an enum of all parameters.
 //!
-//! Home of RFC 9260 §3.3.2.1 and §3.3.3.1. Each of their parts has its home in one of the files.
+//! Home of RFC 9260 §3.3.2.1 and §3.3.3.1. Each part of these sections has its home in one of the files of this module.
 
 mod address;
 mod asconf;
@@ -39,7 +39,7 @@ pub enum Param<'a> {
     Unrecognized(&'a [u8]),
     /// The requested increase of the cookie lifetime in milliseconds (type 9).
     CookiePreservative(u32),
-    /// A host name (type 11). It is deprecated, never sent, and answered with an ABORT.
+    /// A host name (type 11). This parameter is deprecated, never sent, and answered with an ABORT.
     HostName(&'a [u8]),
     /// The address types that the sender can use (type 12).
     SupportedAddresses(AddressTypes<'a>),
@@ -59,18 +59,18 @@ pub enum Param<'a> {
     /// The HMAC identifiers that the sender accepts, in order of preference, with two bytes each (type 0x8004,
     /// RFC 4895 §3.3).
     HmacAlgos(&'a [u8]),
-    /// The sender adds an address. If unspecified, it adds the source address of the packet (type 0xC001,
-    /// RFC 5061 §4.2.1).
+    /// The sender adds an address. If the address is unspecified, the sender adds the source address of the packet
+    /// (type 0xC001, RFC 5061 §4.2.1).
     AddAddress {
-        /// Correlation id.
+        /// The correlation id of the request.
         id: u32,
         /// The address.
         address: IpAddr,
     },
-    /// The sender deletes an address. If unspecified, it deletes all but the packet's source (type 0xC002,
-    /// RFC 5061 §4.2.2).
+    /// The sender deletes an address. If the address is unspecified, the sender deletes all addresses except the source
+    /// address of the packet (type 0xC002, RFC 5061 §4.2.2).
     DeleteAddress {
-        /// Correlation id.
+        /// The correlation id of the request.
         id: u32,
         /// The address.
         address: IpAddr,
@@ -84,7 +84,7 @@ pub enum Param<'a> {
     },
     /// The sender asks the peer to use this address as the primary path (type 0xC004, RFC 5061 §4.2.4).
     SetPrimary {
-        /// Correlation id.
+        /// The correlation id of the request.
         id: u32,
         /// The address.
         address: IpAddr,
@@ -286,7 +286,7 @@ pub const fn action(kind: u16) -> Unrecognized {
 pub(crate) mod tests {
     use super::*;
 
-    /// Writes `param` into a chunk, reads it back, and compares the two.
+    /// Writes `param` into a chunk, parses it, and checks that the result equals `param`.
     pub(crate) fn round_trip(param: Param<'_>) {
         let mut buffer = Vec::new();
         let mut chunk = ChunkWriter::open(&mut buffer, 1, 0);

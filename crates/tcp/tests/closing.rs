@@ -149,7 +149,7 @@ fn the_fin_travels_with_data_or_alone() {
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
     "#]],
     );
-    // The last data is retransmitted without the FIN.
+    // The lost segment carried the last data and the FIN. The data is retransmitted without the FIN.
     run(
         "data",
         &[3],
@@ -186,8 +186,8 @@ fn the_fin_travels_with_data_or_alone() {
     );
 }
 
-/// tcp_fin of Linux: the acknowledgement of a FIN waits for this side's own FIN, or for the delay of acknowledgements.
-/// A side that has already sent its FIN acknowledges at once.
+/// tcp_fin of Linux: the acknowledgement of a FIN waits for this side's own FIN, at most for the acknowledgement delay.
+/// A side that has already sent its FIN acknowledges the peer's FIN at once.
 #[test]
 fn the_acknowledgement_of_a_fin_waits_for_ours() {
     let run = |name: &str, closes: bool, expect| {
@@ -228,7 +228,7 @@ fn the_acknowledgement_of_a_fin_waits_for_ours() {
     );
 }
 
-/// The retransmission timer also covers a FIN, so a lost FIN is retransmitted.
+/// A lost FIN is retransmitted by the retransmission timer.
 #[test]
 fn a_lost_fin_is_sent_again() {
     let mut pair = opened(&plain());
@@ -257,8 +257,8 @@ fn a_lost_fin_is_sent_again() {
     );
 }
 
-/// RFC 9293 §3.10.7.4: the last ACK is lost. The side in TIME-WAIT acknowledges the repeated FIN, and TIME-WAIT starts
-/// anew.
+/// RFC 9293 §3.10.7.4: the last ACK of a close is lost. The side in TIME-WAIT acknowledges the retransmitted FIN, and
+/// TIME-WAIT starts anew.
 #[test]
 fn the_last_ack_is_lost() {
     let mut pair = opened(&plain());
@@ -324,7 +324,7 @@ fn abort() {
     assert_eq!(reasons, [(Left, CloseReason::Aborted), (Right, CloseReason::Reset)]);
 }
 
-/// RFC 9293 §3.6.1: a side that has closed both directions answers further data by a reset.
+/// RFC 9293 §3.6.1: a side that has closed both directions answers further data with a reset.
 #[test]
 fn data_for_nobody_is_reset() {
     let mut pair = opened(&plain());
@@ -384,8 +384,8 @@ fn time_wait_makes_way() {
     );
 }
 
-/// The host changes its address. Connections from the old address end, and send nothing. If the host has no address at
-/// all, its connections wait.
+/// The host changes its address. Connections from the old address end and send nothing. If the host has no address
+/// left, its connections are kept.
 #[test]
 fn a_connection_ends_with_its_address() {
     let mut pair = opened(&plain());

@@ -328,8 +328,8 @@ fn newreno_3() {
     );
 }
 
-/// RFC 3042 §2: if the window is small, limited transmit sends new data, which causes the third duplicate
-/// acknowledgement.
+/// RFC 3042 §2: in a small window, limited transmit sends new data on the first two duplicate acknowledgements. The new
+/// data causes the third.
 #[test]
 fn limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "yes"), ("iw", "3")]));
@@ -365,7 +365,7 @@ fn limited_transmit() {
     assert_eq!(pair.stats(Left).timeouts, 0);
 }
 
-/// Without limited transmit, the retransmission timer must detect a loss in a small window.
+/// Without limited transmit, a loss in a small window is repaired only after the retransmission timer.
 #[test]
 fn no_limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "no"), ("iw", "3")]));

@@ -53,8 +53,8 @@ impl Demux {
         Some(slot)
     }
 
-    /// Returns the slot of the last lookup, if that had the same four-tuple. `ports` are the remote port and the local
-    /// port.
+    /// Returns the slot of the last lookup, if the last lookup was for the same four-tuple. `ports` are the remote port
+    /// and the local port.
     #[inline(always)]
     pub(crate) fn find_again(
         &self,

@@ -110,7 +110,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets the maximum number of retransmissions of an INIT or a COOKIE ECHO. It limits how long
+    /// Sets the maximum number of retransmissions of an INIT or a COOKIE ECHO. This number limits how long
     /// [`Endpoint::connect`](crate::Endpoint::connect) waits.
     pub fn connect_retransmissions(mut self, most: u32) -> Self {
         self.config.init_max_retrans = most;
@@ -129,7 +129,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets whether other messages may be sent between the chunks of a large message (RFC 8260).
+    /// Sets whether chunks of other messages may be sent between the chunks of a large message (RFC 8260).
     pub fn interleaving(mut self, on: bool) -> Self {
         self.config.interleaving = on;
         self

@@ -60,7 +60,7 @@ pub trait Holding<P> {
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter);
 
     /// Returns the time at which [`advance`](Self::advance) should be called next; `None` if no packet is held. The
-    /// time may be too early for an event, but is never too late.
+    /// time may be earlier than the next event, but is never later.
     fn deadline(&self) -> Option<Instant>;
 
     /// Processes all events that are due at or before `now`, each at its own instant.
@@ -73,8 +73,8 @@ pub trait Holding<P> {
 /// The packets that a [`Holding`] element has released, in the order of their release.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// Each packet with an instant. Without a cause, the packet leaves the element at that instant; with a cause, it is
-    /// lost then.
+    /// Each packet with an instant. With a cause, the packet is lost at that instant; without one, it leaves the
+    /// element.
     pub packets: Vec<(Instant, P, Option<Cause>)>,
 }
 

@@ -40,7 +40,7 @@ impl<W: World> TlsHost<W> {
     /// Creates a host over `below`. All servers that this host connects to have certificates with the name `name`.
     ///
     /// # Errors
-    /// One line that says that certificates cannot have this name.
+    /// A one-line text that says that certificates cannot have this name.
     pub fn new(
         world: W,
         below: Rc<dyn Host>,

@@ -43,7 +43,7 @@ pub struct Rules {
 pub enum Place {
     /// On the host where packets arrive.
     Arrival,
-    /// On the host that sends the packets. The sender of a lost packet is notified of the loss at once.
+    /// On the host that sends the packets. The sender of a lost packet is notified of the loss immediately.
     Departure,
 }
 

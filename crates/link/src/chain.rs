@@ -143,7 +143,7 @@ impl<P: Carried> Chain<P> {
     }
 
     /// Processes the due events of the elements that hold packets, the first element first. A packet that one element
-    /// releases may be due at once in the next element.
+    /// releases may be due immediately in the next element.
     #[inline]
     fn advance(&mut self, now: Instant) {
         debug_assert!(self.now <= now, "time goes forward");

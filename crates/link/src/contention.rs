@@ -6,8 +6,8 @@
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
 //! the slots that the next sender has drawn pass before it sends. After a number of collisions a packet is lost.
 //!
-//! An end sends at once if the other end does not wait. The average cost of access is part of `packet-time`, as without
-//! contention.
+//! An end sends immediately if the other end does not wait. The average cost of access is part of `packet-time`, as
+//! without contention.
 //!
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
 //! the state that both directions need.
@@ -197,7 +197,7 @@ impl<P: Carried> Holding<P> for Contender<P> {
         end.waiting_bytes += packet.wire_len() as u64;
         self.packets.push_back(packet);
         if idle {
-            // The medium is idle and no packet waits at either end, so this packet is sent at once.
+            // The medium is idle and no packet waits at either end, so this packet is sent immediately.
             medium.send(self.end, at);
         }
         drop(medium);
@@ -288,7 +288,7 @@ mod tests {
         let times: Vec<u64> = out.packets.iter().map(|(at, ..)| at.as_nanos() / 1_000_000).collect();
         assert_eq!(times, (1..=11).collect::<Vec<_>>());
         assert_eq!((medium.borrow().collisions(), end.held(), meter.queue_peak_packets), (0, 0, 10));
-        // The queue holds ten packets. The first of twelve packets is sent at once, ten wait, and the last finds no
+        // The queue holds ten packets. The first of twelve packets is sent immediately, ten wait, and the last finds no
         // room.
         for _ in 0..12 {
             end.push(Instant::from_millis(20), Blank::new(1500), &mut out, &mut meter);

@@ -1,6 +1,6 @@
 //! The interface of packets, and the two traits that elements of a link implement.
 //!
-//! An element that knows at once when (or whether) a packet leaves is [`Passing`]. An element that decides later is
+//! An element that knows immediately when (or whether) a packet leaves is [`Passing`]. An element that decides later is
 //! [`Holding`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is open, so the
 //! packet is a generic parameter.
 
@@ -47,7 +47,7 @@ pub enum Fate {
     Lost(Cause),
 }
 
-/// An element that decides the fate of a packet at once.
+/// An element that decides the fate of a packet immediately.
 pub trait Passing<P> {
     /// Handles a packet that enters at `at`, and may change the packet in place. The `at` of successive calls does not
     /// decrease, except behind an element that reorders packets.

@@ -90,14 +90,14 @@ pub enum Event {
     Connected {
         /// The connection.
         id: Id,
-        /// The number of two-way streams that may be open at once.
+        /// The number of two-way streams that may be open at the same time.
         streams: u64,
     },
     /// A peer has begun a connection.
     Accepted {
         /// The connection.
         id: Id,
-        /// The number of two-way streams that may be open at once.
+        /// The number of two-way streams that may be open at the same time.
         streams: u64,
     },
     /// The application can read data or the end of a stream.

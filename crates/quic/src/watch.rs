@@ -66,7 +66,7 @@ pub(crate) struct Grants {
     pub(crate) data: u64,
     /// The number of bytes on each two-way stream that the client begins.
     pub(crate) stream_data: u64,
-    /// The number of two-way streams that may be open at once.
+    /// The number of two-way streams that may be open at the same time.
     pub(crate) streams: u64,
 }
 
@@ -198,7 +198,7 @@ impl Watch {
         seen.granted = grants;
     }
 
-    /// Returns the number of two-way streams that the peer allows to be open at once.
+    /// Returns the number of two-way streams that the peer allows to be open at the same time.
     pub(crate) fn granted_streams(&self) -> u64 {
         self.seen().granted.streams
     }

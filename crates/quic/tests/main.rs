@@ -260,7 +260,7 @@ fn an_abort_is_reported_as_an_abort() {
     assert_eq!(came.1, Err(CloseReason::Refused));
 }
 
-/// A thousand exchanges each use a new stream, although at most two streams may be open at once.
+/// A thousand exchanges each use a new stream, although at most two streams may be open at the same time.
 #[test]
 fn streams_come_and_go() {
     let (came, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
@@ -397,7 +397,7 @@ fn a_stream_of_a_lower_rank_goes_first() {
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// Both ends begin one-way streams. Their total number exceeds the number that may be open at once.
+/// Both ends begin one-way streams. Their total number exceeds the number that may be open at the same time.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -432,7 +432,7 @@ fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     came
 }
 
-/// A client opens more streams than may be open at once, because each finished stream makes room for another.
+/// A client opens more streams than may be open at the same time, because each finished stream makes room for another.
 #[test]
 fn there_are_always_more_streams() {
     let mut config = Config::default();

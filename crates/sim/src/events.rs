@@ -6,8 +6,8 @@
 //! A later or cleared deadline is merely stored. When the old entry reaches the top too early, it is reinserted or
 //! discarded, and the clock does not move.
 //!
-//! Taking an event leaves a hole at the top of the heap. The source of the event mostly sets its next deadline at once.
-//! The new key fills the hole, so that one sift replaces a removal and an insertion.
+//! Taking an event leaves a hole at the top of the heap. The source of the event mostly sets its next deadline
+//! immediately. The new key fills the hole, so that one sift replaces a removal and an insertion.
 
 use anabranch_base::Instant;
 

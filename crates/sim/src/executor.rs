@@ -136,7 +136,7 @@ impl Executor {
         self.main.wake_by_ref();
     }
 
-    /// Runs every task that is runnable now. If the main future finishes, returns true at once.
+    /// Runs every task that is runnable now. If the main future finishes, returns true immediately.
     #[inline]
     pub(crate) fn run_round(&self, main: &mut Pin<&mut dyn Future<Output = ()>>) -> bool {
         if let Some(index) = self.take_only() {

@@ -281,7 +281,7 @@ impl Network {
         Ok(())
     }
 
-    /// Applies `change` at once, so that it is in effect for programs that are started after this call.
+    /// Applies `change` immediately, so that it is in effect for programs that are started after this call.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).

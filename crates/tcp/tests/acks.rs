@@ -4,7 +4,7 @@ use crate::common::*;
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 5681 §4.2: every second segment is acknowledged at once, and a single segment after a delay.
+/// RFC 5681 §4.2: every second segment is acknowledged immediately, and a single segment after a delay.
 #[test]
 fn every_second_segment_or_after_the_delay() {
     let mut pair = opened(&plain_with(&[("delack", "100ms")]));
@@ -26,7 +26,7 @@ fn every_second_segment_or_after_the_delay() {
     );
 }
 
-/// Like Linux, the receiver acknowledges the first segments of a connection at once.
+/// Like Linux, the receiver acknowledges the first segments of a connection immediately.
 #[test]
 fn the_first_segments_are_acknowledged_at_once() {
     let mut pair = opened(&plain_with(&[("delack", "40ms"), ("quickack", "3")]));
@@ -55,7 +55,7 @@ fn the_first_segments_are_acknowledged_at_once() {
     );
 }
 
-/// RFC 5681 §4.2: a segment beyond a gap is acknowledged at once, and so is the segment that fills the gap.
+/// RFC 5681 §4.2: a segment beyond a gap is acknowledged immediately, and so is the segment that fills the gap.
 #[test]
 fn holes_are_acknowledged_at_once() {
     let mut pair = opened(&plain_with(&[("delack", "100ms"), ("sack", "yes")]));

@@ -187,7 +187,7 @@ fn the_fin_travels_with_data_or_alone() {
 }
 
 /// tcp_fin of Linux: the acknowledgement of a FIN waits for this side's own FIN, at most for the acknowledgement delay.
-/// A side that has already sent its FIN acknowledges the peer's FIN at once.
+/// A side that has already sent its FIN acknowledges the peer's FIN immediately.
 #[test]
 fn the_acknowledgement_of_a_fin_waits_for_ours() {
     let run = |name: &str, closes: bool, expect| {

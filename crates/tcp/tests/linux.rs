@@ -34,8 +34,8 @@ fn ssthresh_is_computed_from_cwnd_or_flight() {
     }
 }
 
-/// If the window is counted in segments, a small segment counts as a full segment, and ten of twenty are sent at once.
-/// If the window is counted in bytes, all twenty are sent at once.
+/// If the window is counted in segments, a small segment counts as a full segment, and ten of twenty are sent
+/// immediately. If the window is counted in bytes, all twenty are sent immediately.
 #[test]
 fn a_small_segment_counts_whole() {
     for (unit, expected) in [("bytes", 20), ("segments", 10)] {
@@ -254,15 +254,15 @@ fn a_timeout_in_a_repair_halves_nothing_again() {
 
 /// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, the recovery proceeds as if one segment had
 /// been delivered. When more losses are detected at 0.375 s, the recovery is therefore one segment ahead, and three
-/// segments are sent at once instead of two.
+/// segments are sent immediately instead of two.
 #[test]
 fn the_reordering_timer_counts_as_a_delivery() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window"), ("iw", "20")]);
     let mut repaired = false;
     pair.judge(move |_, side, _, bytes| {
         // `n` is the number of the segment in the stream, from 0. Segment 1 is lost at its first transmission. Segments
-        // 2 and 3 arrive at once, which is too few for three duplicate acknowledgements. The others arrive one by one,
-        // long after the reordering timer.
+        // 2 and 3 arrive immediately, which is too few for three duplicate acknowledgements. The others arrive one by
+        // one, long after the reordering timer.
         let full = (side == Left && bytes.len() > 1000).then(|| &bytes[bytes.len() - 1000..]);
         match full.and_then(|data| pattern(40_000).chunks(1000).position(|thousand| thousand == data)) {
             Some(1) if !std::mem::replace(&mut repaired, true) => Fate::Lose,

@@ -210,7 +210,7 @@ fn rescue() {
 }
 
 /// RFC 6675 §2: an acknowledgement that advances SND.UNA and SACKs new data counts as a duplicate. Here a single
-/// acknowledgement arrives, and it shows the loss at once.
+/// acknowledgement arrives, and it shows the loss immediately.
 #[test]
 fn sack_by_one_acknowledgement() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "6")]));
@@ -245,7 +245,7 @@ fn sack_by_one_acknowledgement() {
     assert_eq!(pair.stats(Left).timeouts, 0);
 }
 
-/// RFC 6675 §5: the scoreboard is kept when a recovery ends, and the next recovery starts at once from its losses.
+/// RFC 6675 §5: the scoreboard is kept when a recovery ends, and the next recovery starts immediately from its losses.
 #[test]
 fn a_loss_within_a_recovery() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "10")]));

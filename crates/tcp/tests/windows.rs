@@ -155,7 +155,7 @@ fn nagle() {
     );
 }
 
-/// Without the Nagle algorithm, the data of every write is sent at once.
+/// Without the Nagle algorithm, the data of every write is sent immediately.
 #[test]
 fn no_nagle() {
     let mut pair = opened(&plain());

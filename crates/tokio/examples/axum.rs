@@ -1,5 +1,6 @@
 //! An unchanged axum application over SCTP: axum sees each stream of an association as a connection. Serves on
-//! loopback, sends two requests at once over one association, and ends: `cargo run -p anabranch-tokio --example axum`.
+//! loopback, sends two requests at the same time over one association, and ends: `cargo run -p anabranch-tokio
+//! --example axum`.
 
 use anabranch_tokio::{Endpoint, Options, RecvStream, SendStream};
 use axum::Router;

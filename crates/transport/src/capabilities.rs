@@ -116,7 +116,7 @@ pub struct Capabilities {
     pub partial_reliability: Feature,
     /// Whether streams may be added to an existing session.
     pub grows: Feature,
-    /// Whether a session can use several paths at once.
+    /// Whether a session can use several paths at the same time.
     pub paths: bool,
     /// Whether a session survives a change of the host's addresses, because the transport notifies the peer of the
     /// change.

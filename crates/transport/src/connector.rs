@@ -44,7 +44,8 @@ pub trait Connector: Clone + 'static {
     type Session: Session;
 
     /// Starts a session to the server with the number `server`; servers are counted from 0. The session's
-    /// [`id`](Session::id) is valid at once. The handshake continues in the background; see [`Session::established`].
+    /// [`id`](Session::id) is valid immediately. The handshake continues in the background; see
+    /// [`Session::established`].
     ///
     /// # Errors
     /// [`ConnectError`] if the session could not be started.

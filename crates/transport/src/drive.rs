@@ -117,7 +117,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     }
 
     /// Receives the packets that have arrived, and sends the packets that are due. Ready once the socket has failed. If
-    /// more work is left than one poll may do, the task is woken again at once.
+    /// more work is left than one poll may do, the task is woken again immediately.
     #[inline(always)]
     pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {

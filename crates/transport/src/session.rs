@@ -188,8 +188,8 @@ pub trait Session: Clone + 'static {
     /// While this number falls, the peer is receiving data, however slowly.
     fn unacknowledged(&self) -> u64;
 
-    /// Closes the session gracefully: data that was written is delivered first. The method returns at once; wait for
-    /// the end of the session with [`closed`](Self::closed).
+    /// Closes the session gracefully: data that was written is delivered first. The method returns immediately; wait
+    /// for the end of the session with [`closed`](Self::closed).
     fn close(&self);
 
     /// Aborts the session.

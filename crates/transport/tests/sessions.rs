@@ -266,7 +266,7 @@ fn a_closed_session_delivers_what_was_written_and_both_ends_learn_of_it() {
     }
 }
 
-/// RFC 9260 §9.1, RFC 9293 §3.10.5: an abort ends the session at once on this side, and on the peer's side when the
+/// RFC 9260 §9.1, RFC 9293 §3.10.5: an abort ends the session immediately on this side, and on the peer's side when the
 /// ABORT or RST arrives.
 #[test]
 fn an_aborted_session_is_over_at_once_at_both_ends() {

@@ -236,7 +236,8 @@ mod tests {
         assert_eq!(step(2), 70_710_678);
     }
 
-    /// 60 packets enter at once. A packet leaves every 10 ms, and each waits 10 ms longer than the packet before it.
+    /// 60 packets enter at the same time. A packet leaves every 10 ms, and each waits 10 ms longer than the packet
+    /// before it.
     ///
     /// RFC 8289 §5.5: packet 2 is dequeued at 10 ms with a delay of 10 ms, so the delay must stay above 5 ms until 110
     /// ms. Packet 12, which is dequeued at 110 ms, is the first to be dropped. The control law puts further drops 100,

@@ -75,7 +75,7 @@ mod tests {
         // At 1 ms the second packet starts to be sent, which makes room for one more packet.
         assert_eq!(send(1000), Fate::Leaves(at(4000)));
         assert_eq!(send(1000), Fate::Lost(Cause::Overflow));
-        // The link is idle from 4 ms on, so a packet at 5.5 ms is sent at once.
+        // The link is idle from 4 ms on, so a packet at 5.5 ms is sent immediately.
         assert_eq!(send(5500), Fate::Leaves(at(6500)));
         assert_eq!(meter.queue_peak_packets, 2);
         assert_eq!(meter.queue_peak_bytes, 3000);

@@ -181,8 +181,8 @@ mod tests {
         for number in 1..=2 {
             chain.push(Instant::ZERO, packet(9, number, 1500));
         }
-        // Packet 1 of flow 7 leaves at once and uses up that flow's quantum. The new flow 9 is served next, and then
-        // the two flows take turns.
+        // Packet 1 of flow 7 leaves immediately and uses up that flow's quantum. The new flow 9 is served next, and
+        // then the two flows take turns.
         let expected = [(7, 1), (9, 1), (7, 2), (9, 2), (7, 3), (7, 4)];
         assert_eq!(drain(&mut chain), expected);
     }

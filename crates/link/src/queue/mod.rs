@@ -1,7 +1,7 @@
 //! Queues in front of a serializer.
 //!
 //! A queue that decides on arrival (drop-tail, RED, PIE) stores no packets, because the serializer schedules each
-//! packet's departure at once. The packets that still wait at a later instant are computed from this schedule
+//! packet's departure immediately. The packets that still wait at a later instant are computed from this schedule
 //! ([`Backlog`]). [`Bottleneck`] is a queue of this kind with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`])
 //! decide when a packet is dequeued, and hold packets.
 //!

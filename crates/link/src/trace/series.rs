@@ -129,7 +129,7 @@ impl RatePlayer {
 
     /// Returns the time at which `need` bits × 10⁹ have been sent, if sending begins at `at`.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
-        // Whole periods are skipped at once, because a large packet at a low rate may take many periods.
+        // Whole periods are skipped in one step, because a large packet at a low rate may take many periods.
         if let Some(period) = self.rates.period
             && need > self.capacity
         {

@@ -226,8 +226,8 @@ impl Endpoint {
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
                     while let Some(name) = held.connection.streams().accept(dir) {
                         if held.connection.side().is_server() {
-                            // The server may answer early data at once (RFC 9001 §4.1.2), so the application gets the
-                            // connection now.
+                            // The server may answer early data immediately (RFC 9001 §4.1.2), so the application gets
+                            // the connection now.
                             held.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
                         held.open.insert(number(name), Open::default());

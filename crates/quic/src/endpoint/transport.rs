@@ -62,6 +62,6 @@ pub(super) const SHARES: u64 = 2;
 /// The smallest flow control limit in bytes: enough for the headers of requests.
 const MIN_WINDOW: u64 = 32 * 1024;
 
-/// The number of one-way streams that a peer may have open at once. HTTP/3 uses three (RFC 9114 §6.2); streams of
-/// unknown types are ignored, but they also count.
+/// The number of one-way streams that a peer may have open at the same time. HTTP/3 uses three (RFC 9114 §6.2); streams
+/// of unknown types are ignored, but they also count.
 const ONE_WAY_STREAMS: u64 = 16;

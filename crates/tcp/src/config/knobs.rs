@@ -116,15 +116,15 @@ anabranch_base::knobs! {
         /// How long an acknowledgement may be delayed; zero means not at all.
         delack: Duration = Duration::from_millis(40), "Linux 6 TCP_DELACK_MIN = HZ/25",
             SpanOrZero, "how long an acknowledgement may wait: a time, 0 for not at all";
-        /// At least every N-th data segment is acknowledged at once.
+        /// At least every N-th data segment is acknowledged immediately.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
-        /// The number of segments that are acknowledged at once when a connection begins. The phase ends early if this
-        /// side answers data with data within `delack`.
+        /// The number of segments that are acknowledged immediately when a connection begins. The phase ends early if
+        /// this side answers data with data within `delack`.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
-        /// receive window is acknowledged at once.
+        /// receive window is acknowledged immediately.
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";

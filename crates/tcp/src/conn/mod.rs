@@ -271,7 +271,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at once with an error, discards its data and emits the event `Closed`.
+    /// Ends the connection immediately with an error, discards its data and emits the event `Closed`.
     fn fail(&mut self, now: Instant, reason: CloseReason, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();

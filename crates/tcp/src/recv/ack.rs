@@ -2,9 +2,9 @@
 //!
 //! Owns the acknowledgements due to the peer; the delay itself is a timer of the connection. Home of RFC 9293 §3.8.6.3,
 //! RFC 5681 §4.2. With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH
-//! is acknowledged once the application has read it (tcp_cleanup_rbuf), and segments that widen the window at once
-//! (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged at once. An answer of
-//! the application pauses these quick acknowledgements; they resume when an acknowledgement delay expires.
+//! is acknowledged once the application has read it (tcp_cleanup_rbuf), and segments that widen the window immediately
+//! (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged immediately. An answer
+//! of the application pauses these quick acknowledgements; they resume when an acknowledgement delay expires.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use std::ops::Range;
 pub(crate) struct AckScheduler {
     delay: Duration,
     every: u32,
-    /// The number of further segments that are acknowledged at once. Ignored while `in_turn` is set.
+    /// The number of further segments that are acknowledged immediately. Ignored while `in_turn` is set.
     quick: u32,
     /// Whether the two sides send in turn, because this side answered data with data (Linux: "pingpong mode").
     in_turn: bool,
@@ -32,8 +32,8 @@ pub(crate) struct AckScheduler {
     waiting_bytes: u64,
     /// How many of the waiting segments had PSH set. As in Linux, 2 means more than one.
     pushed: u8,
-    /// `most_quick` is the number of segments acknowledged at once in a phase of quick acknowledgements. `fresh` is set
-    /// until the first phase begins.
+    /// `most_quick` is the number of segments acknowledged immediately in a phase of quick acknowledgements. `fresh` is
+    /// set until the first phase begins.
     most_quick: u32,
     fresh: bool,
 }
@@ -104,7 +104,7 @@ impl AckScheduler {
         }
     }
 
-    /// Records that the window that may be offered has grown. The segment that caused this is acknowledged at once.
+    /// Records that the window that may be offered has grown. The segment that caused this is acknowledged immediately.
     pub(crate) fn on_growth(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(1);
@@ -112,7 +112,7 @@ impl AckScheduler {
     }
 
     /// With `ack_push`, records that the peer has retransmitted data that we already had. The next segments are
-    /// acknowledged at once, which tells the peer what data we expect next.
+    /// acknowledged immediately, which tells the peer what data we expect next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(self.most_quick);

@@ -88,7 +88,7 @@ impl RecvHalf {
         }
     }
 
-    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged at once.
+    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged immediately.
     pub(crate) fn on_own_fin(&mut self) {
         self.fin_waits = false;
     }
@@ -240,7 +240,7 @@ impl RecvHalf {
         self.next = self.assembler.advance(self.next);
         if self.next > before {
             arrival.readable = true;
-            // RFC 5681 §4.2: data that fills a gap is acknowledged at once.
+            // RFC 5681 §4.2: data that fills a gap is acknowledged immediately.
             self.duty.at_once();
         } else {
             self.duty.on_out_of_order();

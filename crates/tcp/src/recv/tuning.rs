@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     /// tcp_grow_window: with `ack_push` the offered window grows by twice the length of each segment that is not small.
-    /// Without `ack_push`, the offered window grows to the limit at once.
+    /// Without `ack_push`, the offered window grows to the limit immediately.
     #[test]
     fn more_is_offered_segment_by_segment() {
         for by_segment in [true, false] {

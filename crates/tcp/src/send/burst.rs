@@ -2,8 +2,8 @@
 //!
 //! Linux passes segments that are sent together to the interface as one large packet, which the interface splits into
 //! segments (TSO). If the interface cannot split packets, the kernel does (GSO). Linux sets PSH on the last segment of
-//! such a packet, if the packet has more than one segment. The receiver's kernel then delivers the segments that it has
-//! merged at once, and acknowledges them (`ack_push`). Apart from PSH, the segments are unchanged.
+//! such a packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
+//! acknowledges the segments that it has merged (`ack_push`). Apart from PSH, the segments are unchanged.
 //!
 //! Home of no RFC: tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).
 

@@ -56,7 +56,8 @@ pub(crate) struct SendHalf {
     /// The position after the last small segment sent.
     small_until: u64,
     sampling: RttSampling,
-    /// The end of the segment that is being timed and the time when it was sent, if only one segment is timed at once.
+    /// The end of the segment that is being timed and the time when it was sent, if only one segment is timed at a
+    /// time.
     timed: Option<(u64, Instant)>,
     /// Data before this position was sent while the congestion window was full.
     limited_until: u64,

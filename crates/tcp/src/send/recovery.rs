@@ -236,7 +236,7 @@ impl Recovery {
         // undo state is kept.
         let repaired = board.head_is_repaired();
         self.doubt = (!repaired).then(|| Doubt::new(board.una()));
-        // RFC 6675 §5 step 4.3: the oldest segment is retransmitted at once, even if IsLost does not hold for it.
+        // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.
         if !self.by_time && !repaired {
             board.mark_head_lost();
         }

@@ -57,7 +57,7 @@ pub fn check_on(name: &str, pair: &mut Pair, script: impl FnOnce(&mut Pair), exp
     expect.assert_eq(&format!("scenario: {name}\n{ladder}"));
 }
 
-/// Sends twenty segments, the first ten of them at once. The segments numbered in `lost` are lost. `kind` is the
+/// Sends twenty segments, the first ten of them immediately. The segments numbered in `lost` are lost. `kind` is the
 /// recovery algorithm.
 pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
     let sack = if kind == "sack" { "yes" } else { "no" };

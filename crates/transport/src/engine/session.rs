@@ -139,7 +139,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
         let mut shared = self.held.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
         let Some(session) = sessions.get_mut(&self.held.id) else { return };
-        // If the engine refuses the request, `growing` stays zero, and `poll_grown` is ready at once.
+        // If the engine refuses the request, `growing` stays zero, and `poll_grown` is ready immediately.
         if session.growing == (0, 0) && engine.add_streams(now, self.held.id, more) {
             session.growing = (more, more);
             notify.notify();

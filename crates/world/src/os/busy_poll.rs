@@ -3,8 +3,9 @@
 //! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
 //! processor takes even longer, because it leaves its host processor while it sleeps. The thread therefore polls for a
 //! moment if its last pauses were all short and it transferred little data between them. After one longer pause, the
-//! thread sleeps at once again. A thread that transfers much data also sleeps at once, because pauses do not slow it
-//! down. A thread that competes with others for the processor also sleeps at once. An idle thread never polls.
+//! thread sleeps immediately again. A thread that transfers much data also sleeps immediately, because pauses do not
+//! slow it down. A thread that competes with others for the processor also sleeps immediately. An idle thread never
+//! polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;

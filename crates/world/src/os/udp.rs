@@ -258,8 +258,8 @@ impl Udp {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
-                        // The kernel may have refused to send several packets at once. From now on `quinn-udp` sends
-                        // single packets, so the packets are sent again.
+                        // The kernel may have refused to send several packets in one call. From now on `quinn-udp`
+                        // sends single packets, so the packets are sent again.
                         if refusals >= MAX_REFUSALS || transmit.segment_size.is_none() {
                             self.sent.set(end);
                         }
@@ -374,7 +374,7 @@ impl Udp {
             return false;
         }
         self.drain(number);
-        // The caller must poll again at once, because the new future has no waker yet.
+        // The caller must poll again immediately, because the new future has no waker yet.
         true
     }
 

@@ -120,7 +120,7 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
             let at = rng.below(under_way.len().min(3) as u64) as usize;
             let (sender, datagram) = under_way.remove(at);
             let answers = ends[1 - sender].ours(&datagram).1;
-            // One datagram in ten is delivered twice at once. Another one in ten is delivered again later.
+            // One datagram in ten is delivered twice in a row. Another one in ten is delivered again later.
             match rng.below(10) {
                 0 => drop(ends[1 - sender].ours(&datagram)),
                 1 => under_way.push((sender, datagram)),

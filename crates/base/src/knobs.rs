@@ -127,8 +127,7 @@ pub trait Table: Sized + 'static {
         }
     }
 
-    /// Returns the first knob of `needs` whose current value differs from the one given there, with the value given
-    /// there.
+    /// Returns the first knob of `needs` whose current value differs from the needed value, and the needed value.
     #[must_use]
     fn unmet<'a>(&self, needs: &[(&'a str, &'a str)]) -> Option<(&'a str, &'a str)> {
         let has = |(key, value): &(&str, &str)| {

@@ -187,8 +187,8 @@ impl Opportunities {
     #[must_use]
     pub fn first_from(&self, at: Instant) -> u64 {
         let ms = at.as_nanos().div_ceil(NANOS_PER_MS);
-        // The instant at which a repetition starts is also the end of the previous repetition, and counts as part of
-        // that one.
+        // A repetition starts at the instant at which the previous repetition ends. This instant belongs to the
+        // previous repetition.
         let round = ms.saturating_sub(1) / self.period_ms();
         let within = ms - round * self.period_ms();
         let place = self.times.partition_point(|time| u64::from(*time) < within) as u64;

@@ -149,7 +149,7 @@ impl Clock {
 
     #[inline]
     fn read(&mut self, now: Instant) -> u32 {
-        // If `now` is before `since`, the difference wraps to a large number, so the clock is read anew.
+        // If `now` is before `since`, the difference wraps to a large number, so the clock is read again.
         if now.as_nanos().wrapping_sub(self.since) >= self.tick {
             let ticks = now.as_nanos() / self.tick;
             self.since = ticks * self.tick;

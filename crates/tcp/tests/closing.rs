@@ -257,8 +257,8 @@ fn a_lost_fin_is_sent_again() {
     );
 }
 
-/// RFC 9293 §3.10.7.4: the last ACK of a close is lost. The side in TIME-WAIT acknowledges the retransmitted FIN, and
-/// TIME-WAIT starts anew.
+/// RFC 9293 §3.10.7.4: the last ACK of a close is lost. The side in TIME-WAIT acknowledges the retransmitted FIN and
+/// restarts TIME-WAIT.
 #[test]
 fn the_last_ack_is_lost() {
     let mut pair = opened(&plain());
@@ -288,7 +288,7 @@ fn the_last_ack_is_lost() {
     );
 }
 
-/// RFC 9293 §3.10.5: aborting a connection sends a reset, which ends the connection at the peer, too.
+/// RFC 9293 §3.10.5: aborting a connection sends a reset, which also ends the connection at the peer.
 #[test]
 fn abort() {
     let mut pair = opened(&plain());

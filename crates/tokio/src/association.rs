@@ -175,9 +175,9 @@ impl Association {
         Events { handle: self.handle.clone() }
     }
 
-    /// Returns information about the association: its state, the negotiated features, and the values of each path. These are
-    /// the round-trip time, retransmission timeout, congestion window, bytes in flight and counters. Returns `None` once the
-    /// association has ended.
+    /// Returns information about the association: its state, the negotiated features, and the values of each path. The
+    /// values of a path are its round-trip time, retransmission timeout, congestion window, bytes in flight and
+    /// counters. Returns `None` once the association has ended.
     #[must_use]
     pub fn info(&self) -> Option<AssociationInfo> {
         self.handle.with(|state, _| state.endpoint.info(self.handle.id))

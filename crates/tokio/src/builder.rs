@@ -103,8 +103,8 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets the number of consecutive errors after which a path counts as potentially failed (RFC 7829). Data avoids such a
-    /// path until it answers. With `None`, data leaves a path only when the path has failed.
+    /// Sets the number of consecutive errors after which a path counts as potentially failed (RFC 7829). Data avoids a
+    /// potentially failed path until the path answers. With `None`, data leaves a path only when the path has failed.
     pub fn potentially_failed(mut self, errors: Option<u32>) -> Self {
         self.config.pf_max_retrans = errors;
         self

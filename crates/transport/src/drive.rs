@@ -4,9 +4,9 @@
 //! from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue commands
 //! between two polls of the loop and wake the loop.
 //!
-//! The loop allocates no memory per packet, because it uses two batches again and again. It moves the timer only if the
-//! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this
-//! when the timer fires.
+//! The loop allocates no memory per packet, because it uses two batches again and again. The loop moves the timer only
+//! if the deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop
+//! notices this when the timer fires.
 
 use anabranch_base::time::Instant;
 use anabranch_base::{Engine, Icmp, RecvBatch, SendBatch};

@@ -450,8 +450,8 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_write(cx, from)).await
     }
 
-    /// Writes all of `from`. If the future is dropped before it is ready, [`bytes_written`](Self::bytes_written) tells
-    /// how much was written.
+    /// Writes all of `from`. If the future is dropped before it is ready, the growth of
+    /// [`bytes_written`](Self::bytes_written) is the number of bytes of `from` that were written.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason>
     where

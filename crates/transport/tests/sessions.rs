@@ -574,7 +574,7 @@ fn messages_of_one_size_that_lie_back_to_back_are_written_together() {
     }
 }
 
-/// A host with several addresses uses only the first ones, as many as configured.
+/// An association uses only as many of its host's addresses as configured, starting with the first.
 #[test]
 fn an_association_uses_the_first_addresses_of_its_host() {
     let network = Network::new(1);

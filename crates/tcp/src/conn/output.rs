@@ -233,7 +233,7 @@ impl Connection {
             flags = flags.with(Flags::FIN);
         }
         // RFC 9293 §3.9.1.2: the last segment of a write has PSH set. With `push=burst`, the last new segment of a
-        // burst has PSH set, too.
+        // burst also has PSH set.
         if length > 0 && (range.end == self.send.buffer.end() || fresh && self.send.ends_burst()) {
             flags = flags.with(Flags::PSH);
         }

@@ -37,7 +37,7 @@ impl Connection {
         let position = self.send.board.next();
         let payload = choice.as_ref().map_or(position..position, |choice| choice.range.clone());
         // RFC 9293 §3.9.1.2: the last segment of a write has PSH set. With `push=burst`, the last segment of a burst
-        // has PSH set, too.
+        // also has PSH set.
         let last = choice.is_some() && (payload.end == self.send.buffer.end() || self.send.ends_burst());
         let flags = if last { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
         let numbers = (self.seq_of(position), self.ack_of(self.recv.next()));

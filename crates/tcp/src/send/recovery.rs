@@ -291,7 +291,7 @@ impl Recovery {
                 self.leave();
                 true
             }
-            // RFC 6582 §3.2 step 5: a partial acknowledgement shows that the next segment is lost, too.
+            // RFC 6582 §3.2 step 5: a partial acknowledgement shows that the first segment after it is also lost.
             (Phase::Fast, RecoveryKind::NewReno) => {
                 board.mark_head_lost();
                 self.urgent = true;

@@ -2,7 +2,7 @@
 //! order. In a storm, each call is dropped at random points and repeated.
 //!
 //! Both ends run in this process. The cost of an association is the growth of the process's memory divided by the
-//! number of associations. It covers both ends, their tasks and their threads.
+//! number of associations. This cost includes both ends, their tasks and their threads.
 
 mod line;
 mod storm;

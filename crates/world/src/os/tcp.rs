@@ -137,8 +137,8 @@ impl KernelTcp for OsWorld {
 
 impl OsConnection {
     fn new(stream: TcpStream, remote: SocketAddr, protocol: KernelProtocol) -> io::Result<Self> {
-        // Requests and responses are written as a whole. Without TCP_NODELAY, one would wait for the acknowledgement of
-        // an earlier one.
+        // Requests and responses are written as a whole. Without TCP_NODELAY, a small request or response would wait
+        // until earlier data is acknowledged.
         let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
         Ok(Self { stream, local, remote, protocol })

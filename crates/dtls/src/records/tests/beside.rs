@@ -1,5 +1,5 @@
-//! Checks that dimpl opens the records that we seal, and vice versa. Covers all ciphers of both versions, many sizes,
-//! record numbers around the wraps of their last bits, and key updates by either end.
+//! Checks that dimpl opens the records that we seal, and that we open the records that dimpl seals. Covers all ciphers
+//! of both versions, many sizes, record numbers around the wraps of their last bits, and key updates by either end.
 
 use super::harness::{Met, NEVER, SUITES, V13, met};
 use crate::records::Records;

@@ -195,7 +195,7 @@ impl Segments {
 }
 
 impl SendBatch {
-    /// Creates an empty batch for up to `max_segments` packets, at least one.
+    /// Creates an empty batch for up to `max_segments` packets; 0 counts as 1.
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {
@@ -323,7 +323,7 @@ impl SendBatch {
 }
 
 impl RecvBatch {
-    /// Creates an empty batch for up to `max_segments` packets, at least one.
+    /// Creates an empty batch for up to `max_segments` packets; 0 counts as 1.
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {

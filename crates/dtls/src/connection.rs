@@ -45,7 +45,7 @@ struct Handshake {
     /// The random value of the client's hello. Key logs identify the connection by this value.
     random: [u8; 32],
     seen: Seen,
-    /// Packets that arrived before the handshake was done. They are delivered after it.
+    /// Packets that arrived before the handshake was done. They are delivered when the handshake is done.
     early: Vec<Vec<u8>>,
 }
 

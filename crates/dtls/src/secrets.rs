@@ -198,7 +198,7 @@ impl TrafficSecret {
         out
     }
 
-    /// Returns the secret that replaces this one after a KeyUpdate (RFC 8446 §7.2).
+    /// Returns the secret that replaces this secret after a KeyUpdate (RFC 8446 §7.2).
     pub fn next(&self) -> Self {
         Self { bytes: self.expand(b"traffic upd", self.length), length: self.length }
     }

@@ -3,7 +3,8 @@
 //!
 //! Each path has one thread. The thread reads the packets that have arrived, passes them to the chain with the time of
 //! reading, and writes the packets that are due. Then the thread sleeps until the next event of a chain, or until a
-//! packet arrives. It also measures how late packets leave, which is the delay that the real machine adds to the link.
+//! packet arrives. The thread also measures how late packets leave, which is the delay that the real machine adds to
+//! the link.
 //!
 //! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes share the chains, and each
 //! packet leaves through a device of its own lane.

@@ -5,7 +5,7 @@ use anabranch_tcp::testing::Fate;
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 6675 §5: 1 of ten segments is lost.
+/// RFC 6675 §5: with SACK, 1 of ten segments is lost. A fast retransmit repairs the loss.
 #[test]
 fn sack_1() {
     ten_with_losses(
@@ -58,7 +58,8 @@ fn sack_1() {
     );
 }
 
-/// RFC 6675 §5: 2 of ten segments are lost.
+/// RFC 6675 §5: with SACK, 2 of ten segments are lost. The second lost segment is retransmitted one round trip after
+/// the first, and before new data.
 #[test]
 fn sack_2() {
     ten_with_losses(
@@ -112,7 +113,8 @@ fn sack_2() {
     );
 }
 
-/// RFC 6675 §5: 3 of ten segments are lost.
+/// RFC 6675 §5: with SACK, 3 of ten segments are lost. The second and third lost segments are retransmitted together,
+/// one round trip after the first and before new data.
 #[test]
 fn sack_3() {
     ten_with_losses(

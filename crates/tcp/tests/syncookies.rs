@@ -80,7 +80,7 @@ fn without_timestamps_only_the_mss_is_kept() {
     assert_eq!(info.mss, 1_460);
 }
 
-/// The ACK that ends the handshake is lost. The first data segment carries the cookie as well, and completes the
+/// The ACK that ends the handshake is lost. The first data segment also carries the cookie, and completes the
 /// handshake.
 #[test]
 fn a_lost_ack_is_made_up_for_by_data() {

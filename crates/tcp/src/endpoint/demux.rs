@@ -1,7 +1,7 @@
 //! Finds the connection that a segment belongs to.
 //!
-//! A hash map whose hash is keyed with a random secret of the endpoint. The map is only looked up, never iterated. The
-//! result of the last lookup is cached, because consecutive segments often belong to the same connection.
+//! Connections are looked up in a hash map whose hash is keyed with a random secret of the endpoint. The map is never
+//! iterated. The result of the last lookup is cached, because consecutive segments often belong to the same connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};

@@ -696,7 +696,7 @@ pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, presen
     }
 }
 
-/// Converts the engine's reason for the end of an association to the application's. `established` says that the
+/// Converts the engine's reason for the end of an association to a [`CloseReason`]. `established` says that the
 /// handshake was done, and `accepted` that the peer had started the association.
 #[must_use]
 pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {

@@ -132,7 +132,7 @@ pub(super) fn send_many(
     }
 }
 
-/// The size in bytes up to which a batch is queued: copying it costs less than a call of its own.
+/// The size in bytes up to which a batch is queued: copying the batch costs less than a separate system call.
 const MAX_KEPT: usize = 4096;
 const MAX_PACKETS: usize = 256;
 /// The maximum number of trains; their indices must fit in `latest`.

@@ -183,7 +183,7 @@ impl Scoreboard {
         self.una
     }
 
-    /// Returns the position after the highest one sent.
+    /// Returns the position after the highest position sent.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next

@@ -6,7 +6,8 @@ use anabranch_tcp::{CloseReason, Event, State};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
 
-/// RFC 9293 §3.6 case 1: one side closes, and the other side closes after it.
+/// RFC 9293 §3.6 case 1: one side closes first, and the other side closes later. The connection ends normally at both
+/// sides.
 #[test]
 fn one_after_the_other() {
     let mut pair = opened(&plain());
@@ -37,7 +38,7 @@ fn one_after_the_other() {
     assert_eq!(pair.host(Left).connections() + pair.host(Right).connections(), 0);
 }
 
-/// RFC 9293 §3.6 case 3: both sides close at the same time.
+/// RFC 9293 §3.6 case 3: both sides close at the same time. Both sides pass through TIME-WAIT.
 #[test]
 fn simultaneous_close() {
     let mut pair = opened(&plain());

@@ -213,7 +213,7 @@ fn a_closed_port_refuses() {
     assert!(matches!(pair.events[..], [(_, _, Event::Closed { reason: CloseReason::Refused, .. })]));
 }
 
-/// RFC 9293 §3.5: both sides send a SYN at the same time.
+/// RFC 9293 §3.5: both sides send a SYN at the same time. The connection opens.
 #[test]
 fn simultaneous_open() {
     check(

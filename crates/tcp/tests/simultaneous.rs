@@ -125,7 +125,7 @@ impl Both {
     }
 }
 
-/// RFC 9293 §3.5, figure 7: the SYNs of both sides cross.
+/// RFC 9293 §3.5, figure 7: the SYNs of both sides cross. Both sides answer with a SYN-ACK, and one connection opens.
 #[test]
 fn the_syns_cross() {
     let mut both = Both::new(1, &[]);

@@ -482,7 +482,7 @@ pub trait Stream: 'static {
 mod tests {
     use super::*;
 
-    /// For all reasons except `Finished`, data may be missing.
+    /// Only `Finished` is a graceful end. With all other reasons, data may be missing.
     #[test]
     fn only_a_finished_session_has_lost_nothing() {
         assert!(CloseReason::Finished.is_graceful());

@@ -52,7 +52,7 @@ fn each_end_decrypts_the_others_records() {
     }
 }
 
-/// dimpl sends more than 2^16 records, and some of its records arrive late.
+/// dimpl sends more than 2^16 records, and some of its records arrive late. Our receiver opens all of them.
 #[test]
 fn the_library_counts_past_sixteen_bits() {
     for suite in [SUITES[0], SUITES[2], SUITES[3], SUITES[5]] {

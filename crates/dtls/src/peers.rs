@@ -303,7 +303,7 @@ impl Peers {
                 self.make_room();
                 self.open.insert(key, connection);
             } else {
-                // Only a client reports this, because only a client's packets wait for the handshake.
+                // Only a client reports `Ready`, because only a client's packets wait for the handshake.
                 self.changes.push_back((key.1, PeerState::Ready));
             }
             self.list(false, key);

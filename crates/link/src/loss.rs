@@ -272,8 +272,8 @@ mod tests {
         let length = numbers.len() * 100 / bursts;
         assert!((323..343).contains(&length), "{length}");
         assert!(numbers[0] > 1, "it begins in the good state");
-        // Half of the packets in the bad state are lost, and 0.1 % of those in the good state: 1.613 + 0.097 % of all
-        // packets.
+        // Half of the packets in the bad state are lost, and 0.1 % of the packets in the good state. The sum is 1.613 +
+        // 0.097 % of all packets.
         let count = lost(model(ratio("50%"), ratio("0.1%")), 1_000_000).len();
         assert!((16_300..17_900).contains(&count), "{count}");
     }

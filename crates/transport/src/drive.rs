@@ -137,8 +137,8 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     fn turn<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> io::Result<()> {
         let mut taken = 0;
         for _ in 0..ROUNDS_PER_POLL {
-            // The time is read in each round, because a real clock advances meanwhile. Otherwise the answer to a packet
-            // sent in this round could appear to arrive at the instant at which the packet was sent.
+            // The time is read in each round, because a real clock advances between rounds. Otherwise the answer to a
+            // packet sent in this round could appear to arrive at the instant at which the packet was sent.
             let now = self.world.now();
             let mut more = self.receive(cx, now, owner.engine())?;
             // The engine gets all packets that arrived together, up to AT_ONCE bytes, before it answers them.
@@ -178,7 +178,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     /// Receives one batch. Returns false if no packet had arrived, or if no further packet waits.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
-        // Most batches are empty here; clearing only the others saves time.
+        // Most batches are empty here; clearing only non-empty batches saves time.
         if !self.input.is_empty() {
             self.input.clear();
         }

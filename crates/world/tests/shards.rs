@@ -266,7 +266,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
             let send = raw_sender(HERE, 255);
             let rest = packet(0, 11, 200);
             send(&v4(242, &[1, 1, 1, 0], 0, &packet(10, 0, 100)), HERE);
-            // The INIT is sent in two fragments, and the initiate tag is in the second.
+            // The INIT is sent in two fragments, and the initiate tag is in the second fragment.
             send(&v4(242, &[], 0x2000, &rest[..16]), HERE);
             send(&v4(242, &[], 2, &rest[16..]), HERE);
             let mut got = receive(&world, &sockets, 2).await;

@@ -84,7 +84,7 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
 
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P> {
         loop {
-            // RFC 8290 §4.2: new flows are served before old ones.
+            // RFC 8290 §4.2: new flows are served before old flows.
             let (place, is_fresh) = match self.fresh.front() {
                 Some(place) => (*place, true),
                 None => (*self.old.front()?, false),

@@ -79,7 +79,7 @@ impl AckScheduler {
         self.waiting += 1;
         self.waiting_bytes += bytes;
         if bytes < self.full {
-            // A small segment counts as one with PSH.
+            // A small segment counts as a segment with PSH.
             self.pushed = (self.pushed + 1).min(2);
         } else {
             self.full = bytes;

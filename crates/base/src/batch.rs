@@ -1,8 +1,8 @@
 //! The packet buffers that pass between an engine and its socket: [`SendBatch`] for output, [`RecvBatch`] for input.
 //!
-//! A batch owns one buffer, in which its packets lie back to back. A `World`, simulated or real, that sends one packet
-//! at a time writes its headers in front of the packet and takes the whole buffer. An engine that receives one packet
-//! at a time may keep the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
+//! A batch owns one buffer, in which its packets lie back to back. If packets are sent one at a time, a `World` writes
+//! its headers in front of the packet and takes the whole buffer. An engine that receives one packet at a time may keep
+//! the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
 
 use crate::packet::{Ecn, Icmp, Packet};
 use std::net::SocketAddr;
@@ -13,8 +13,9 @@ pub const HEADROOM: usize = 48;
 
 /// Outgoing packets with the same source, target and ECN codepoint, back to back in one buffer.
 ///
-/// All packets have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in front.
-/// If packets are sent one at a time, lower layers can therefore add their headers in place and take the buffer.
+/// All packets have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in front
+/// of the first packet. If packets are sent one at a time, lower layers can therefore add their headers in place and
+/// take the buffer.
 #[derive(Debug)]
 pub struct SendBatch {
     /// The source of every packet.
@@ -23,8 +24,8 @@ pub struct SendBatch {
     pub target: SocketAddr,
     /// The ECN codepoint of every packet.
     pub ecn: Ecn,
-    /// Whether the network may fragment packets that are too large (RFC 9260 §6.9). If false, the default, packets are
-    /// sent with Don't Fragment set.
+    /// Whether the network may fragment packets that are too large (RFC 9260 §6.9). By default the network may not, and
+    /// packets are sent with Don't Fragment set.
     pub may_fragment: bool,
     /// The number that the sending engine gave to the first packet. Each following packet has the next number. Engines
     /// number their packets 1, 2, 3, ….
@@ -52,8 +53,8 @@ pub struct RecvBatch {
     /// The ICMP error, if the batch holds one. In that case the batch's packet is the part that the error quotes, from
     /// the transport header on.
     pub icmp: Option<Icmp>,
-    /// Whether the socket's queue is empty and the next packet will wake the receiving task. If so, the task need not
-    /// read again before it waits. False if this is not known.
+    /// Whether the socket's queue is empty and the next packet will wake the receiving task. In that case the task can
+    /// wait without another read. False if the state of the queue is not known.
     pub drained: bool,
     segments: Segments,
 }
@@ -61,9 +62,9 @@ pub struct RecvBatch {
 /// A received packet that an engine processes: its bytes, and the buffer that holds them if the engine may keep it.
 #[derive(Debug)]
 pub enum PacketBytes<'a> {
-    /// Part of a buffer that belongs to the caller. An engine that wants to keep the bytes must copy them.
+    /// Part of a buffer that belongs to the caller. An engine that keeps the bytes must copy them.
     Borrowed(&'a [u8]),
-    /// The only packet of its batch. The engine may be able to take its buffer.
+    /// The only packet of its batch. The engine may be able to take the batch's buffer.
     Owned(&'a mut Segments),
 }
 
@@ -94,7 +95,7 @@ impl Segments {
         self.count = 0;
     }
 
-    /// Restores the headroom, after the buffer was exchanged for a shorter one.
+    /// Restores the headroom after the buffer was exchanged for a buffer that is too short.
     #[cold]
     fn lengthen(&mut self) {
         self.buffer.resize(HEADROOM, 0);
@@ -162,7 +163,7 @@ impl Segments {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        // An empty batch has a stride of 0, on which `chunks` would panic.
+        // An empty batch may have a stride of 0, on which `chunks` would panic.
         self.buffer[self.start..].chunks(self.stride.max(1)).take(self.count)
     }
 
@@ -194,7 +195,7 @@ impl Segments {
 }
 
 impl SendBatch {
-    /// Creates an empty batch for up to `max_segments` packets, at least one.
+    /// Creates an empty batch for up to `max_segments` packets; 0 counts as 1.
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {
@@ -322,7 +323,7 @@ impl SendBatch {
 }
 
 impl RecvBatch {
-    /// Creates an empty batch for up to `max_segments` packets, at least one.
+    /// Creates an empty batch for up to `max_segments` packets; 0 counts as 1.
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {
@@ -474,8 +475,8 @@ impl PacketBytes<'_> {
 
     /// Exchanges the packet's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the
     /// offset of the packet in the buffer that is now in `buffer`. Returns `None` and changes nothing if the buffer
-    /// cannot be taken. It cannot be taken from a batch that can hold several packets, because keeping its large buffer
-    /// for one packet would waste most of it.
+    /// cannot be taken. The buffer of a batch that can hold several packets cannot be taken, because most of that large
+    /// buffer would be wasted on one packet.
     #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
         match self {
@@ -535,7 +536,7 @@ mod tests {
         }
     }
 
-    /// Packets whose buffer was exchanged behave like copied packets in every later operation.
+    /// A batch whose buffer was exchanged behaves in all later operations like a batch with copied packets.
     #[test]
     fn packets_in_an_exchanged_buffer_behave_like_copied_ones() {
         for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {
@@ -580,7 +581,7 @@ mod tests {
         assert_eq!((kept[start..].as_ptr(), input.len()), (memory, 0));
     }
 
-    /// The buffer of a batch that holds several packets, or can hold them, cannot be taken for one packet.
+    /// The buffer of a batch that holds several packets, or has room for several, cannot be taken for one packet.
     #[test]
     fn the_buffer_of_several_packets_stays() {
         for (max, packets) in [(1, 2), (2, 1), (2, 2)] {

@@ -2,8 +2,8 @@
 //!
 //! Up to half of the budget is reserved: each session may always hold its floor, whatever other sessions hold. The rest
 //! is a pool. One account may hold an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and
-//! Hahne, 1998). A session that is alone can therefore hold all that it can use. If many sessions compete, some memory
-//! is left for the next one.
+//! Hahne, 1998). Without competition, an account can therefore hold a ninth of the pool in addition to its floor. If
+//! many sessions compete, some memory is always left for the next session.
 //!
 //! This module only counts bytes. The owner of the memory asks for its limit before it allocates, and uses less memory
 //! when the limit falls.
@@ -24,7 +24,7 @@ struct Shared {
     left: AtomicI64,
 }
 
-/// Two budgets are equal if they share the same count, not if they have the same size.
+/// Two budgets are equal if they share the same count. Budgets of the same size with separate counts are not equal.
 impl PartialEq for Budget {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -122,7 +122,7 @@ impl Account {
     }
 
     /// Records that the account now holds `bytes` bytes. Changes below 4 KiB are not counted, because all threads share
-    /// the counter. A return to the floor is always counted.
+    /// the counter. A change to at most the floor is always counted.
     pub fn holds(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
@@ -149,8 +149,8 @@ const GRAIN: u64 = 4 << 10;
 mod tests {
     use super::*;
 
-    /// If no session releases memory, the budget is not exceeded and each session gets its floor, for any number of
-    /// sessions.
+    /// Sessions take memory and release none. For any number of sessions, the budget is not exceeded and each session
+    /// gets its floor.
     #[test]
     fn total_usage_stays_within_the_budget() {
         for (total, sessions) in [(256_u64 << 20, 1280_u64), (16 << 20, 100), (1 << 30, 3), (1 << 20, 20_000)]
@@ -160,7 +160,7 @@ mod tests {
             for number in 0..sessions {
                 let mut account = Account::new(&budget, 1);
                 let mut held = account.floor();
-                // The account takes all that it can get in steps of 10,000 bytes, up to 4 MiB.
+                // The account takes memory in steps of 10,000 bytes, up to its limit or 4 MiB.
                 while held + 10_000 <= account.limit().min(4 << 20) {
                     held += 10_000;
                     account.holds(held);

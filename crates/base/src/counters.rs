@@ -1,7 +1,7 @@
 //! Declares structs of counters that can be added up.
 
-/// Declares a struct of counters and a method `add`, which adds the counters of another. The fields after `beside` are not
-/// counters.
+/// Declares a struct of counters with a method `add`, which adds the counters of another value. The fields after
+/// `beside` are not counters.
 ///
 /// ```
 /// anabranch_base::counters! {

@@ -13,13 +13,13 @@ pub use crate::packet::{Ecn, Icmp, IcmpKind, Packet, PeerState};
 
 /// A protocol endpoint that performs no I/O itself.
 ///
-/// It guarantees two properties, which property tests check:
+/// An engine guarantees two properties, which property tests check:
 /// 1. *Order does not matter.* Between two calls that change the engine, any order of the polls yields the same packets
 ///    and events.
 /// 2. *Progress.* Once `poll_transmit` and `poll_event` have no more output, `poll_timeout` is `None` or strictly later
 ///    than the last `now`.
 pub trait Engine {
-    /// The events that the application receives.
+    /// The type of the events for the application.
     type Event;
 
     /// Processes an arrived packet. Changes only the engine's state: it sends no packet and calls no callback.
@@ -47,14 +47,14 @@ pub trait Engine {
         let _ = (now, packet);
     }
 
-    /// Called when the host's routes or interfaces have changed. Packets that could not be sent before may have a route
-    /// now.
+    /// Called when the host's routes or interfaces have changed. There may now be a route for packets that could not be
+    /// sent.
     fn handle_routes(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// Called when a lower layer with its own handshake (DTLS) has become able to carry packets to `peer`, or has
-    /// permanently lost that peer.
+    /// Called when a lower layer with its own handshake (DTLS) can now carry packets to `peer`, or has permanently lost
+    /// that peer.
     fn handle_peer(&mut self, now: Instant, peer: SocketAddr, state: PeerState) {
         let _ = (now, peer, state);
     }
@@ -72,8 +72,8 @@ pub trait Engine {
     /// Returns the earliest deadline. Has no side effects and may be called at any time.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Returns whether `poll_transmit` or `poll_event` may have output. After a command that changed nothing, such as
-    /// most reads, a result of false saves a run of the drive loop.
+    /// Returns whether `poll_transmit` or `poll_event` may have output. If this returns false after a command, such as
+    /// most reads, the drive loop need not run.
     fn has_output(&self) -> bool {
         true
     }

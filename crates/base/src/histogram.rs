@@ -5,7 +5,7 @@
 
 use crate::time::{Duration, nanos};
 
-/// The number of recorded durations of each size.
+/// Counts of recorded durations, and their exact minimum, maximum, sum and sum of squares.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Histogram {
     /// The number of durations in each bucket, up to the highest used bucket.
@@ -54,26 +54,26 @@ impl Histogram {
         self.count
     }
 
-    /// Returns the shortest duration; zero if there is none.
+    /// Returns the shortest recorded duration; zero if no duration is recorded.
     #[must_use]
     pub fn min(&self) -> Duration {
         Duration::from_nanos(if self.count == 0 { 0 } else { self.min })
     }
 
-    /// Returns the longest duration; zero if there is none.
+    /// Returns the longest recorded duration; zero if no duration is recorded.
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// Returns the mean duration; zero if there is none.
+    /// Returns the mean of the recorded durations; zero if no duration is recorded.
     #[must_use]
     pub fn mean(&self) -> Duration {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// Returns the standard deviation of the durations; zero if there are fewer than two.
+    /// Returns the standard deviation of the recorded durations; zero if fewer than two are recorded.
     #[must_use]
     pub fn deviation(&self) -> Duration {
         if self.count < 2 {
@@ -85,7 +85,8 @@ impl Histogram {
         Duration::from_nanos((variance.sqrt() * 1e3) as u64)
     }
 
-    /// Returns the duration that a fraction `share` (0 to 1) of all durations does not exceed; zero if there is none.
+    /// Returns the duration that a fraction `share` (0 to 1) of all recorded durations does not exceed; zero if no
+    /// duration is recorded.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Duration {
         if self.count == 0 {
@@ -107,7 +108,7 @@ impl Histogram {
 #[inline]
 fn bucket(value: u64) -> usize {
     let bits = 64 - value.leading_zeros();
-    // Each value up to 255 has a bucket of its own. The bucket of a larger value depends on its highest 8 bits.
+    // Each value up to 255 has its own bucket. The bucket of a larger value depends on the value's highest 8 bits.
     let shift = bits.saturating_sub(PRECISION + 1);
     (shift as usize) * (1 << PRECISION) + (value >> shift) as usize
 }

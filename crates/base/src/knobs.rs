@@ -1,8 +1,8 @@
 //! Tables of knobs: the settings of an engine, each declared in one row.
 //!
 //! A row of [`knobs!`](crate::knobs!) declares the knob's field, type, default, source of the default, text form and
-//! help. The struct, its defaults, parsing, printing and profiles are derived from the rows. A [`Profile`] lists the
-//! values that differ from those of its parent.
+//! help. The settings struct, its defaults, parsing, printing and profiles are derived from the rows. A [`Profile`]
+//! lists the values that differ from those of its parent profile.
 
 pub mod forms;
 
@@ -54,14 +54,16 @@ pub struct Row<C> {
     pub set: fn(&mut C, &str) -> Result<(), String>,
 }
 
-/// A named set of values that differ from the parent profile, or from the rows' defaults.
+/// A named set of values that differ from the parent profile or, without a parent, from the rows' defaults.
 #[derive(Debug)]
 pub struct Profile {
     /// The profile's name.
     pub name: &'static str,
-    /// The profile that provides the values not listed in `rows`. `None` stands for the rows' defaults.
+    /// The profile that provides all values not listed in `rows`. With `None`, the defaults of the table of knobs
+    /// provide them.
     pub parent: Option<&'static Profile>,
-    /// The values that differ. Each entry is the name of a knob, its value as text, and the source of the value.
+    /// The values that differ from `parent`. Each entry is the name of a knob, its value as text, and the source of the
+    /// value.
     pub rows: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -113,7 +115,7 @@ pub trait Table: Sized + 'static {
         Ok(())
     }
 
-    /// Sets each knob of `needs` to its value, unless the user has set the knob.
+    /// Sets each knob of `needs` to the value given there, unless the user has set the knob.
     fn set_if_unset(&mut self, needs: &[(&str, &str)], source: &'static str) {
         for (key, value) in needs {
             let at = Self::position(key);
@@ -125,7 +127,7 @@ pub trait Table: Sized + 'static {
         }
     }
 
-    /// Returns the first knob of `needs` that has another value, with the value that it needs.
+    /// Returns the first knob of `needs` whose current value differs from the needed value, and the needed value.
     #[must_use]
     fn unmet<'a>(&self, needs: &[(&'a str, &'a str)]) -> Option<(&'a str, &'a str)> {
         let has = |(key, value): &(&str, &str)| {

@@ -1,4 +1,4 @@
-//! What an engine hears from below: packets, ICMP errors and the states of peers.
+//! The input that an engine gets from below: packets, ICMP errors and the states of peers.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -8,8 +8,8 @@
 use crate::units::Ratio;
 use std::time::Duration;
 
-/// A keyed function, for example an HMAC. Without the key, its output cannot be distinguished from random bytes. The
-/// caller provides the function, so that this crate needs no cryptography.
+/// A keyed function, for example an HMAC. An observer without the key cannot distinguish the output from random bytes.
+/// The caller provides the function, so that this crate needs no cryptography.
 pub type KeyedFunction = fn(key: &[u8; 32], input: &[u8]) -> [u8; 32];
 
 /// A deterministic pseudo-random generator. A generator made from a seed must not be used for secrets, because its
@@ -97,7 +97,7 @@ impl Rng {
     /// Returns a uniformly distributed number in `0..bound`, or 0 if `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The multiply-shift method has a bias below bound / 2^64.
+        // The bias of the multiply-shift method is below bound / 2^64.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -135,7 +135,7 @@ impl Rng {
 }
 
 /// Generators whose output is unpredictable. Only the key comes from the operating system; all output is computed from
-/// it.
+/// the key.
 #[cfg(feature = "os-random")]
 impl Rng {
     /// Creates a generator for traffic with real peers. Verification tags, cookies, nonces and initial sequence numbers
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_keyed_generator_uses_its_function_and_forks_get_other_keys() {
-        // A stand-in for a keyed function. Its output depends visibly on the key and the input.
+        // A simple replacement for HMAC. Its output depends on every byte of the key and of the input.
         fn echo(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
             let mut out = *key;
             for (i, byte) in input.iter().enumerate() {

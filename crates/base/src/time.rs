@@ -1,5 +1,5 @@
-//! Time in integer nanoseconds since the start of a `World`, the environment of a program, whose clock is real or
-//! simulated.
+//! Time in integer nanoseconds since the start of a `World`, which is a program's environment with a real or simulated
+//! clock.
 //!
 //! Unlike `std::time::Instant`, this type starts at zero, can be printed and is exact, so that a run can be replayed
 //! and compared. Durations are `std::time::Duration`.

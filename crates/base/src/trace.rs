@@ -40,8 +40,8 @@ pub enum TraceEvent {
         units: Range<u64>,
         /// The stream, which is 0 for TCP.
         stream: u64,
-        /// The position of the sent bytes in the data that the application wrote to the stream, counted from 0. For TCP
-        /// it equals `units`.
+        /// The position of the sent bytes in the data that the application wrote to the stream, counted from 0. In TCP,
+        /// `bytes` equals `units`.
         bytes: Range<u64>,
         /// The number of the packet (see `SendBatch::first_tag`).
         packet: u64,
@@ -68,10 +68,11 @@ pub enum TraceEvent {
 pub enum SendCause {
     /// The data was sent for the first time.
     New,
-    /// The data was retransmitted because later data was acknowledged: by a fast retransmit, or in the recovery that it
-    /// began.
+    /// The data was retransmitted because later data was acknowledged: by a fast retransmit, or during the recovery
+    /// that the fast retransmit began.
     Fast,
-    /// The data was retransmitted because a timer (T3-rtx, RTO) expired, or in the recovery that followed.
+    /// The data was retransmitted because a timer (T3-rtx, RTO) expired, or during the recovery that followed the
+    /// timeout.
     Timeout,
     /// The data was sent as a probe of a closed window.
     Probe,

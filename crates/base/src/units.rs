@@ -154,7 +154,8 @@ fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
 
 const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
 
-/// A kind of quantity: its units, the units that other tools use for it, and a text that lists the accepted forms.
+/// A kind of quantity: its accepted units, the unit names that other tools use, and a text that lists the accepted
+/// forms.
 struct Kind {
     units: &'static [(&'static str, u64)],
     foreign: &'static [(&'static str, u64, &'static str)],
@@ -232,8 +233,8 @@ impl FromStr for Ratio {
             return Ok(Self::ZERO);
         }
         let parts = quantity(text, &RATIO).map_err(|error| match text.parse::<f64>() {
-            // Below 1, the number may be a share of one or a percentage; above 100, it is not a percentage. No
-            // correction is offered.
+            // A number below 1 may be a share or a percentage, and a number above 100 is not a percentage. In both
+            // cases the meaning is unknown, so no correction is offered.
             Ok(bare) if !(1.0..=100.0).contains(&bare) => {
                 UnitError::new(text, "the unit is missing", None, RATIO.forms)
             }
@@ -339,7 +340,7 @@ fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
         let why =
             if unit.is_empty() { "the unit is missing".to_owned() } else { format!("unknown unit '{unit}'") };
         let meant = foreign::meant(number, unit, kind);
-        // A correction is offered only if it would be accepted.
+        // A correction is offered only if the parser would accept it.
         let meant = meant.filter(|meant| meant != text && quantity(meant, kind).is_ok());
         return Err(UnitError::new(text, &why, meant, kind.forms));
     };

@@ -1,6 +1,6 @@
-//! One DTLS connection with one peer, from its handshake to its end. `dimpl` does the handshake of RFC 9147 or RFC 6347, and
-//! `records` handles the records. RFC 8261 adds two rules: each packet is one record, and a connection ends with its last
-//! association.
+//! One DTLS connection with one peer, from its handshake to its end. `dimpl` does the handshake of RFC 9147 or RFC
+//! 6347, and `records` handles the records. RFC 8261 adds two rules: each SCTP packet is one record, and a connection
+//! ends with its last association.
 
 use crate::ends::{EndsError, HostConfig};
 use crate::hello::is_client_hello;
@@ -23,11 +23,11 @@ pub(crate) struct Connection {
     /// The record state; `None` until the keys are known.
     records: Option<Records>,
     pub client: bool,
-    /// The deadline under which the connection is listed in `Peers::due`.
+    /// The deadline with which the connection is listed in `Peers::due`.
     pub listed: Option<Instant>,
     usage: Usage,
-    /// The cookie with which the client has proved its address; `None` for a client that has not returned one, and for our
-    /// own connections to servers.
+    /// The cookie with which the client has proved its address; `None` if the client has returned none, or if this side
+    /// is the client.
     pub cookie: Option<Cookie>,
     /// The limit on the bytes sent to a client that has not returned a cookie.
     pub unproven: Option<Unproven>,
@@ -40,23 +40,23 @@ struct Handshake {
     name: String,
     /// The time at which dimpl wants to be called again.
     timer: Option<Instant>,
-    /// The first datagram of our current flight. An ICMP message is believed only if it quotes this datagram.
+    /// The first datagram of our current flight. An ICMP message is accepted only if it quotes this datagram.
     flight: Vec<u8>,
-    /// The random value of the client's hello, under which key logs list the connection.
+    /// The random value of the client's hello. Key logs identify the connection by this value.
     random: [u8; 32],
     seen: Seen,
-    /// Packets that arrived before the handshake was done.
+    /// Packets that arrived before the handshake was done. They are delivered when the handshake is done.
     early: Vec<Vec<u8>>,
 }
 
-/// The use of a connection by associations.
+/// How associations use a connection.
 struct Usage {
     /// The time at which the connection opened or last carried a packet, whichever is later.
     last: Instant,
-    /// The ports of the last packet sent whose association is in `associations`, in the byte order of the packet. If the
-    /// next packet has the same ports, `associations` need not be searched.
+    /// The ports of the last packet sent whose association is in `associations`, in the byte order of the packet. If
+    /// the next packet has the same ports, `associations` need not be searched.
     latest: Option<[u8; 4]>,
-    /// The ports of the associations that are alive on the connection, our port first.
+    /// The ports of each association that is alive on the connection, our port first.
     associations: BTreeSet<(u16, u16)>,
     /// Whether the connection has ever carried an association.
     carried: bool,
@@ -87,7 +87,7 @@ impl Connection {
     ) -> Result<Self, EndsError> {
         let mut dtls = ends.begin(client, mtu, std_instant(&ends.surroundings, now))?;
         if client {
-            // dimpl requires this call with the current time before a client begins.
+            // dimpl requires this call with the current time before a client can begin.
             let began =
                 ends.surroundings.within(|| dtls.handle_timeout(std_instant(&ends.surroundings, now)));
             began.map_err(|why| EndsError::Library(why.to_string()))?;
@@ -112,8 +112,8 @@ impl Connection {
         })
     }
 
-    /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first hello
-    /// `first`. dimpl's answer must equal `asked`, which was sent before without keeping state.
+    /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first
+    /// hello `first`. dimpl's answer must equal `asked`, the answer that was sent to that hello without keeping state.
     pub fn enter(
         ends: &HostConfig,
         mtu: usize,
@@ -132,17 +132,17 @@ impl Connection {
         Ok(this)
     }
 
-    /// Whether the handshake is done, so that packets may be sent on the connection.
+    /// Returns whether the handshake is done, so that packets may be sent on the connection.
     pub fn is_open(&self) -> bool {
         self.handshake.is_none()
     }
 
-    /// Returns the first datagram of our current flight; an empty slice after the handshake.
+    /// Returns the first datagram of our current flight. After the handshake, returns an empty slice.
     pub fn flight(&self) -> &[u8] {
         self.handshake.as_ref().map_or(&[], |handshake| &handshake.flight)
     }
 
-    /// Handles a datagram of the peer, or the timeouts that are due if `datagram` is `None`.
+    /// Handles a datagram of the peer. If `datagram` is `None`, handles the timeouts that are due.
     pub fn receive(
         &mut self,
         ends: &HostConfig,
@@ -191,7 +191,8 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // We decrypt the packets that arrive before the handshake is done. Only these packets are withheld from dimpl.
+        // Packets that arrive before the handshake is done are decrypted here. Only these packets are withheld from
+        // dimpl.
         let told = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
@@ -217,7 +218,7 @@ impl Connection {
         if came.ended.is_some() {
             return came;
         }
-        // dimpl has already processed the handshake records. Here they are only marked as received, so that replays are
+        // dimpl has already processed the handshake records. They are only marked as received here, so that replays are
         // detected.
         let early = &mut handshake.early;
         let keep = |packet: &[u8]| {
@@ -251,7 +252,8 @@ impl Connection {
     ) -> HandshakeProgress {
         let mut came = HandshakeProgress::default();
         let Some(handshake) = &mut self.handshake else { return came };
-        // Collect the datagrams first, because a client that does not trust the server's certificate sends none of them.
+        // All datagrams are collected first. If the client does not trust the server's certificate, none of them is
+        // sent.
         let mut held: Vec<Vec<u8>> = Vec::new();
         ends.surroundings.within(|| {
             loop {
@@ -274,12 +276,12 @@ impl Connection {
                     Output::Timeout(at) => {
                         handshake.timer = virtual_instant(&ends.surroundings, at)
                             .filter(|at| *at < now + FOR_EVER)
-                            // dimpl's timer may be due slightly before our clock reaches it. Waiting at least one
-                            // millisecond avoids a busy loop.
+                            // dimpl's timer may be due slightly before our clock reaches that time. Waiting at least
+                            // one millisecond avoids a busy loop.
                             .map(|at| at.max(now + Duration::from_millis(1)));
                         return;
                     }
-                    // All other output would concern packets, but those were withheld from dimpl.
+                    // Any other output would be about packets, which were withheld from dimpl.
                     _ => {}
                 }
             }
@@ -316,7 +318,8 @@ impl Connection {
         self.records.as_ref().filter(|records| self.is_open() && records.may_seal()).map(|it| it.overhead())
     }
 
-    /// Whether the keys have to be changed, which a call of [`receive`](Self::receive) without a datagram starts.
+    /// Returns whether the keys have to be changed, which a call of [`receive`](Self::receive) without a datagram
+    /// starts.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.records.as_ref().is_some_and(|records| records.wants_update())
@@ -331,7 +334,7 @@ impl Connection {
         }
     }
 
-    /// Whether an association is alive on the connection.
+    /// Returns whether an association is alive on the connection.
     pub fn is_in_use(&self) -> bool {
         !self.usage.associations.is_empty()
     }
@@ -339,8 +342,8 @@ impl Connection {
     /// Returns the time at which the connection ends if no packet is sent or received until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association's end, and it still has to be
-            // answered.
+            // RFC 9260 §9.2: the peer may retransmit a SHUTDOWN ACK after the association has ended, and must still get
+            // an answer.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,
@@ -357,8 +360,8 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// Whether the deadline listed in `Peers::due` must be updated now. A deadline that has moved to a later time stays
-    /// listed, because each packet postpones it. `Peers::expire` then lists it anew.
+    /// Returns whether the deadline listed in `Peers::due` must be updated now. If a deadline moves to a later time, as
+    /// after each packet, the old entry stays listed until `Peers::expire` replaces it.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed, self.deadline()) {
@@ -404,7 +407,7 @@ impl Usage {
         self.last = now;
         let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
         let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
-        // An INIT ACK does not count as an association, because its sender keeps no state.
+        // An INIT ACK does not count as the start of an association, because its sender keeps no state.
         let begins = sent && !ends && *kind != INIT_ACK && self.latest != Some(ports);
         if ends || begins {
             self.note_association(ports, ends, sent);
@@ -417,7 +420,7 @@ impl Usage {
         let ports = if sent { (source, target) } else { (target, source) };
         self.latest = None;
         if ends {
-            // ABORT and SHUTDOWN COMPLETE end the association. They are the first chunks of their packets (RFC 9260 §6.10).
+            // ABORT and SHUTDOWN COMPLETE end the association. Each is the first chunk of its packet (RFC 9260 §6.10).
             self.associations.remove(&ports);
         } else {
             self.carried = true;
@@ -427,7 +430,7 @@ impl Usage {
     }
 }
 
-/// The SCTP chunk types that begin or end an association (RFC 9260 §3.2).
+/// The types of SCTP chunks that begin or end an association (RFC 9260 §3.2).
 const INIT_ACK: u8 = 2;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
@@ -463,7 +466,7 @@ fn virtual_instant(surroundings: &Surroundings, at: std::time::Instant) -> Optio
 }
 
 fn beginning(surroundings: &Surroundings) -> std::time::Instant {
-    /// The origin of dimpl's instants on a real network. Any origin will do, because dimpl only compares instants.
+    /// The origin of dimpl's instants on a real network. Any origin is suitable, because dimpl only compares instants.
     #[expect(
         clippy::disallowed_methods,
         reason = "the library counts from somewhere; its timers run by the world's clock"

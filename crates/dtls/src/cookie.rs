@@ -1,6 +1,6 @@
-//! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of the
-//! hello's extensions. It ends with an authentication code over the time, the order, the addresses and the hello. The key of
-//! this code is a secret of the socket.
+//! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order of
+//! the hello's extensions. The cookie ends with an authentication code over this time, this order, the addresses and
+//! the hello. The key of the code is a secret of the socket.
 
 use crate::hello::{ORDER, Order};
 use crate::secrets::Cookie;
@@ -24,17 +24,17 @@ impl Secret {
         self.at(span(now), place, order, hello)
     }
 
-    /// Whether this socket has made the cookie recently, for the same addresses and the same hello.
+    /// Returns whether this socket has made the cookie recently, for the same addresses and the same hello.
     pub fn is_good(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8], cookie: &Cookie) -> bool {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
         let made = u32::from_be_bytes([a, b, c, d]);
-        // A cookie that was made at the end of one time span may be checked in the next time span.
+        // A cookie made at the end of one time span may be checked in the next span.
         if now.wrapping_sub(made) > 1 {
             return false;
         }
         let right = self.at(made, place, order(cookie), hello);
-        // Compare in constant time, so that an attacker cannot find the authentication code byte by byte.
+        // The comparison takes constant time, so that an attacker cannot find the authentication code byte by byte.
         right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
@@ -59,7 +59,7 @@ impl Secret {
     }
 }
 
-/// Returns the order of the first hello's extensions, which the cookie contains.
+/// Returns the order of the first hello's extensions, as stored in the cookie.
 pub(crate) fn order(cookie: &Cookie) -> Order {
     let mut order = [0; ORDER];
     order.copy_from_slice(&cookie[4..CODE]);

@@ -29,10 +29,11 @@ impl Version {
     #[must_use]
     pub const fn overhead(self) -> u32 {
         match self {
-            // RFC 9147 §4: a header of five bytes in the form sent here. RFC 8446 §5.2: one byte for the content type. The
-            // tag of AES-GCM has 16 bytes.
+            // RFC 9147 §4: the headers that this crate sends have five bytes. RFC 8446 §5.2: the content type has one
+            // byte. The tag of AES-GCM has 16 bytes.
             Self::Only13 => 5 + 1 + 16,
-            // RFC 6347 §4.1: a header of 13 bytes. RFC 5288 §3: an explicit nonce of 8 bytes. The tag has 16 bytes.
+            // RFC 6347 §4.1: the header has 13 bytes. RFC 5288 §3: the explicit nonce has 8 bytes. The tag has 16
+            // bytes.
             Self::Only12 | Self::From12 => 13 + 8 + 16,
         }
     }
@@ -43,9 +44,9 @@ impl Version {
 pub struct Settings {
     /// The DTLS versions that the host supports.
     pub version: Version,
-    /// The certificate and key that the host shows as a server. With `None` it accepts no clients.
+    /// The certificate and key that the host presents as a server. With `None`, the host accepts no clients.
     pub identity: Option<Identity>,
-    /// The certificates that the host trusts as a client. With `None` it connects to no servers.
+    /// The certificates that the host trusts as a client. With `None`, the host connects to no servers.
     pub trust: Option<Trust>,
     /// Receives the secrets of all connections, so that packet decoders can decrypt them.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -76,9 +77,9 @@ pub struct HostConfig {
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
     /// The number of records after which a DTLS 1.3 key is changed.
     pub(crate) update_after: u64,
-    /// The server's parameters that its answer to a first hello contains.
+    /// The server's parameters that determine its answer to a first hello.
     pub(crate) spoken: ServerParameters,
-    /// The configuration of dimpl for each datagram size. It is used only on a real network.
+    /// The configurations of dimpl by datagram size. Used only on a real network.
     configs: RefCell<BTreeMap<usize, Arc<Config>>>,
 }
 
@@ -92,7 +93,7 @@ impl HostConfig {
     /// Prepares the settings for both roles of a host. `surroundings` is the source of randomness and time.
     ///
     /// # Errors
-    /// [`EndsError`], whose message has one line.
+    /// [`EndsError`], with a one-line message.
     pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Self, EndsError> {
         let provider = provider::real();
         let identity = settings.identity.as_ref().map(|identity| usable(identity, &provider)).transpose()?;
@@ -140,8 +141,8 @@ impl HostConfig {
         Ok(ends)
     }
 
-    /// Changes DTLS 1.3 keys after this number of records. The number has an effect only below the limit of the cipher
-    /// (RFC 9147 §4.5.3).
+    /// Changes DTLS 1.3 keys after this number of records. A number above the limit of the cipher has no effect (RFC
+    /// 9147 §4.5.3).
     #[must_use]
     pub fn update_keys_after(mut self, records: u64) -> Self {
         self.update_after = records.max(1);
@@ -160,12 +161,12 @@ impl HostConfig {
         drawn.then_some(bytes).ok_or_else(|| EndsError::Library("there is no randomness".to_owned()))
     }
 
-    /// Whether the host accepts DTLS clients.
+    /// Returns whether the host accepts DTLS clients.
     pub(crate) fn accepts(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// Whether the host connects to DTLS servers.
+    /// Returns whether the host connects to DTLS servers.
     pub(crate) fn opens(&self) -> bool {
         self.judge.is_some()
     }
@@ -178,7 +179,7 @@ impl HostConfig {
         }
     }
 
-    /// Creates a connection of dimpl as a client or a server, whose handshake datagrams have at most `mtu` bytes.
+    /// Creates a dimpl connection, as a client or a server, whose handshake datagrams have at most `mtu` bytes.
     pub(crate) fn begin(&self, client: bool, mtu: usize, now: std::time::Instant) -> Result<Dtls, EndsError> {
         let config = self.config(mtu)?;
         let own = if client { &self.client } else { self.identity.as_ref().unwrap_or(&self.client) };
@@ -194,14 +195,14 @@ impl HostConfig {
     }
 
     /// Returns dimpl's configuration for a connection. In a simulation each connection has its own configuration, which
-    /// contains a seed. Randomness that need not be secret, for example for hellos and timers, comes from this seed.
+    /// contains a seed. This seed determines randomness that need not be secret, for example in hellos and timers.
     fn config(&self, mtu: usize) -> Result<Arc<Config>, EndsError> {
         if let Some(config) = self.configs.borrow().get(&mtu) {
             return Ok(config.clone());
         }
         let config = Config::builder()
             .mtu(mtu)
-            // Servers do not request certificates from clients. Clients verify every server's certificate in any case.
+            // Servers request no certificates from clients. Clients verify the certificate of every server in any case.
             .require_client_certificate(false)
             .use_server_cookie(true)
             .flight_start_rto(Duration::from_secs(1))
@@ -237,7 +238,7 @@ fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertific
     let wrong = |what: &str| EndsError::Identity(what.to_owned());
     let own = identity.chain.first().ok_or_else(|| wrong("there is no certificate"))?;
     let key = identity.key.secret_der();
-    // RFC 8422 §2.2: the server signs with the key of its certificate, so the certificate must be for a supported curve.
+    // RFC 8422 §2.2: the server signs with its certificate's key, so the certificate must be for a supported curve.
     dimpl::crypto::cert_named_group(own)
         .map_err(|_| wrong("the certificate is of another kind (RSA, Ed25519)"))?;
     let loaded = provider.key_provider.load_private_key(key);

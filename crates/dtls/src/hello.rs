@@ -1,9 +1,9 @@
-//! Parses a ClientHello without keeping state, and builds the answer that asks for a cookie: HelloVerifyRequest
-//! (RFC 6347 §4.2.1) or HelloRetryRequest (RFC 9147 §5.1, RFC 8446 §4.1.4). The answer has the same bytes as dimpl's.
+//! Parses a ClientHello without keeping state, and builds the answer that asks for a cookie: HelloVerifyRequest (RFC
+//! 6347 §4.2.1) or HelloRetryRequest (RFC 9147 §5.1, RFC 8446 §4.1.4). The answer is byte-identical to dimpl's answer.
 //!
-//! The server keeps no state for the first hello. The cookie in the second hello proves when it was made, and for which
-//! address and hello. dimpl must process the first hello before the second one, so the first hello is reconstructed by
-//! removing the cookie from the second one.
+//! The server keeps no state for the first hello. The cookie in the second hello proves when the cookie was made, and
+//! for which address and hello. dimpl must process the first hello before the second hello. The first hello is
+//! therefore reconstructed by removing the cookie from the second hello.
 
 use dimpl::crypto::{Dtls13CipherSuite, NamedGroup};
 
@@ -17,7 +17,7 @@ pub(crate) struct ServerParameters {
     pub groups: Vec<NamedGroup>,
 }
 
-/// A ClientHello that is complete in one datagram, with no other message in the datagram.
+/// A ClientHello that is complete in one datagram. The datagram contains nothing else.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello<'a> {
     datagram: &'a [u8],
@@ -25,25 +25,26 @@ pub(crate) struct Hello<'a> {
     body: &'a [u8],
     /// The message number: 0 for a first hello, 1 for a hello with a cookie.
     number: u16,
-    /// The range of the DTLS 1.2 cookie in `body`, without the byte for its length.
+    /// The range in `body` of the DTLS 1.2 cookie, without the byte for the cookie's length.
     legacy: (usize, usize),
     suites: &'a [u8],
-    /// The offset of the first extension in `body`, behind the length of all extensions.
+    /// The offset in `body` of the first extension, after the length of all extensions.
     extensions: usize,
-    /// The range of the DTLS 1.3 cookie extension in `body`, including the extension's header.
+    /// The range in `body` of the DTLS 1.3 cookie extension, including the extension's header.
     cookie: Option<(usize, usize)>,
     versions: &'a [u8],
     shares: &'a [u8],
 }
 
-/// The answer that a hello needs. The flag is true for DTLS 1.3.
+/// The server's answer to a hello. The flag is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The hello has no cookie, so the server asks for one.
     Ask(bool),
     /// The hello has this cookie, which has to be checked.
     Look(bool, [u8; 32]),
-    /// The hello has no key share that the server supports. The server cannot ask for another one without keeping state.
+    /// The hello has no key share that the server supports. The server cannot ask for another key share without keeping
+    /// state.
     More,
     /// The two ends have no version or cipher suite in common.
     Nothing,
@@ -54,8 +55,8 @@ impl<'a> Hello<'a> {
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let (head, body) = datagram.split_first_chunk::<HEADERS>()?;
         let (record, length) = (be(&head[11..13]), be(&head[14..17]));
-        // Require a handshake record of epoch 0 that fills the datagram, and an unfragmented ClientHello that fills the
-        // record.
+        // The datagram must contain exactly one handshake record of epoch 0, and the record exactly one unfragmented
+        // ClientHello.
         let whole = head[0] == 22
             && head[1] == 0xfe
             && head[3..5] == [0, 0]
@@ -67,7 +68,7 @@ impl<'a> Hello<'a> {
         if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
             return None;
         }
-        // Skip the version (2 bytes) and the random value (32 bytes).
+        // `at` starts after the version (2 bytes) and the random value (32 bytes).
         let mut at = 34;
         vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
         let legacy = vector(body, &mut at, 1)?;
@@ -110,8 +111,8 @@ impl<'a> Hello<'a> {
 
     /// Decides which answer of a server with these parameters the hello needs.
     pub fn answer(&self, spoken: &ServerParameters) -> Answer {
-        // RFC 8446 §4.2.1: a client that lists versions supports only those. A client that lists none supports the version
-        // of its hello.
+        // RFC 8446 §4.2.1: a client that lists versions supports only the listed versions. A client that lists none
+        // supports the version of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
         if !(has([0xfe, 0xfc]) && spoken.versions[1]) {
             let older = spoken.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
@@ -121,7 +122,7 @@ impl<'a> Hello<'a> {
             return Answer::Nothing;
         }
         let given = match self.cookie {
-            // Skip the header of the extension (4 bytes) and the length of the cookie (2 bytes).
+            // The cookie follows the header of the extension (4 bytes) and the length of the cookie (2 bytes).
             Some((begins, ends)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(ends)..ends]) {
                 Ok(cookie) if self.number == 1 => Some(cookie),
                 _ => return Answer::Nothing,
@@ -144,7 +145,7 @@ impl<'a> Hello<'a> {
         }
     }
 
-    /// Returns the first of the client's cipher suites that the server supports, which is the one that dimpl selects.
+    /// Returns the first of the client's cipher suites that the server supports. dimpl selects the same suite.
     fn suite(&self, spoken: &ServerParameters) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
         let known =
@@ -167,8 +168,8 @@ impl<'a> Hello<'a> {
         false
     }
 
-    /// Returns the extensions of the hello except the cookie, sorted by type. Each entry has the type and the bytes
-    /// including the header.
+    /// Returns the extensions of the hello except the cookie, sorted by type. Each entry has the type and the bytes of
+    /// the extension, including its header.
     fn sorted(&self) -> Vec<(usize, &'a [u8])> {
         let (mut at, mut all) = (self.extensions, Vec::new());
         while let Some(kind) = self.body.get(at..at + 2).map(be) {
@@ -185,8 +186,9 @@ impl<'a> Hello<'a> {
         all
     }
 
-    /// Returns the order of the hello's extensions: for each extension in turn, its index in the list sorted by type.
-    /// Clients may reorder extensions in the second hello, as wolfSSL does. Returns `None` if there are too many extensions.
+    /// Returns the order of the hello's extensions: for each extension of the hello, its index in the list that is
+    /// sorted by type. Clients may reorder extensions in the second hello, as wolfSSL does. Returns `None` if there are
+    /// too many extensions.
     pub fn order(&self) -> Option<Order> {
         let sorted = self.sorted();
         if sorted.len() > 2 * ORDER {
@@ -204,10 +206,10 @@ impl<'a> Hello<'a> {
         Some(order)
     }
 
-    /// Returns the bytes for which a cookie is valid. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of the hello that a
-    /// client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are signed. `order` is the
-    /// order of the first hello's extensions. If `padded`, the client has shortened its padding (RFC 7685) in the second
-    /// hello by the size of the cookie, so that both have the same length (RFC 8446 §4.1.2).
+    /// Returns the bytes for which a cookie is valid. RFC 6347 §4.2.1: in DTLS 1.2, they are the part of the hello that
+    /// a client does not change. In DTLS 1.3, they are the whole first hello, because both hellos are signed. `order`
+    /// is the order of the first hello's extensions. With `padded`, the client has shortened the padding (RFC 7685) of
+    /// its second hello by the size of the cookie. Both hellos then have the same length (RFC 8446 §4.1.2).
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -242,14 +244,14 @@ impl<'a> Hello<'a> {
         [head, &length, &extensions].concat()
     }
 
-    /// Returns the datagram with the client's first hello, if this hello has a cookie.
+    /// Returns the datagram with the client's first hello, which is reconstructed from this second hello.
     pub fn first(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         let body = self.without_cookie(newer, order, padded);
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
-    /// Returns the datagram with this hello and a record number of at least 1, because the reconstructed first hello has the
-    /// number 0.
+    /// Returns the datagram with this hello. Its record number is at least 1, because the reconstructed first hello has
+    /// record number 0.
     pub fn second(&self) -> Vec<u8> {
         let mut datagram = self.datagram.to_vec();
         if datagram[5..11] == [0; 6] {
@@ -266,7 +268,7 @@ impl<'a> Hello<'a> {
             body.extend(RETRY);
             body.push(0);
             body.extend(self.suite(spoken)?);
-            // No compression, then the extensions: supported_versions (43) with DTLS 1.3, and cookie (44).
+            // No compression, followed by the extensions: supported_versions (43) with DTLS 1.3, and cookie (44).
             body.extend([0, 0, 6 + 38, 0, 43, 0, 2, 0xfe, 0xfc, 0, 44, 0, 34, 0, 32]);
         } else {
             // RFC 6347 §4.2.1: this field contains the version of DTLS 1.0.
@@ -308,7 +310,7 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// The order of a hello's extensions: four bits for each extension in turn, with its index in the list sorted by type.
+/// The order of a hello's extensions: for each extension, four bits with its index in the list that is sorted by type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 
@@ -316,7 +318,7 @@ pub(crate) const ORDER: usize = 8;
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// The size of a message header (RFC 6347 §4.2.2), and of a record header and a message header together.
+/// The sizes in bytes: of a message header (RFC 6347 §4.2.2), and of a record header and a message header together.
 const MESSAGE: usize = 12;
 const HEADERS: usize = 13 + MESSAGE;
 
@@ -326,13 +328,14 @@ pub(crate) const RETRY: [u8; 32] = [
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Whether a datagram begins with an unencrypted ClientHello or with the first fragment of one (RFC 6347 §4.2.2).
+/// Returns whether a datagram begins with an unencrypted ClientHello or with the first fragment of one (RFC 6347
+/// §4.2.2).
 pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     /// The size of a record header and a message header.
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // Require a handshake record of any DTLS version in epoch 0 that begins with the first byte of a ClientHello.
+    // A handshake record of any DTLS version in epoch 0, which begins with the first byte of a ClientHello.
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]
@@ -412,7 +415,7 @@ mod tests {
         assert!(matches!(none, Answer::Nothing), "{none:?}");
     }
 
-    /// Removing the cookie from a second hello gives the first hello again.
+    /// Removing the cookie from a second hello gives the bytes of the first hello.
     #[test]
     fn the_first_hello_is_in_the_second() {
         let with = |first: &[u8], cut: (usize, usize), put: &[u8], lengths: &[usize]| {
@@ -437,7 +440,7 @@ mod tests {
         let new = said(Version::Only13);
         let hello = Hello::read(&new).expect("a hello");
         let order = hello.order().expect("not too many");
-        // The cookie is the first extension, or the last one.
+        // The cookie is inserted as the first extension, and as the last extension.
         for at in [HEADERS + hello.extensions, new.len()] {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
             let all = HEADERS + hello.extensions - 2;
@@ -447,7 +450,7 @@ mod tests {
             assert!(matches!(answer, Answer::Look(true, cookie) if cookie == [9; 32]), "{answer:?}");
             assert_eq!(hello.first(true, &order, false), new);
         }
-        // Clients may reorder the extensions, as wolfSSL does. Here the cookie and the first extension come last.
+        // As wolfSSL does, the client reorders its extensions. The cookie and the first extension come last.
         let first = HEADERS + hello.extensions;
         let length = 4 + be(&new[first + 2..first + 4]);
         let cookie = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
@@ -458,7 +461,7 @@ mod tests {
             turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
         }
         assert_eq!(Hello::read(&turned).expect("a hello").first(true, &order, false), new);
-        // Our client pads its first hello, and shortens the padding of the second hello by the size of the cookie.
+        // The client pads its first hello, and shortens the padding of the second hello by the size of the cookie.
         let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
         let (opens, closes) = (new.len() - last, new.len());
         let mut shorter = new.clone();

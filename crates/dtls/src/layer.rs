@@ -1,8 +1,9 @@
-//! The layer between the engine's packets and the network's datagrams. It wraps a socket, and [`Peers`] does the conversion.
+//! The layer between the engine's packets and the network's datagrams. The layer wraps a socket, and [`Peers`] converts
+//! packets and datagrams.
 //!
-//! A batch of packets becomes one batch of encrypted datagrams. Received datagrams are decrypted in place, one after the
-//! other, and their packets are delivered while they fit into one batch. The rest of a received batch is decrypted at the
-//! next poll.
+//! A batch of packets becomes one batch of encrypted datagrams. Received datagrams are decrypted in place, one after
+//! the other. Their packets are delivered together as long as they fit into one batch. The remaining datagrams are
+//! decrypted at the next poll.
 
 use crate::ends::HostConfig;
 use crate::peers::{Peers, SendOutcome, Shared};
@@ -76,15 +77,15 @@ struct Socket<W: World> {
 }
 
 impl<W: World> Socket<W> {
-    /// Returns the maximum size of handshake datagrams from this local address. It follows from the MTU of the interface,
-    /// but at most 1,500 bytes count. dimpl pads its hello to this size, and few programs accept a hello of 64 KiB, which a
-    /// loopback interface would allow.
+    /// Returns the maximum size of handshake datagrams from this local address. The size follows from the MTU of the
+    /// interface, of which at most 1,500 bytes count. dimpl pads its hello to this size, and few programs accept the
+    /// hello of 64 KiB that a loopback interface would allow.
     fn datagram(&self, source: IpAddr) -> usize {
         let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
         self.below.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
-    /// Sets the timer to wake the task at `due`. Returns true if that time has already passed.
+    /// Sets the timer to wake the task at `due`. Returns true if `due` has already passed.
     fn watch(&self, cx: &mut Context<'_>, due: Option<Instant>) -> bool {
         let (timer, set) = &mut *self.timer.borrow_mut();
         if *set != due {
@@ -105,7 +106,7 @@ impl<W: World> Datagrams for Socket<W> {
             return Poll::Ready(Ok(()));
         }
         let peers = &mut *self.peers.borrow_mut();
-        // An error here belongs to earlier datagrams, which are lost.
+        // An error is about earlier datagrams, which are lost.
         if peers.outbox.poll_flush(cx, &*self.below).is_pending() {
             return Poll::Pending;
         }
@@ -115,7 +116,7 @@ impl<W: World> Datagrams for Socket<W> {
         match (sent, flushed) {
             (SendOutcome::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
             (SendOutcome::Sealed, Poll::Ready(Err(error))) => {
-                // Report the error for these packets to the engine, for example that they are too large.
+                // The error is reported to the engine for these packets, for example that they are too large.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
@@ -137,7 +138,7 @@ impl<W: World> Datagrams for Socket<W> {
                 let mtu = self.datagram(came.target.ip());
                 peers.take_in(now, (came, next), batch, mtu);
             }
-            // An error here belongs to one datagram, which is lost.
+            // An error is about one datagram, which is lost.
             let _ = peers.outbox.poll_flush(cx, &*self.below);
             if !batch.is_empty() {
                 return Poll::Ready(Ok(()));
@@ -202,5 +203,5 @@ impl<W: World> Datagrams for Socket<W> {
 
 /// The MTU in bytes that most interfaces have.
 const USUAL_MTU: u32 = 1_500;
-/// The smallest maximum size of handshake datagrams in bytes, which applies even if the interface has a smaller MTU.
+/// The minimum size limit of handshake datagrams in bytes. It applies even if the interface has a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

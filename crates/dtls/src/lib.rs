@@ -1,5 +1,5 @@
-//! DTLS below a datagram engine: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or DTLS 1.2 (RFC 6347). The library
-//! `dimpl` implements the handshake, and this crate implements everything after it.
+//! DTLS below a datagram engine: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or DTLS 1.2 (RFC 6347). The
+//! library `dimpl` implements the handshake, and this crate implements everything after the handshake.
 //!
 //! TLS is a layer above a transport, whereas DTLS is a layer below the transport's engine. Each packet of the engine becomes
 //! one record in one UDP datagram. [`DtlsLayer`] wraps a socket of a `World`. The same code runs on a real network and in a
@@ -7,7 +7,8 @@
 //! ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
 //! - `layer`: converts packets to datagrams and back
-//! - `peers`: connections by address, their deadlines and limits; its submodule `entrance` decides which handshakes begin
+//! - `peers`: connections by address, with their deadlines and limits; its submodule `entrance` decides which
+//!   handshakes begin
 //! - `hello`, `cookie`: the stateless first answer to a client
 //! - `connection`: one connection, from its handshake to its end
 //! - `records`: encrypts and decrypts records, and implements the protocol after the handshake
@@ -20,19 +21,20 @@
 //!
 //! # How it works
 //!
-//! A DTLS connection belongs to one peer, identified by its address and UDP port. All associations with that peer share the
-//! connection. The host that begins an association is the DTLS client. Its INIT waits in the engine until
-//! `Engine::handle_peer` reports that the handshake is done. Therefore the answer to the INIT measures the round-trip time
-//! of SCTP alone, and the trace shows the end of the DTLS handshake (`TraceEvent::Secured`).
+//! A DTLS connection belongs to one peer, which is identified by its address and UDP port. All associations with that
+//! peer share the connection. The host that begins an association is the DTLS client. Its INIT waits in the engine
+//! until `Engine::handle_peer` reports that the handshake is done. Therefore the answer to the INIT measures the
+//! round-trip time of SCTP alone, and the trace shows the end of the DTLS handshake (`TraceEvent::Secured`).
 //!
 //! `Engine::handle_peer` also reports that a peer is lost or not trusted. An association over DTLS has one path, and the
 //! addresses of its ends do not change.
 //!
-//! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after it. No nonce is used twice
-//! with one key; the module comment of `records` gives the reason. The server keeps no state for a hello without a cookie,
-//! except for at most 64 hellos that cannot be answered otherwise. At most 512 handshakes are under way.
+//! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after the handshake. No
+//! nonce is used twice with one key; the comment of module `records` gives the reason. The server keeps no state for a
+//! hello without a cookie, except for at most 64 hellos that cannot be answered otherwise. At most 512 handshakes are
+//! under way.
 //!
-//! DTLS has a crate of its own, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
+//! DTLS has its own crate, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
 //! from the `tls` crate.
 
 mod aead;

@@ -1,5 +1,5 @@
-//! The queue of outgoing datagrams. Datagrams are sent in order, in batches if they fit together, and the number of waiting
-//! datagrams is limited.
+//! The queue of outgoing datagrams. Datagrams are sent in order, several in one batch if possible. The number of
+//! waiting datagrams is limited.
 
 use anabranch_base::{Ecn, SendBatch};
 use anabranch_world::Datagrams;
@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// The attributes that a datagram is sent with.
+/// The attributes with which a datagram is sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Label {
     pub source: SocketAddr,
@@ -51,7 +51,7 @@ impl Outbox {
         Self { batch: SendBatch::new(max_segments), rest: VecDeque::new() }
     }
 
-    /// Queues a datagram. If too many datagrams wait, it is dropped.
+    /// Queues a datagram. If too many datagrams wait, this datagram is dropped.
     pub fn push(&mut self, label: Label, bytes: &[u8]) {
         if !bytes.is_empty() && self.rest.len() < MAX_WAITING {
             self.push_with(label, bytes.len(), |out| out.extend_from_slice(bytes));
@@ -70,7 +70,8 @@ impl Outbox {
         }
     }
 
-    /// Whether a datagram can be added to the current batch. An empty batch takes over the attributes of the datagram.
+    /// Returns whether a datagram can be added to the current batch. An empty batch takes over the attributes of the
+    /// datagram.
     #[inline]
     fn fits(&mut self, label: Label, size: usize) -> bool {
         let batch = &mut self.batch;

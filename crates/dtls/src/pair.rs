@@ -20,7 +20,7 @@ impl Pair {
     /// Creates a pair. The server's certificate is padded to `bytes` bytes, unless it is longer without padding.
     ///
     /// # Errors
-    /// One line that says why the certificate could not be created.
+    /// A one-line text that says why the certificate could not be created.
     pub fn new(version: Version, bytes: usize) -> Result<Self, String> {
         let made = Identity::simulated_single(Self::NAME, bytes).map_err(|error| error.to_string())?;
         Ok(Self { version, identity: made.0, root: made.1, secrets: Arc::default() })
@@ -42,7 +42,7 @@ impl Pair {
         self.secrets.text()
     }
 
-    /// Creates the server if `server` is true, else the client.
+    /// Creates the server if `server` is true, otherwise the client.
     ///
     /// # Errors
     /// [`EndsError`], if the settings cannot be used.

@@ -1,9 +1,9 @@
 //! The peers of a socket. Assigns datagrams to connections, decides what may be sent, and keeps the deadlines of all
 //! connections.
 //!
-//! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between these
-//! ends share the connection, and SCTP's own port numbers distinguish them. The side that begins an association is the DTLS
-//! client. Its INIT starts the handshake, and is sent when the handshake is done.
+//! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between
+//! these ends share the connection, and SCTP's own port numbers distinguish them. The side that begins an association
+//! is the DTLS client. The INIT starts the handshake, and is sent when the handshake is done.
 mod entrance;
 
 use crate::connection::{Connection, HandshakeProgress};
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// The state that a host's layer shares with its socket.
+/// The state that a host's DTLS layer shares with the layer's socket.
 #[derive(Default)]
 pub(crate) struct Shared {
     /// The names that the certificates of servers must have, by server address.
@@ -40,14 +40,17 @@ pub(crate) struct Peers {
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// The connections in which this side is the client, and those in which it is the server and whose handshake is done.
+    /// The connections in which this side is the client, and the connections in which it is the server and the
+    /// handshake is done.
     open: BTreeMap<Key, Connection>,
-    /// The connections in which this side is the server and whose handshake is in progress, each with its sequence number.
+    /// The connections in which this side is the server and the handshake is in progress, each with its sequence
+    /// number.
     half_open: BTreeMap<Key, (u64, Connection)>,
-    /// The keys of `half_open` by sequence number: first the handshakes without a cookie, then those with one.
+    /// The keys of `half_open` by sequence number: first of the handshakes without a cookie, then of the handshakes
+    /// with one.
     order: [BTreeMap<u64, Key>; 2],
     begun: u64,
-    /// The secret with which cookies are made. Without it, no clients are accepted.
+    /// The secret for making cookies. Without a secret, no clients are accepted.
     secret: Option<Secret>,
     /// The deadlines of all connections. The flag is true for connections in `half_open`.
     due: BTreeSet<(Instant, bool, Key)>,
@@ -125,7 +128,7 @@ impl Peers {
         SendOutcome::Sealed
     }
 
-    /// Decrypts datagrams from `next` on, while their packets fit into one batch.
+    /// Decrypts datagrams, starting at index `next`, as long as their packets fit into one batch.
     pub fn take_in(
         &mut self,
         now: Instant,
@@ -179,8 +182,7 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // A datagram that does not belong to an open connection is handled below, but only when no decrypted packets
-            // wait.
+            // A datagram of no open connection is handled below, but only if no decrypted packets wait.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
@@ -235,8 +237,8 @@ impl Peers {
         } else if serves && is_client_hello(datagram) {
             self.admit(now, key, mtu);
         }
-        // If an old and a new connection with the peer exist, both get the datagram. The one that does not recognize it
-        // ignores it.
+        // If the peer has an old and a new connection, both connections get the datagram. The one that does not
+        // recognize the datagram ignores it.
         if self.half_open.contains_key(&key) {
             let mut copy = datagram.to_vec();
             self.call(now, true, (target, source), Some(&mut copy), mark);
@@ -246,7 +248,7 @@ impl Peers {
         }
     }
 
-    /// Passes a datagram to a connection, or makes the connection handle its timeouts if `datagram` is `None`.
+    /// Passes a datagram to a connection. If `datagram` is `None`, the connection handles its timeouts.
     pub fn call(
         &mut self,
         now: Instant,
@@ -293,14 +295,15 @@ impl Peers {
         }
         if came.opened {
             if half && let Some(connection) = self.remove(true, key) {
-                // The peer has replaced the previous connection, so the associations on that connection are lost.
+                // This connection replaces the peer's previous connection, so the associations on that connection are
+                // lost.
                 if self.remove(false, key).is_some_and(|old| old.is_in_use()) {
                     self.changes.push_back((key.1, PeerState::Lost));
                 }
                 self.make_room();
                 self.open.insert(key, connection);
             } else {
-                // Report this only for a client, because only a client's packets wait for the handshake.
+                // Only a client reports `Ready`, because only a client's packets wait for the handshake.
                 self.changes.push_back((key.1, PeerState::Ready));
             }
             self.list(false, key);
@@ -309,8 +312,8 @@ impl Peers {
         self.list(half, key);
     }
 
-    /// If there are too many open connections, ends the one that has been unused longest. If all are in use, ends the first
-    /// one.
+    /// If too many connections are open, ends the connection that has been unused longest. If all connections are in
+    /// use, ends the first.
     fn make_room(&mut self) {
         if self.open.len() < MAX_OPEN {
             return;
@@ -392,8 +395,8 @@ impl Peers {
         }
     }
 
-    /// Handles an ICMP message about a datagram of ours. It is believed only if it quotes one of our handshake datagrams,
-    /// because an attacker off the path cannot know the random bytes of that datagram.
+    /// Handles an ICMP message about a datagram of ours. The message is accepted only if it quotes one of our handshake
+    /// datagrams, because an attacker off the path cannot know the random bytes of that datagram.
     pub fn unreachable(&mut self, (local, peer): (IpAddr, IpAddr), quoted: &[u8]) {
         let is_quoted = |connection: &Connection| {
             let flight = connection.flight();
@@ -444,7 +447,7 @@ impl Peers {
         true
     }
 
-    /// Whether decrypted packets wait for delivery to the engine.
+    /// Returns whether decrypted packets wait for delivery to the engine.
     pub fn has_more(&self) -> bool {
         !self.inbound.is_empty()
     }
@@ -470,12 +473,13 @@ pub(crate) enum SendOutcome {
     Nowhere,
 }
 
-/// Whether a datagram begins with a byte that DTLS uses (RFC 7983 §7; RFC 9147 §4.1).
+/// Returns whether a datagram begins with a byte that DTLS uses (RFC 7983 §7; RFC 9147 §4.1).
 fn is_dtls(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(20..=63))
 }
 
-/// Whether a datagram begins with an encrypted record: RFC 9147 §4, or RFC 6347 §4.1 with an epoch other than 0.
+/// Returns whether a datagram begins with an encrypted record: RFC 9147 §4, or RFC 6347 §4.1 with an epoch other than
+/// 0.
 #[inline]
 fn is_encrypted(datagram: &[u8]) -> bool {
     match datagram {
@@ -496,9 +500,9 @@ const MAX_INBOUND: usize = 4_096;
 const MAX_FAULTS: usize = 64;
 /// The number of bytes that an ICMP message must quote: the two headers, the version and the random value of a hello.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
-/// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. The largest possible certificate
-/// fills all 30 datagrams that dimpl keeps of one handshake, each of 64 KiB (RFC 768). Buffer memory that is never written
-/// costs nothing.
+/// The size of dimpl's output buffer in bytes. dimpl panics if a certificate does not fit. The largest possible
+/// certificate fills all 30 datagrams that dimpl keeps of one handshake, each of 64 KiB (RFC 768). Parts of the buffer
+/// that are never written take no memory.
 pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
 /// RFC 8446 §5.1, RFC 5246 §6.2.1: the maximum payload of a record in bytes.
 const MAX_PACKET: usize = 1 << 14;

@@ -1,11 +1,13 @@
-//! Limits the bytes sent to a client whose hello was kept without a cookie to three times the bytes received from it.
+//! Limits the bytes sent to a client whose hello was kept without a cookie, to three times the bytes received from the
+//! client.
 //!
-//! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie only answers a hello, and is not retransmitted on a timer.
-//! dimpl does retransmit it on a timer. dimpl also sends it again when a small fragment of a hello is repeated.
+//! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie is sent only in response to a hello, and is not
+//! retransmitted on a timer. dimpl does retransmit the request on a timer. dimpl also sends it again when a small
+//! fragment of a hello is repeated.
 
 use crate::hello::RETRY;
 
-/// The bytes and datagrams received from a client (`came`), and those sent to it (`went`).
+/// The bytes and datagrams received from a client (`came`), and the bytes and datagrams sent to the client (`went`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Unproven {
     came: [usize; 2],
@@ -18,9 +20,9 @@ impl Unproven {
         self.came = [self.came[0] + datagram.len(), self.came[1] + 1];
     }
 
-    /// Whether a datagram may be sent to the client. `has_come` is true if the datagram answers a received one, and false if
-    /// a timer caused it. dimpl sends a ServerHello only after the client has returned the cookie, so the limit ends with
-    /// the ServerHello.
+    /// Returns whether a datagram may be sent to the client. `has_come` is true if the datagram answers a received
+    /// datagram, and false if a timer caused it. dimpl sends a ServerHello only after the client has returned the
+    /// cookie, so the limit ends with the ServerHello.
     pub fn may_leave(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
         let Some(unproven) = this else { return true };
         if is_server_hello(datagram) {
@@ -28,7 +30,7 @@ impl Unproven {
             return true;
         }
         let went = [unproven.went[0] + datagram.len(), unproven.went[1] + 1];
-        // Check the limit twice: with the sizes of UDP and IP headers, and without them.
+        // The limit is checked twice: with the sizes of UDP and IP headers, and without these sizes.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
         let within =
             [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.came, headers));
@@ -40,9 +42,9 @@ impl Unproven {
     }
 }
 
-/// Whether a datagram begins with a ServerHello that is not a HelloRetryRequest.
+/// Returns whether a datagram begins with a ServerHello that is not a HelloRetryRequest.
 fn is_server_hello(datagram: &[u8]) -> bool {
-    // Require a handshake record of epoch 0 that begins with the first byte of the message.
+    // A handshake record of epoch 0, which begins with the first byte of the message.
     let begins = datagram.first() == Some(&22)
         && datagram.get(3..5) == Some(&[0; 2])
         && datagram.get(13) == Some(&2)
@@ -50,7 +52,7 @@ fn is_server_hello(datagram: &[u8]) -> bool {
     begins && datagram.get(27..59).is_some_and(|random| random != RETRY)
 }
 
-/// The size of the UDP and IPv6 headers in bytes, which is larger than that of UDP and IPv4.
+/// The size of the UDP and IPv6 headers in bytes. With IPv4, the headers are smaller.
 const HEADERS: usize = 48;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The cryptographic provider for dimpl. Ciphers and signature verification are ring's. On a real network, the key exchange
-//! and signatures are ring's, too. Everything else is dimpl's own.
+//! The cryptographic provider for dimpl. Ciphers and signature verification are ring's. On a real network, the key
+//! exchange and signatures are also ring's. Everything else is dimpl's own.
 //!
-//! dimpl does not expose its secrets and ciphers, so they are observed here and in [`crate::secrets`].
+//! dimpl does not expose its secrets and ciphers. Therefore this module and [`crate::secrets`] observe them.
 
 use crate::aead::Aead;
 use crate::secrets::{self, Hmac};
@@ -66,7 +66,7 @@ const AES_256: Aead = Aead { algorithm: &aead::AES_256_GCM, numbers: &aead::quic
 const CHACHA: Aead =
     Aead { algorithm: &aead::CHACHA20_POLY1305, numbers: &aead::quic::CHACHA20, explicit: 0 };
 
-/// Returns a cipher with this key, and notes which cipher is in use.
+/// Returns a cipher with this key, and records which cipher is in use.
 fn cipher(aead: Aead, key: &[u8]) -> Result<Box<dyn Cipher>, CryptoError> {
     secrets::note_cipher(aead);
     let key = UnboundKey::new(aead.algorithm, key).map_err(|_| failed(CryptoOperation::CreateCipher))?;
@@ -165,8 +165,8 @@ impl SupportedDtls13CipherSuite for Suite13 {
         cipher(self.2, key)
     }
 
-    /// RFC 9147 §4.2.3: returns the mask for a record number. It is computed by dimpl's own implementation, because ring
-    /// returns fewer bytes than dimpl's self-test checks.
+    /// RFC 9147 §4.2.3: returns the mask for a record number. dimpl's own implementation computes the mask, because
+    /// ring returns fewer bytes than dimpl's self-test checks.
     fn encrypt_sn(&self, key: &[u8], sample: &[u8; 16]) -> [u8; 16] {
         let theirs = rust_crypto::default_provider().dtls13_cipher_suites;
         let same = theirs.iter().find(|suite| suite.suite() == self.0);
@@ -243,7 +243,7 @@ impl SignatureVerifier for Verifier {
             _ => return slowly(),
         };
         let der = CertificateDer::from(certificate);
-        // Leave certificates that webpki does not parse to dimpl's verifier.
+        // dimpl's verifier handles certificates that webpki does not parse.
         let Ok(certificate) = EndEntityCert::try_from(&der) else { return slowly() };
         for algorithm in algorithms {
             match certificate.verify_signature(algorithm, data, signature) {
@@ -251,7 +251,7 @@ impl SignatureVerifier for Verifier {
                 Err(webpki::Error::InvalidSignatureForPublicKey) => {
                     return Err(failed(CryptoOperation::VerifySignature));
                 }
-                // The key belongs to another curve, so try the next algorithm.
+                // The key belongs to another curve, so the next algorithm is tried.
                 Err(_) => {}
             }
         }
@@ -277,7 +277,7 @@ impl KeyProvider for Keys {
 /// A P-256 key, with which ring signs.
 struct Key {
     fast: EcdsaKeyPair,
-    /// The encoded key. dimpl signs with it for hashes that `fast` does not support.
+    /// The encoded key. For hashes that `fast` does not support, dimpl signs with this key.
     slow: Vec<u8>,
     random: SystemRandom,
 }

@@ -1,21 +1,22 @@
 //! The records of a connection once its keys are known. Encrypts and decrypts records in place, and implements the protocol
 //! after the handshake.
 //!
-//! dimpl does the handshake, and its state is dropped when the handshake is done. dimpl's own record handling would need
-//! kilobytes per connection, and four times the CPU time of the cipher. The keys are derived from secrets that are observed
-//! during the handshake (`secrets`). This module implements everything in RFC 9147 and RFC 6347 that follows a handshake:
-//! acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and the limits of the ciphers.
+//! dimpl does the handshake, and its state is dropped when the handshake is done. dimpl's own record handling would
+//! need kilobytes per connection, and four times the CPU time of the cipher. The keys are derived from secrets that are
+//! observed during the handshake (`secrets`). This module implements everything in RFC 9147 and RFC 6347 that follows a
+//! handshake: acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and the limits
+//! of the ciphers.
 //!
 //! **No nonce is used twice with one key.** A nonce is made from the key of an epoch and the number of a record.
-//! - Each record number is used once. Only `seal` assigns numbers, and each is the previous one plus one, whatever the
-//!   record contains.
+//! - Each record number is used once. Only `seal` assigns numbers, and each number is the previous number plus one,
+//!   whatever the record contains.
 //! - A retransmission is encrypted again, with a new number.
-//! - A new epoch, whose numbers begin at 0, has a new key.
+//! - The numbers of a new epoch begin at 0, and the epoch has a new key.
 //! - dimpl has encrypted records with the same keys during the handshake. Each datagram that dimpl sends is decrypted here
 //!   first ([`Records::adopt`]), so that our numbers begin above dimpl's. This module encrypts nothing before dimpl's state
 //!   is dropped.
-//! - DTLS 1.2 records can contain explicit nonces. dimpl's are random. Ours begin with two bytes with which none of dimpl's
-//!   began.
+//! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with two bytes with
+//!   which no nonce of dimpl began.
 //!
 //! The test `records/tests/nonces.rs` checks all datagrams of two ends in long runs.
 //!
@@ -51,7 +52,7 @@ pub(crate) enum Ended {
     Alert(u8),
     /// The peer has violated the protocol; an alert was sent.
     Broken(&'static str),
-    /// The cipher's limit for one key has been reached.
+    /// A key has reached the cipher's limit.
     UsedUp,
     /// The peer does not answer.
     Silent,
@@ -85,7 +86,7 @@ impl Records {
         }
     }
 
-    /// Starts the protocol after the handshake. The caller has dropped dimpl's state.
+    /// Starts the protocol after the handshake. The caller must have dropped dimpl's state.
     pub fn begin(&mut self, now: Instant) {
         match self {
             Self::V12(records) => records.begin(),
@@ -93,8 +94,8 @@ impl Records {
         }
     }
 
-    /// Appends an encrypted record with `packet` to `out`. Returns `None` if no more records may be sent, which makes the
-    /// connection useless.
+    /// Appends an encrypted record with `packet` to `out`. Returns `None` if no more records may be sent, so that the
+    /// connection is useless.
     #[inline]
     pub fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
@@ -103,7 +104,7 @@ impl Records {
         }
     }
 
-    /// Whether another record may be sent.
+    /// Returns whether another record may be sent.
     #[inline]
     pub fn may_seal(&self) -> bool {
         match self {
@@ -135,8 +136,8 @@ impl Records {
         }
     }
 
-    /// Decrypts a received datagram in place, delivers its packets, and sends answers if needed. Returns the reason if the
-    /// connection ends.
+    /// Decrypts a received datagram in place, delivers its packets, and sends answers if needed. If the connection
+    /// ends, returns the reason.
     #[inline]
     pub fn receive(
         &mut self,
@@ -151,7 +152,7 @@ impl Records {
         }
     }
 
-    /// Sends the retransmissions and key updates that are due. Returns the reason if the connection ends.
+    /// Sends the retransmissions and key updates that are due. If the connection ends, returns the reason.
     pub fn expire(&mut self, now: Instant, send: impl FnMut(&[u8])) -> Option<Ended> {
         match self {
             Self::V12(_) => None,
@@ -168,7 +169,7 @@ impl Records {
         }
     }
 
-    /// Whether the keys have to be changed, which a call of [`expire`](Self::expire) starts.
+    /// Returns whether the keys have to be changed, which a call of [`expire`](Self::expire) starts.
     #[inline]
     pub fn wants_update(&self) -> bool {
         matches!(self, Self::V13(records) if records.wants_update())
@@ -193,11 +194,11 @@ const ILLEGAL_PARAMETER: u8 = 47;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
-/// RFC 9147 §4.5.3: the number of records that fail authentication after which a key must not be used any more.
+/// RFC 9147 §4.5.3: the number of records failing authentication after which a key must not be used any more.
 const MAX_FORGED: u64 = 1 << 36;
 
-/// Iterates over the handshake messages in a record (RFC 9147 §5.2, RFC 6347 §4.2.2). Each item has the type, the message
-/// number, and the body unless the message is a fragment. A truncated message ends the iteration.
+/// Iterates over the handshake messages in a record (RFC 9147 §5.2, RFC 6347 §4.2.2). Each item has the type, the
+/// message number, and the body (`None` if the message is a fragment). A truncated message ends the iteration.
 fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)> {
     std::iter::from_fn(move || {
         let head = content.first_chunk::<MESSAGE>()?;

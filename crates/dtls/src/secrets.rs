@@ -1,10 +1,10 @@
 //! Observes dimpl's HMAC calls, in order to learn the secrets of a connection and the keys derived from them, and to replace
 //! cookies.
 //!
-//! dimpl does not expose these values, but it computes each of them in only one kind of call. The cookie of a hello
-//! (RFC 6347 §4.2.1, RFC 9147 §5.1) is the result of the only call of [`HmacProvider::hmac_sha256`]. The secrets of a
-//! connection are results of [`HmacProvider::hmac`] whose input contains the label of the secret (RFC 8446 §7.1,
-//! RFC 5246 §6.3, RFC 7627 §4).
+//! dimpl does not expose these values, but it computes each value in only one kind of call. The cookie of a hello (RFC
+//! 6347 §4.2.1, RFC 9147 §5.1) is the result of the only call of [`HmacProvider::hmac_sha256`]. The secrets of a
+//! connection are results of [`HmacProvider::hmac`] whose input contains the label of the secret (RFC 8446 §7.1, RFC
+//! 5246 §6.3, RFC 7627 §4).
 
 use crate::aead::Aead;
 use dimpl::CryptoError;
@@ -28,7 +28,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Adds the observations of a later call.
+    /// Adds the observations of a later call to this value.
     pub fn add(&mut self, later: Self) {
         self.secrets.extend(later.secrets);
         if !later.key_block.is_empty() {
@@ -45,7 +45,7 @@ impl Seen {
 }
 
 thread_local! {
-    /// The cookie that dimpl shall compute during the current call; `None` if dimpl computes a cookie of its own.
+    /// The cookie that dimpl is to compute during the current call; `None` if dimpl computes its own cookie.
     static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
     /// The observations of the current call; `None` if nothing is observed.
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
@@ -59,7 +59,7 @@ pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Runs `work`, and returns the secrets that dimpl computes meanwhile.
+/// Runs `work`. Returns its result, and the secrets that dimpl computes during the call.
 pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, Seen) {
     SEEN.set(Some(Seen::default()));
     let done = work();
@@ -134,8 +134,8 @@ const MAX_KEYS: usize = 2 * (32 + 12);
 
 /// Records the result of an HMAC call, if it is a secret.
 fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
-    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, and a context. RFC 9147 §5.9: the prefix of the label
-    // is "dtls13". The first block of the expansion (RFC 5869 §2.3) is as long as the secret.
+    // RFC 8446 §7.1: an HkdfLabel consists of a length, a label with its length, and a context. RFC 9147 §5.9: the
+    // prefix of the label is "dtls13". The first block of the expansion (RFC 5869 §2.3) is as long as the secret.
     if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {
         let known = LABELS.iter().find(|(known, _)| label.starts_with(known));
         seen.secrets.extend(known.map(|(_, name)| (*name, made.to_vec())));
@@ -158,7 +158,7 @@ fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
     }
 }
 
-/// A DTLS 1.3 secret from which keys are derived. It is as long as a hash of the cipher suite.
+/// A DTLS 1.3 secret from which keys are derived. It has the length of a hash of the cipher suite.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TrafficSecret {
     bytes: [u8; 48],
@@ -190,7 +190,7 @@ impl TrafficSecret {
         context.update(&[6 + label.len() as u8]);
         context.update(b"dtls13");
         context.update(label);
-        // RFC 5869 §2.3: the context is empty, and one block is enough.
+        // RFC 5869 §2.3: the context is empty, and one block of output is enough.
         context.update(&[0, 1]);
         let made = context.sign();
         let mut out = [0; N];
@@ -198,7 +198,7 @@ impl TrafficSecret {
         out
     }
 
-    /// Returns the secret that replaces this one after a KeyUpdate (RFC 8446 §7.2).
+    /// Returns the secret that replaces this secret after a KeyUpdate (RFC 8446 §7.2).
     pub fn next(&self) -> Self {
         Self { bytes: self.expand(b"traffic upd", self.length), length: self.length }
     }

@@ -1,4 +1,5 @@
-//! The cryptographic provider of simulations. It is dimpl's own provider with randomness and key exchange from the seed.
+//! The cryptographic provider of simulations. The provider is dimpl's own, with randomness and key exchange from the
+//! seed.
 //!
 //! Signatures are ECDSA with nonces that are derived from the key and the message (RFC 6979, as dimpl implements it). The
 //! secrets of the key exchange (X25519, RFC 7748) are drawn from the seed. Outside a call within a simulation, randomness
@@ -30,14 +31,14 @@ pub(crate) fn provider() -> CryptoProvider {
 }
 
 thread_local! {
-    /// Whether dimpl is repeating its self-test of the provider.
+    /// Whether the self-test that dimpl is running now repeats one that has succeeded.
     static TRIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `build`, in which dimpl creates a configuration with this provider. dimpl tests the provider each time: it verifies
-/// three signatures and exchanges keys, which takes longer than a handshake. In a simulation each connection has its own
-/// configuration. Therefore the tests are skipped after the first success in this process. Skipped tests draw the same
-/// random bytes.
+/// Runs `build`, in which dimpl creates a configuration with this provider. dimpl tests the provider each time: it
+/// verifies three signatures and exchanges keys, which takes longer than a handshake. In a simulation each connection
+/// has its own configuration, so the tests are skipped after the first success in this process. A skipped test draws
+/// the same random bytes.
 pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     static IS_GOOD: AtomicBool = AtomicBool::new(false);
     TRIED.set(IS_GOOD.load(Ordering::Relaxed));
@@ -69,7 +70,8 @@ impl SignatureVerifier for Verifier {
     }
 }
 
-/// Loads keys with dimpl, and caches the last few. All connections use the same keys, and loading a key is slow.
+/// Loads keys with dimpl, and caches the last few. The cache is useful because all connections use the same keys, and
+/// loading a key is slow.
 #[derive(Debug)]
 struct Keys;
 
@@ -121,10 +123,9 @@ impl SigningKey for Key {
 
 /// dimpl's instant for the start of a simulation.
 ///
-/// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos
-/// (RFC 5246 §7.4.1.2). The 32 bits of that time must always be 1 January 2026. So this instant is chosen such that the time
-/// of day at the instant, truncated to 32 bits, is that date. Half a second is added, so that rounding does not reach the
-/// next second.
+/// dimpl reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos (RFC 5246
+/// §7.4.1.2). The 32 bits of that time must always be 1 January 2026. Therefore the instant is chosen so that its time
+/// of day, truncated to 32 bits, is that date. Half a second is added, so that rounding does not reach the next second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);
@@ -175,7 +176,7 @@ impl ActiveKeyExchange for NoExchange {
     }
 
     fn complete(self: Box<Self>, _: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
-        // Outside a self-test, the fake key exchange must not be used.
+        // The fake key exchange must not be used outside a self-test.
         if !TRIED.get() {
             return Err(CryptoError::InvalidPublicKey(NamedGroup::X25519));
         }

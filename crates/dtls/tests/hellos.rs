@@ -1,4 +1,4 @@
-//! Clients that send a hello and never continue: the server sends them little, keeps little memory for them, and still
+//! Clients send a hello and never continue. The server sends them little, keeps little memory for them, and still
 //! serves other clients.
 
 use crate::virtual_time::{ADDRESSES, LIMIT, UDP, host, identity, network, server, talk};
@@ -27,7 +27,7 @@ async fn receive(socket: &Socket) -> Vec<u8> {
     batch.bytes().to_vec()
 }
 
-/// Returns the first datagram of a client.
+/// Returns the first datagram that a client sends.
 async fn hello(here: &SimWorld, there: &SimWorld, version: Version) -> Vec<u8> {
     let sink = there.bind(Local::Udp { port: 9 }).await.expect("a socket");
     let client =
@@ -49,7 +49,7 @@ fn a_hello_is_answered_with_at_most_three_times_its_bytes() {
             let _server = server(&there, Version::From12).await;
             let stranger = here.bind(Local::Udp { port: 5000 }).await.expect("a socket");
             send(&stranger, SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP), &hello).await;
-            // Longer than a handshake may take, so all retransmissions of the server are counted.
+            // 120 s are longer than a handshake may take, so all retransmissions of the server are counted.
             let (mut got, end) = (0, here.now() + Duration::from_secs(120));
             while let Some(datagram) = here.timeout(end - here.now(), receive(&stranger)).await {
                 got += datagram.len();
@@ -61,8 +61,8 @@ fn a_hello_is_answered_with_at_most_three_times_its_bytes() {
     }
 }
 
-/// A hello in two fragments is answered with a request for a cookie, which is not retransmitted on a timer (RFC 9147
-/// §5.1). If a fragment is repeated, it may be sent again, up to three times the received bytes.
+/// RFC 9147 §5.1: a hello in two fragments is answered with a request for a cookie, which is not retransmitted on a
+/// timer. If a fragment is repeated, the request may be sent again, up to three times the received bytes.
 #[test]
 fn a_hello_in_pieces_is_answered_with_at_most_three_times_its_bytes() {
     for (version, again) in
@@ -80,7 +80,7 @@ fn a_hello_in_pieces_is_answered_with_at_most_three_times_its_bytes() {
             let (first, rest) = message.split_at(message.len() - 8);
             let pieces = [(0, first), (first.len(), rest)];
             for (number, (offset, piece)) in pieces.into_iter().chain(vec![pieces[1]; again]).enumerate() {
-                // RFC 6347 §4.2.2: each record has its own number, and each fragment has its offset in the message.
+                // RFC 6347 §4.2.2: each record has its own number, and each fragment its offset in the message.
                 let mut record = hello[..25].to_vec();
                 record[10] = number as u8;
                 record[11..13].copy_from_slice(&(12 + piece.len() as u16).to_be_bytes());
@@ -103,8 +103,8 @@ fn a_hello_in_pieces_is_answered_with_at_most_three_times_its_bytes() {
     }
 }
 
-/// A thousand hellos per second, each from another port and never continued, do not delay a client: it needs as many
-/// round trips as without them, with an RTT of 60 ms or of 500 ms.
+/// A thousand hellos arrive per second, each from another port and never continued. A client needs as many round trips
+/// as without them, at an RTT of 60 ms and at 500 ms.
 #[test]
 fn a_client_connects_while_hellos_flood_the_server() {
     for (version, trips) in [(Version::Only12, 5), (Version::Only13, 4)] {
@@ -154,7 +154,7 @@ fn a_hello_leaves_nothing_behind() {
             while let Some(datagram) = here.timeout(end - here.now(), receive(&stranger)).await {
                 got.push(datagram);
             }
-            // Another address has another cookie.
+            // A client at another port gets another cookie.
             let other = here.bind(Local::Udp { port: 5001 }).await.expect("a socket");
             send(&other, to, &hello).await;
             (got, receive(&other).await)
@@ -165,7 +165,7 @@ fn a_hello_leaves_nothing_behind() {
     }
 }
 
-/// After 1,500 changed, truncated and extended hellos and random datagrams from 40 ports, the server still accepts a
+/// 40 ports send 1,500 hellos (changed, truncated or extended) and random datagrams. After that, the server accepts a
 /// client.
 #[test]
 fn a_server_outlives_whatever_is_sent_to_it() {

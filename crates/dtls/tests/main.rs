@@ -1,4 +1,4 @@
-//! DTLS under SCTP.
+//! Tests of SCTP over DTLS.
 
 mod hellos;
 mod small_buffers;

@@ -1,5 +1,5 @@
-//! Peers whose receive buffers are smaller than the MTU of the interface, as in WebRTC programs (pion/dtls v3 reads 8,192
-//! bytes). Larger datagrams are lost at the peer, although the network carries them.
+//! Peers whose receive buffers are smaller than the MTU of the interface, as in WebRTC programs (pion/dtls v3 reads
+//! 8,192 bytes). The peer loses larger datagrams, although the network carries them.
 
 use crate::virtual_time::{LIMIT, UDP, echo, host, identity, layer, network, talk};
 use anabranch_base::{RecvBatch, SendBatch};
@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 struct ToSmallBuffers {
     layer: Rc<dyn Layer>,
     limit: usize,
-    /// The sizes of all sent datagrams, including the dropped ones.
+    /// The sizes of all sent datagrams, including dropped datagrams.
     sizes: Rc<RefCell<Vec<usize>>>,
 }
 
@@ -66,8 +66,8 @@ impl Datagrams for Socket {
     }
 }
 
-/// RFC 8261 §4, RFC 8899 §5.2: the first data packets fit into IP packets of 1200 bytes, regardless of the interface's
-/// MTU, so none of them is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
+/// RFC 8261 §4, RFC 8899 §5.2: the first data packets fit into IP packets of 1200 bytes, whatever the interface's MTU,
+/// so no data packet is lost. The search for a larger MTU does not exceed the buffer sizes of known programs.
 #[test]
 fn first_packets_fit_small_receive_buffers() {
     for version in [Version::Only12, Version::Only13] {
@@ -89,10 +89,10 @@ fn first_packets_fit_small_receive_buffers() {
             talk(&here, &client, 5_000).await.expect("met")
         };
         let [established, ended] = network.run(program, LIMIT).done().expect("in time");
-        // 210 kB in each direction, and at most one retransmission timeout.
+        // 210 kB in each direction take less than a second, which leaves time for at most one retransmission timeout.
         assert!((ended - established).as_millis() < 1_000, "{version:?}: {:?}", ended - established);
         let sizes = sizes.borrow();
-        // The server's handshake fits into datagrams for an MTU of 1500, because a client may read no larger ones.
+        // The server's handshake datagrams fit an MTU of 1500, because a client may be unable to read larger ones.
         assert!(sizes.iter().all(|&size| size < 1_473), "{version:?}: {sizes:?}");
     }
 }

@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 const SECRET: &[u8] = b"nobody on the way is to read this sentence";
 pub const ADDRESSES: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
-/// The server's UDP port.
+/// The UDP port of the server.
 pub const UDP: u16 = 4433;
 
 fn surroundings(world: &SimWorld) -> Surroundings {
@@ -23,7 +23,7 @@ fn surroundings(world: &SimWorld) -> Surroundings {
 }
 
 pub fn layer(world: &SimWorld, settings: Settings) -> Rc<DtlsLayer<SimWorld>> {
-    // DTLS 1.3 updates its keys every ten records, so every test also covers key updates.
+    // DTLS 1.3 changes its keys every ten records, so every test also covers key updates.
     let ends = HostConfig::new(settings, surroundings(world)).expect("ends").update_keys_after(10);
     Rc::new(DtlsLayer::new(world.clone(), ends, Some(Pair::NAME)))
 }
@@ -71,8 +71,8 @@ fn to_server() -> SctpServer {
     SctpServer { addresses: vec![SocketAddr::new(IpAddr::from(ADDRESSES[1]), UDP)], port: 7 }
 }
 
-/// Sends the secret `times` times on a new association to the echo server. Returns when the association was established
-/// and when the last byte was back.
+/// Sends the secret `times` times on a new association to the echo server. Returns the time at which the association
+/// was established, and the time at which the last byte was back.
 pub async fn talk(
     world: &SimWorld,
     host: &SctpHost<SimWorld>,
@@ -140,8 +140,8 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
         let met = |seed| met(seed, LINK, [version; 2], identity().1, 100);
         let (came, capture) = met(1);
         let [established, _] = came.expect("in time").expect("met");
-        // DTLS 1.3 needs two round trips and DTLS 1.2 three, including the cookie; SCTP needs two. Transmission takes up
-        // to 30 ms in all.
+        // DTLS 1.3 needs two round trips, and DTLS 1.2 three, including the cookie. SCTP needs two more. Transmission
+        // takes up to 30 ms in all.
         let (least, most) = (60 * trips, 60 * trips + 30);
         assert!((least..most).contains(&(established.as_nanos() / 1_000_000)), "{version:?} {established:?}");
         assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "{version:?}");
@@ -154,11 +154,11 @@ fn a_handshake_costs_its_round_trips_and_the_same_seed_gives_the_same_bytes() {
     }
 }
 
-/// Every datagram between the ends is one of DTLS (RFC 9147 §4.1, RFC 7983 §7: its first byte is from 20 to 63). A packet
-/// of SCTP in UDP would begin with its source port.
+/// RFC 9147 §4.1, RFC 7983 §7: every datagram between the ends is a DTLS datagram, whose first byte is from 20 to 63. A
+/// packet of SCTP in UDP would begin with its source port.
 #[test]
 fn nothing_but_records_of_dtls_is_on_the_wire() {
-    // RFC 791 §3.1: version, length and kind of service; the protocol and the addresses of both ends.
+    // RFC 791 §3.1: version, header length, protocol, and the addresses of both ends.
     let header = |packet: &[u8]| {
         let ends = [[10, 0, 0, 1, 10, 0, 0, 2], [10, 0, 0, 2, 10, 0, 0, 1]];
         packet[0] == 0x45 && packet[9] == 17 && ends.iter().any(|ends| packet[12..20] == *ends)
@@ -213,10 +213,10 @@ fn an_untrusted_server_receives_no_sctp_packet() {
     }
 }
 
-/// Some time after the last association has ended, one end sends close_notify.
+/// After its last association has ended, a connection remains for a while. Then one end sends close_notify.
 #[test]
 fn a_connection_without_associations_ends_with_an_alert() {
-    // The header of an encrypted alert of DTLS 1.2, which shows the content type and the epoch.
+    // The header of an encrypted DTLS 1.2 alert, with the content type and the epoch.
     const ALERT: [u8; 5] = [21, 0xfe, 0xfd, 0, 1];
     let alerts = |wait: u64| {
         let (network, nodes) = network(1, LINK);
@@ -232,7 +232,8 @@ fn a_connection_without_associations_ends_with_an_alert() {
             let client = host(&here, settings, 0).await;
             talk(&here, &client, 1).await.expect("met");
             here.sleep_until(here.now() + Duration::from_secs(wait)).await;
-            // The next association uses the existing DTLS connection, or starts a new one.
+            // If the wait was short, this association uses the existing DTLS connection. Otherwise a new connection
+            // starts.
             let began = here.now();
             talk(&here, &client, 1).await.expect("met again")[0] - began
         };

@@ -1,10 +1,10 @@
 //! The devices over which packets leave a namespace and enter it: TUN, or pairs of Ethernet interfaces if there is no
 //! TUN.
 //!
-//! Of each pair of Ethernet interfaces, one is in the namespace. The emulator reads and writes the other one through a
-//! packet socket. No address resolution takes place: ARP is off at the namespace's interface, and frames into the
-//! namespace carry that interface's hardware address. The namespace's kernel leaves checksums to the hardware. There is
-//! no hardware, so this module completes them.
+//! Of each pair of Ethernet interfaces, one is in the namespace. The emulator reads and writes the other interface
+//! through a packet socket. No address resolution takes place: ARP is off at the namespace's interface, and frames into
+//! the namespace carry that interface's hardware address. The namespace's kernel leaves checksums to the hardware.
+//! Since there is no hardware, this module completes the checksums.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -104,7 +104,7 @@ impl Clock {
         Self { begin: std::time::Instant::now() }
     }
 
-    /// Creates a clock that starts after `span`. Until then it shows zero.
+    /// Creates a clock that starts after `span`. Until then the clock shows zero.
     #[must_use]
     pub fn begin_in(span: Duration) -> Self {
         Self { begin: Self::begin().begin + span }
@@ -195,7 +195,7 @@ mod tests {
         let before = packet.clone();
         finish_checksum(&mut packet);
         assert_eq!(packet, before);
-        // A truncated packet must not cause a panic.
+        // A packet that is truncated anywhere must not cause a panic.
         for length in 0..packet.len() {
             finish_checksum(&mut packet.clone()[..length]);
         }

@@ -1,7 +1,7 @@
 //! Emulated links: the link elements of `anabranch-link`, applied to live packets between network namespaces.
 //!
 //! A command, or a host of a race, runs in a network namespace of its own. Its packets leave through a TUN interface
-//! or, if the host has no TUN, through a pair of Ethernet interfaces. They pass through the same chains that the
+//! or, if the host has no TUN, through a pair of Ethernet interfaces. The packets pass through the same chains that the
 //! simulator runs in virtual time. They enter the namespace at the other end at the time that the chain determines.
 //! This crate works only on Linux.
 //!
@@ -19,12 +19,13 @@
 //! # How it works
 //!
 //! The emulator receives packets from TUN devices, or from packet sockets on pairs of Ethernet interfaces. A network
-//! namespace is a property of a thread. So a thread enters a namespace, opens devices or starts a command there, and
-//! ends. Nothing is forked, no program is executed a second time in a namespace, and no unsafe code is needed. `ip` of
-//! iproute2 configures the interfaces. Without privileges, the process first becomes root of a user namespace.
+//! namespace is a property of a thread. For each task, a thread enters a namespace, opens devices or starts a command
+//! there, and ends. Nothing is forked, no program is executed a second time in a namespace, and no unsafe code is
+//! needed. `ip` of iproute2 configures the interfaces. Without privileges, the process first becomes root of a user
+//! namespace.
 //!
 //! iptables rules in these namespaces may lose packets instead of the link (module `rules`). Both ends of a link may be
-//! in the same namespace (`Wiring::on_one_host`). Routing rules then send packets between that namespace's own
+//! in the same namespace (`Wiring::on_one_host`). In that case, routing rules send packets between that namespace's own
 //! addresses across the link, so that one iptables rule sees both directions.
 
 #![cfg(target_os = "linux")]

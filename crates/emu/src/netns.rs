@@ -1,9 +1,9 @@
 //! Creates and enters network namespaces, as root or without privileges.
 //!
 //! A network namespace is a property of a thread: sockets and devices that a thread opens, and processes that it
-//! starts, belong to the namespace of that thread. So nothing is forked here. A thread enters a namespace, does its
-//! work there, and ends. Without privileges, the whole process first becomes root of a user namespace of its own. This
-//! is possible only while the process has a single thread.
+//! starts, belong to the namespace of that thread. This module therefore forks no process: a thread enters a namespace,
+//! does its work there, and ends. Without privileges, the whole process first becomes root of its own user namespace,
+//! which is possible only while the process has a single thread.
 
 use crate::EmuError;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -39,15 +39,15 @@ impl Namespace {
         })?
     }
 
-    /// Moves the calling thread into the namespace permanently. If `look` is set and the host permits it, the files in
-    /// `/sys` about the network also show this namespace.
+    /// Moves the calling thread into the namespace permanently. If `look` is set and the host permits it, `/sys` also
+    /// shows the network of this namespace.
     ///
     /// # Errors
     /// The error of the operating system.
     pub fn enter(&self, look: bool) -> io::Result<()> {
         setns(&*self.file, CloneFlags::CLONE_NEWNET)?;
         if look {
-            // On an error, `/sys` continues to show the interfaces of the previous namespace, which rarely matters.
+            // If this fails, `/sys` continues to show the interfaces of the previous namespace, which rarely matters.
             let _ = own_sys();
         }
         Ok(())
@@ -83,9 +83,9 @@ fn apart<T: Send>(task: impl FnOnce() -> T + Send) -> io::Result<T> {
 fn own_sys() -> nix::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let nothing = None::<&str>;
-    // The mounts made below must not affect other mount namespaces.
+    // The mounts below must not affect other mount namespaces.
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_SLAVE, nothing)?;
-    // CPU and memory limits are read from below `/sys`, so keep the directory with these limits visible.
+    // Programs read their CPU and memory limits from a directory below `/sys`, so that directory must stay visible.
     let groups = File::open("/sys/fs/cgroup");
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("sysfs"), "/sys", Some("sysfs"), quiet, nothing)?;
@@ -93,15 +93,15 @@ fn own_sys() -> nix::Result<()> {
         let before = format!("/proc/thread-self/fd/{}", groups.as_raw_fd());
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
-            // If the limits cannot be kept visible, restore the old `/sys`.
+            // If that directory cannot be kept visible, the old `/sys` is restored.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }
     Ok(())
 }
 
-/// Ensures that this process may create network namespaces: with its present privileges, or as root of a user namespace
-/// of its own. Call this while the process has a single thread. Returns true if the process had no privileges. In that
+/// Ensures that this process may create network namespaces: with its present privileges, or as root of its own user
+/// namespace. Call this while the process has a single thread. Returns true if the process had no privileges. In that
 /// case the process cannot change the host's network.
 ///
 /// # Errors
@@ -127,7 +127,7 @@ pub fn prepare() -> Result<bool, EmuError> {
     }
 }
 
-/// Makes this process root of a new user namespace in which no other user exists.
+/// Makes this process root of a new user namespace, in which no other user exists.
 fn rootless() -> io::Result<()> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER)?;

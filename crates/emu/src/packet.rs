@@ -67,7 +67,7 @@ impl Carried for LivePacket {
     }
 }
 
-/// Used packet buffers, to be used again.
+/// Used packet buffers, kept for reuse.
 #[derive(Debug, Default)]
 pub struct Pool {
     free: Vec<Vec<u8>>,
@@ -76,8 +76,8 @@ pub struct Pool {
 impl Pool {
     /// Creates a packet with the content `bytes`, which enters the link at `entered` from the lane `lane`.
     pub fn packet(&mut self, bytes: &[u8], entered: Instant, lane: usize) -> LivePacket {
-        // All buffers have room for the usual packet size from the start. Otherwise small buffers would grow one by one
-        // when they are reused for larger packets.
+        // Each buffer has room for a packet of the usual size from the start. Otherwise small buffers would grow one by
+        // one when they are reused for larger packets.
         let room = HEADROOM + bytes.len().max(USUAL_SIZE);
         let mut buffer = self.free.pop().unwrap_or_else(|| Vec::with_capacity(room));
         buffer.clear();
@@ -86,7 +86,7 @@ impl Pool {
         LivePacket { buffer, entered, lane, is_corrupted: false }
     }
 
-    /// Takes the buffer of a packet that is no longer needed.
+    /// Takes back the buffer of a packet that is no longer needed.
     pub fn give(&mut self, packet: LivePacket) {
         if self.free.len() < POOL_LIMIT {
             self.free.push(packet.buffer);

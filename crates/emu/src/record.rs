@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The records that a relay makes of the traffic, each value including those before it.
+/// The records that a relay makes of the traffic. Each value includes the records of the values before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Keep {
     /// Counters only.
@@ -55,8 +55,8 @@ impl Series {
     }
 }
 
-/// The packets seen on a link, in order of time. They are stored in an unlinked file. So a long run needs no more
-/// memory than a short one, and no file remains even if the process is killed.
+/// The packets seen on a link, in order of time. The packets are stored in an unlinked file. A long run therefore needs
+/// no more memory than a short run, and no file remains even if the process is killed.
 #[derive(Debug)]
 pub struct Spool {
     file: BufWriter<File>,
@@ -158,8 +158,8 @@ pub fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the capture of one end of a lane: one interface per path, and all packets in order of time. If there are
-/// secrets of TLS sessions, they come before the packets.
+/// Writes the capture of one end of a lane: one interface per path, and all packets in order of time. `secrets`, the
+/// secrets of TLS sessions, come before the packets.
 ///
 /// # Errors
 /// An error while reading the packets or writing the capture.

@@ -1,9 +1,10 @@
 //! Runs one path in real time: packets from the device at either end pass through a chain to the device at the other
 //! end.
 //!
-//! There is one thread per path. It reads the packets that have arrived, passes them to the chain with the time of
-//! reading, and writes the packets that are due. Then it sleeps until the next event of a chain, or until a packet
-//! arrives. It also measures how late packets leave, which is the delay that the real machine adds to the link.
+//! Each path has one thread. The thread reads the packets that have arrived, passes them to the chain with the time of
+//! reading, and writes the packets that are due. Then the thread sleeps until the next event of a chain, or until a
+//! packet arrives. The thread also measures how late packets leave, which is the delay that the real machine adds to
+//! the link.
 //!
 //! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes share the chains, and each
 //! packet leaves through a device of its own lane.
@@ -60,7 +61,7 @@ pub struct Outcome {
     pub report: PathReport,
     /// The packets seen at both ends, if the relay was asked to record them.
     pub packets: Option<Packets>,
-    /// The result of each lane, in the order of the lanes.
+    /// The outcome of each lane, in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,
 }
 
@@ -86,8 +87,8 @@ pub struct Passed {
 
 impl Relay {
     /// Starts to run the link `spec`, which all `lanes` share, between the devices of each lane. `seed` and `rng` have
-    /// the same meaning as in [`LinkSpec::build`]. `keep` selects what is recorded besides counters. `watch` detects
-    /// user data in the down direction of each lane.
+    /// the same meaning as in [`LinkSpec::build`]. `keep` selects the records that are made in addition to counters.
+    /// `watch` detects user data in the down direction of each lane.
     ///
     /// # Errors
     /// The link's settings contradict each other, or no thread can be started.
@@ -100,7 +101,7 @@ impl Relay {
         keep: Keep,
         watch: Option<Watch>,
     ) -> Result<Self, EmuError> {
-        // Check the link's settings here, so that an error is reported to the caller and not in the thread.
+        // The link's settings are checked here, so that an error is reported to the caller and not in the thread.
         spec.build::<LivePacket>(seed, rng).map_err(|error| EmuError::Failed(error.to_string()))?;
         let failed = |error: io::Error| EmuError::Failed(format!("a link cannot be driven: {error}"));
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -134,8 +135,8 @@ impl Relay {
     }
 }
 
-/// Returns whether a packet goes through the link. Link-local traffic of hosts (neighbour discovery, multicast groups)
-/// does not, because the simulator's hosts do not send it, and loss models that count packets would count it.
+/// Returns whether a packet may enter the link. Link-local packets of the kernel (neighbour discovery, multicast
+/// groups) may not: hosts in the simulator do not send them, and loss models that count packets would count them.
 fn is_for_the_link(packet: &[u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => packet.get(16..19).is_none_or(|target| target != [224, 0, 0]),
@@ -148,7 +149,7 @@ fn is_for_the_link(packet: &[u8]) -> bool {
 pub fn raise_thread_priority() {
     // By default, the kernel may fire the timers of ordinary threads 50 µs late, to save wakeups.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    // If permitted (root), use real-time priority, which comes before every ordinary thread. Otherwise use the highest
+    // As root, the thread gets real-time priority, which precedes every ordinary thread. Otherwise it gets the highest
     // ordinary priority. On Linux both kinds of priority belong to a thread. The tool `chrt` sets real-time priority,
     // because no crate in use has a safe call for it.
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
@@ -221,7 +222,7 @@ impl Driver {
     }
 
     fn run(&mut self, stop: &OwnedFd) -> io::Result<()> {
-        // For each lane, whether the near device and the far device may have packets to read.
+        // For each lane: whether its near device and its far device may have packets to read.
         let mut ready = vec![[true; 2]; self.lanes.len()];
         loop {
             let mut more = false;
@@ -323,7 +324,7 @@ impl Driver {
 
     fn outcome(self) -> io::Result<Outcome> {
         let span = self.clock.now().since(Instant::ZERO);
-        // The processor time that this thread has used.
+        // `busy` is the processor time that this thread has used.
         let busy = clock_gettime(ClockId::ThreadCPUTime);
         let busy = Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32);
         let [up, down] = self.ways.map(|way| {

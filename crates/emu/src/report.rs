@@ -11,7 +11,7 @@ use std::io;
 pub struct DirectionReport {
     /// The counters of the link's elements.
     pub meter: Meter,
-    /// The time from reading a packet at one end until it was written at the other.
+    /// The time from reading a packet at one end to writing it at the other end.
     pub delay: Histogram,
     /// The time from the instant at which the chain released a packet until the packet was written.
     pub late: Histogram,

@@ -1,13 +1,13 @@
 //! Loss by the kernel's packet filter: iptables with its match `statistic`.
 //!
-//! A rule drops every n-th packet, or each packet with a probability. Loss was generated in this way before there were
-//! emulated links. Hosts without them still generate it in this way.
+//! A rule drops every n-th packet, or each packet with a probability. Loss was generated in this way before this
+//! project had emulated links, and still is on hosts that cannot have them.
 //!
-//! The rule of a direction may apply where packets arrive, in a namespace that this program has created. A lost packet
-//! has then used the link, like a packet that the link itself loses. Or the rule may apply where packets are sent, in
-//! the chain OUTPUT. The kernel then reports the loss to the sender.
+//! The rule of a direction may apply where packets arrive, in a namespace that this program has created. In that case a
+//! lost packet has used the link, like a packet that the link itself loses. The rule may also apply where packets are
+//! sent, in the chain OUTPUT. In that case the kernel reports the loss to the sender.
 //!
-//! In front of each rule, another one only counts packets, so that drops can be compared with arrivals. Packets are
+//! In front of each rule, another rule only counts packets, so that drops can be compared with arrivals. Packets are
 //! counted as hosts see them, with IP fragments already reassembled.
 
 use crate::EmuError;
@@ -30,8 +30,7 @@ pub struct RuleCounts {
 /// The installed rules for the links of a `Wiring`.
 #[derive(Debug)]
 pub struct Rules {
-    /// The indices of the links that have rules in the up direction, and of those that have rules in the down
-    /// direction, in order.
+    /// For the up direction and for the down direction: the indices of the links that have rules, in order.
     ruled: [Vec<usize>; 2],
     links: usize,
     /// Whether the only link has one rule that drops packets of both directions.
@@ -44,7 +43,7 @@ pub struct Rules {
 pub enum Place {
     /// On the host where packets arrive.
     Arrival,
-    /// On the host that sends the packets. The sender of a lost packet is notified of the loss at once.
+    /// On the host that sends the packets. The sender of a lost packet is notified of the loss immediately.
     Departure,
 }
 
@@ -142,7 +141,7 @@ impl Rules {
             }
             let mut counted = list(way)?;
             if wiring.is_one_host() {
-                // The rules of both directions are in one list, those for the up direction first.
+                // Both directions have their rules in one list. The rules for the up direction come first.
                 let others = counted.len().saturating_sub(2 * ruled.len());
                 counted =
                     if side == 0 { counted[..2 * ruled.len()].to_vec() } else { counted.split_off(others) };
@@ -158,8 +157,8 @@ impl Rules {
     }
 }
 
-/// Installs one rule that drops packets of both directions and counts them together. The counting rules in front of it
-/// and behind it count each direction separately.
+/// Installs one rule that drops packets of both directions and counts them together. The counting rules before and
+/// after this rule count each direction separately.
 fn install_shared(wiring: &Wiring, mode: Vec<String>, at: Place) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -219,8 +218,8 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
             if !(1..=*every).contains(&first) || *every > u64::from(u32::MAX) {
                 return Err(format!("the first packet lost is one of the first {every}, not number {first}"));
             }
-            // iptables-extensions(8): `--packet` is the counter's initial value, counted from 0. The packet for which
-            // the counter has this value is dropped.
+            // iptables-extensions(8): `--packet` is counted from 0. The packet with this number is the first to be
+            // dropped.
             ["nth", "--every", &every.to_string(), "--packet", &(first - 1).to_string()]
                 .map(str::to_owned)
                 .to_vec()
@@ -239,7 +238,7 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
 fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError> {
     let run = || {
         let mut command = Command::new("iptables");
-        // Wait for the lock of iptables if another process holds it.
+        // `-w` waits for the lock of iptables if another process holds the lock.
         command.arg("-w").args(words).stdin(Stdio::null()).env("LC_ALL", "C");
         command.output()
     };
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(words("1%", 1).as_deref(), Ok("--mode random --probability 0.010000000000"));
         assert_eq!(words("100%", 1).as_deref(), Ok("--mode random --probability 1.000000000000"));
         assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
-        // The seed chooses the same packet as for a link: packet 1 + 12 mod 10.
+        // The seed chooses the same packet as the loss model of a link would: packet 1 + 12 mod 10.
         assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
         let shared = "nth:10/first=3/shared".parse().expect("a loss model");
         let words_on_one_host = mode(&shared, 1, true).map(|words| words.unwrap_or_default().join(" "));

@@ -1,9 +1,9 @@
 //! `anabranch link`: runs a command behind emulated links.
 //!
 //! The command runs in a network namespace of its own. The other end of the links is the namespace in which this
-//! program was started, if the program may change that namespace. Otherwise, or if a second command is to run at the
-//! other end, the other end is a namespace that this program creates. Signals that ask this program to end are passed
-//! on to the command. When the command ends, the links end.
+//! program was started, if the program may change that namespace. Otherwise, or if a second command runs at the other
+//! end, the other end is a namespace that this program creates. Signals that ask this program to end are passed on to
+//! the command. When the command ends, the links end.
 
 use crate::EmuError;
 use crate::device::{Choice, Clock};
@@ -68,7 +68,7 @@ pub struct Ended {
 /// # Errors
 /// [`EmuError`]: links cannot be created on this host, or the command does not exist.
 pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuError> {
-    // Threads that are started from here on inherit the signal mask, so that only `signals` receives these signals.
+    // Threads that are started from now on inherit the signal mask, so only `signals` receives these signals.
     let mask: SigSet = HEARD.into_iter().collect();
     let failed = |what: &str, error: io::Error| EmuError::Failed(format!("{what}: {error}"));
     mask.thread_block().map_err(|error| failed("signals", error.into()))?;
@@ -81,15 +81,13 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let outer = std::env::var(ENVIRONMENT).ok();
     let mut attempt = 0;
     let (place, (wiring, pipes), near) = loop {
-        // Use a new namespace for each attempt, because the interfaces of a failed attempt are removed only after a
-        // while.
+        // Each attempt uses a new namespace, because the interfaces of a failed attempt are removed only after a while.
         let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
         let place = far.run(|| Place::within(outer.as_deref().filter(|_| shared), attempt));
         let place = place.map_err(|error| failed("a namespace", error))??;
         match Wiring::join(&request.links, (near.clone(), far.clone()), shared, place, request.device) {
             Ok(joined) => break (place, joined, near),
-            // Another link may have been started at the same time and may have taken the addresses, so try the next
-            // block.
+            // Another program may have taken the addresses for its links at the same time, so the next block is tried.
             Err(_) if shared && attempt < ATTEMPTS => attempt = place.block + 1,
             Err(error) => return Err(error),
         }
@@ -131,8 +129,8 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     Ok(Ended { status: shell_status(status?), far_failed, paths: paths? })
 }
 
-/// Starts a command in a namespace. If `aside` is set, the command and its children get a process group of their own,
-/// and no input.
+/// Starts a command in a namespace. If `aside` is set, the command and its children have their own process group and no
+/// input.
 fn start(
     namespace: &Namespace,
     words: &[OsString],
@@ -150,7 +148,7 @@ fn start(
     let started = std::thread::scope(|scope| {
         let starter = scope.spawn(|| {
             namespace.enter(true)?;
-            // A child inherits the signal mask. Unblock the signals, so that the command receives them normally.
+            // A child inherits the signal mask. The signals are unblocked, so that the command receives them normally.
             let mask: SigSet = HEARD.into_iter().collect();
             mask.thread_unblock()?;
             command.spawn()
@@ -176,7 +174,7 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
             return Ok(status);
         }
         let Some(signal) = signals.read_signal().map_err(|error| failed(error.into()))? else { continue };
-        // The kernel has sent a signal from the terminal to the command, too, so do not pass that signal on.
+        // The kernel has sent a signal from the terminal to the command as well, so that signal is not passed on.
         let everybody = signal.ssi_code == SI_KERNEL;
         let known = Signal::try_from(signal.ssi_signo as i32);
         let pid = Pid::from_raw(child.id() as i32);
@@ -198,7 +196,7 @@ impl Drop for Guard {
         let send = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = send(rustix::process::Signal::TERM);
         for _ in 0..PATIENCE {
-            // The process group no longer exists when all its processes have ended and have been waited for.
+            // The process group no longer exists once all its processes have ended and have been waited for.
             let ended = !matches!(self.0.try_wait(), Ok(None));
             if ended && group.is_none_or(|group| !is_alive(group)) {
                 return;
@@ -216,7 +214,7 @@ fn is_alive(group: Pid) -> bool {
     if test_kill_process_group(group).is_err() {
         return false;
     }
-    // If the processes cannot be examined, count the group as running.
+    // If the processes cannot be examined, the group counts as running.
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
     processes.flatten().any(|process| {
         let status = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -226,7 +224,7 @@ fn is_alive(group: Pid) -> bool {
 
 /// Returns whether `status`, the content of a process's `/proc/PID/stat`, is that of a running member of this group.
 fn runs_in(status: &str, group: i32) -> bool {
-    // The name of the process, in parentheses, may contain any characters, so skip it.
+    // The name of the process, in parentheses, may contain any characters, so parsing starts after it.
     let mut words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let (state, its_group) = (words.next(), words.nth(1));
     state.is_some_and(|state| !matches!(state, "Z" | "X"))
@@ -237,7 +235,7 @@ fn runs_in(status: &str, group: i32) -> bool {
 /// if the command that should open the socket has ended with all its children.
 fn listening(command: &mut Child) {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
-    // Limit the time and not the number of attempts, because the kernel needs a while to list even short tables.
+    // The time is limited, not the number of attempts, because the kernel needs a while to list even short tables.
     let clock = Clock::begin();
     while clock.now() < Instant::from_millis(10 * u64::from(PATIENCE)) {
         let some = tables.iter().any(|table| {
@@ -275,8 +273,8 @@ fn shell_status(status: ExitStatus) -> u8 {
 /// The signals that this program handles itself.
 const HEARD: [Signal; 5] =
     [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-/// The value of `si_code` for signals from the kernel. For a key on a terminal, the kernel signals the whole process
-/// group.
+/// The value of `si_code` for signals from the kernel. For a key pressed on a terminal, the kernel signals the whole
+/// process group.
 const SI_KERNEL: i32 = 0x80;
 /// The maximum number of address blocks that are tried.
 const ATTEMPTS: u8 = 8;

@@ -2,8 +2,8 @@
 //! failure.
 //!
 //! Packets are examined only until the first packet with user data has left the link. A packet has user data if it is a
-//! TCP segment with a payload. It also has user data if it is an SCTP packet (on IP, or in UDP as in RFC 6951) with a
-//! DATA or I-DATA chunk.
+//! TCP segment with a payload, or an SCTP packet with a DATA or I-DATA chunk. SCTP packets may be on IP or in UDP (RFC
+//! 6951).
 
 use anabranch_base::Instant;
 use anabranch_wire::ip::{self, protocol};
@@ -24,7 +24,7 @@ impl Watch {
         Self { after, came: None }
     }
 
-    /// Returns the time at which the first user data that counts left the link; `None` if none has left yet.
+    /// Returns the time at which the first user data that counts left the link; `None` if no such data has left yet.
     #[must_use]
     pub const fn came(&self) -> Option<Instant> {
         self.came
@@ -65,7 +65,7 @@ fn has_chunks_of_data(packet: &[u8]) -> bool {
     false
 }
 
-/// The chunk types DATA and I-DATA (RFC 9260 §3.3.1, RFC 8260 §2.1).
+/// The types of the chunks DATA and I-DATA (RFC 9260 §3.3.1, RFC 8260 §2.1).
 const DATA: u8 = 0;
 const I_DATA: u8 = 64;
 
@@ -122,7 +122,7 @@ mod tests {
             (false, ipv4(1, b"ping")),
         ] {
             assert_eq!(has_user_data(&packet), data, "{packet:02x?}");
-            // A truncated packet must not cause a panic.
+            // A packet that is truncated anywhere must not cause a panic.
             for length in 0..packet.len() {
                 let _ = has_user_data(&packet[..length]);
             }

@@ -1,17 +1,17 @@
 //! Interfaces, addresses and routes: connects two namespaces by one or several links.
 //!
 //! Link p of depth d in block k has the address 100.(64+k).d.(4p+1) at its far end, and the next address at its near
-//! end. RFC 6598 reserves this range, and hosts have no addresses in it. The IPv6 addresses are in
+//! end. The range is reserved by RFC 6598, and hosts have no addresses in it. The IPv6 addresses are in
 //! fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
 //!
 //! A command behind a link may start another link, which gets the same block k and a depth that is higher by one. The
-//! far end of the outermost link therefore routes the ranges of greater depth to its near end. So all nested namespaces
-//! can reach each other without address translation. With several links, a packet leaves through the link of its
-//! *source* address, as in the simulator.
+//! far end of the outermost link routes the ranges of greater depth to its near end, so all nested namespaces can reach
+//! each other without address translation. With several links, a packet leaves through the link of its *source*
+//! address, as in the simulator.
 //!
-//! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). The kernel would then
-//! deliver packets between the two addresses directly. Routing rules make these packets leave through the link instead,
-//! and make the host accept them at the other end.
+//! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). By default the kernel would
+//! deliver packets between the two addresses directly. Routing rules make these packets leave through the link, and
+//! make the host accept them at the other end.
 //!
 //! `ip` of iproute2 configures the interfaces, with one call for each namespace.
 
@@ -33,7 +33,7 @@ use std::process::{Command, Stdio};
 pub struct Place {
     /// The number of the address block, which nested links share.
     pub block: u8,
-    /// The number of links inside which these links are nested.
+    /// The number of links in which these links are nested.
     pub depth: u8,
 }
 
@@ -74,8 +74,8 @@ impl Place {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Returns whether the calling thread's namespace has no interface with an address of this block and of this depth
-    /// or a greater one. The links inside which these are nested have a lower depth and do not count.
+    /// Returns whether no interface in the calling thread's namespace has an address of this block with at least this
+    /// depth. The links in which these links are nested have a lower depth and do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -148,7 +148,7 @@ pub struct Wiring {
 
 impl Wiring {
     /// Connects `near`, a namespace that this program has created, and `far` by links. `shared` says that other
-    /// programs also use `far`. In that case nothing but the links is configured there.
+    /// programs also use `far`. In that case only the links are configured in `far`.
     ///
     /// # Errors
     /// [`EmuError::Impossible`] if the host does not permit it, or if iproute2 is missing.
@@ -165,7 +165,7 @@ impl Wiring {
     }
 
     /// Creates a link whose two ends are both in `host`, a namespace that this program has created. Packets from one
-    /// end's address to the other's nevertheless pass through the link.
+    /// end's address to the other end's address nevertheless pass through the link.
     ///
     /// # Errors
     /// As for [`join`](Self::join), or the host rejects received packets whose source address is its own.
@@ -203,12 +203,12 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING}"
             );
         }
-        // The kernel's initial rule would precede all others, so add that rule again with a lower priority and delete
-        // the original.
+        // The kernel's initial rule would precede all others. Its table is therefore added again with a lower priority,
+        // and the original rule is deleted.
         text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
     }
 
-    /// Returns the ends that have a namespace of their own: only the near end if both are in the same namespace.
+    /// Returns the ends that are in separate namespaces: only the near end if both ends are in the same namespace.
     fn hosts(&self) -> &'static [End] {
         if self.is_one_host { &[End::Near] } else { &[End::Near, End::Far] }
     }
@@ -232,7 +232,7 @@ impl Wiring {
             Choice::Veth => self.ethernets()?,
             Choice::Auto => match self.tuns() {
                 Ok(pipes) => pipes,
-                // Report both errors, because removing the cause of either one is enough.
+                // Both errors are reported, because it is enough to remove the cause of either error.
                 Err(no_tun) => self.ethernets().map_err(|no_ethernet| match (no_tun, no_ethernet) {
                     (EmuError::Impossible(tun), EmuError::Impossible(why) | EmuError::Failed(why)) => {
                         EmuError::Impossible(format!("{tun}; nor a pair of Ethernet interfaces: {why}"))
@@ -279,7 +279,7 @@ impl Wiring {
             |error: io::Error| EmuError::Impossible(format!("no Ethernet interfaces can be made: {error}"));
         let between = Namespace::create().map_err(refused)?;
         let pipes = between.run(|| -> Result<Vec<Pipe>, EmuError> {
-            // Disable IPv6 in the third namespace, because no packets but those of the links may be sent there.
+            // IPv6 is disabled in the third namespace, because the kernel must send no packets of its own there.
             quietly("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             quietly("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let mut commands = String::new();
@@ -325,7 +325,7 @@ impl Wiring {
                 }
             }
             ip(&[], &self.commands(links, end, ours))?;
-            // The host may have no IPv6. The link has none either in that case.
+            // The host may have no IPv6. In that case the link has no IPv6 either.
             let _ = ip(&["-6", "-force"], &self.commands_v6(end));
             Ok(())
         });
@@ -341,9 +341,9 @@ impl Wiring {
                 End::Near => (self.place.address(number, end), link.up.mtu),
                 End::Far => (self.place.address(number, end), link.down.mtu),
             };
-            // Limit the kernel to one packet at a time, because neither a link nor an iptables rule can count the
-            // packets in a large segment. The interface needs a long queue for bursts, although packets should wait in
-            // the link's own queue.
+            // The kernel is limited to one packet at a time, because neither a link nor an iptables rule can count the
+            // packets in a large segment. Packets should wait in the link's own queue, but the interface needs a long
+            // queue for bursts.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -397,7 +397,8 @@ impl Wiring {
         text
     }
 
-    /// Returns the priority of the rules that choose a route by source address. The rules precede the host's own ones.
+    /// Returns the priority of the rules that choose a route by source address. These rules precede the host's own
+    /// rules.
     fn priority(&self) -> u32 {
         100 + u32::from(self.place.depth)
     }
@@ -424,8 +425,8 @@ impl Wiring {
         Ok(())
     }
 
-    /// Prevents the kernel's own SCTP from answering at both ends. A user-space SCTP over protocol 132 is unknown to
-    /// the kernel's SCTP. Therefore the kernel would answer the packets for it with an ABORT (RFC 9260 §8.4). A routing
+    /// Prevents the kernel's own SCTP from answering at both ends. The kernel's SCTP does not know the associations of
+    /// a user-space SCTP over protocol 132, and would answer their packets with an ABORT (RFC 9260 §8.4). A routing
     /// rule discards SCTP packets of this host unless they carry `mark`.
     ///
     /// # Errors
@@ -435,7 +436,7 @@ impl Wiring {
         for &end in self.hosts() {
             let told = self.namespace(end).run(|| {
                 ip(&[], &rule)?;
-                // The host may have no IPv6, so ignore the error.
+                // The error is ignored, because the host may have no IPv6.
                 let _ = ip(&["-6", "-force"], &rule);
                 Ok::<(), EmuError>(())
             });
@@ -467,7 +468,8 @@ impl Wiring {
 
 impl Drop for Wiring {
     fn drop(&mut self) {
-        // Interfaces disappear with the devices. The routing rules in a shared namespace remain, so remove them.
+        // Interfaces disappear with the devices. The routing rules in a shared namespace remain, so they are removed
+        // here.
         if !self.shared || self.links < 2 {
             return;
         }
@@ -508,7 +510,7 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     };
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        // If `ip` has already ended, the write fails, and the error output of `ip` says why.
+        // The write fails if `ip` has already ended. In that case the error output of `ip` says why.
         let _ = input.write_all(commands.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;
@@ -524,7 +526,7 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
 /// `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    // Columns for received packets: bytes packets errs drop fifo frame compressed multicast; for sent ones: bytes
+    // Columns for received packets: bytes packets errs drop fifo frame compressed multicast; for sent packets: bytes
     // packets errs drop ...
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
@@ -537,7 +539,8 @@ const SETTINGS: [(&str, &str); 6] = [
     ("/proc/sys/net/ipv4/conf/all/rp_filter", "0"),
     ("/proc/sys/net/ipv4/conf/default/rp_filter", "0"),
     ("/proc/sys/net/ipv6/conf/default/accept_dad", "0"),
-    // The kernel must not use what it learned from one connection for the next one, because runs are independent.
+    // The kernel must not use what it learned from one connection for the next connection, because runs are
+    // independent.
     ("/proc/sys/net/ipv4/tcp_no_metrics_save", "1"),
 ];
 
@@ -545,7 +548,7 @@ const SETTINGS: [(&str, &str); 6] = [
 pub const ENVIRONMENT: &str = "ANABRANCH_LINK";
 /// The number of address blocks: 100.64.0.0/10 consists of 64 blocks of size /16.
 pub const BLOCKS: u8 = 64;
-/// The maximum number of subflows of a Multipath TCP connection besides the first one.
+/// The maximum number of subflows of a Multipath TCP connection in addition to the first subflow.
 pub const MAX_SUBFLOWS: usize = 8;
 /// The maximum number of links that are nested inside one another.
 const DEPTHS: u8 = 16;

@@ -1,4 +1,4 @@
-//! The verdicts of the command `accuracy` of `benches/`.
+//! Runs the tests of the command `accuracy` of `benches/`, which check its verdicts.
 #![cfg(target_os = "linux")]
 
 #[path = "../../../benches/src/bin/accuracy.rs"]

@@ -1,8 +1,8 @@
 //! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
 //! A chain owns the packets inside the link, and the order in which they come out: by instant and, at equal instants,
-//! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
-//! a packet passes through the chain by a few predictable branches and no virtual call.
+//! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`), so
+//! a packet passes through the chain by a few predictable branches without virtual calls.
 
 use crate::element::{Carried, Fate, Holding, Passing, Released};
 use crate::meter::{Cause, Meter};
@@ -15,8 +15,8 @@ pub use crate::Stage;
 /// A packet that the link did not deliver.
 #[derive(Debug)]
 pub struct Dropped<P> {
-    /// The time of the loss. For a packet lost on the wire, this is the end of the packet's serialization, which may
-    /// still be ahead.
+    /// The time of the loss. For a packet lost on the wire, this is the end of the packet's serialization, which may be
+    /// in the future.
     pub at: Instant,
     /// The cause of the loss.
     pub cause: Cause,
@@ -30,7 +30,7 @@ pub struct Dropped<P> {
 #[derive(Debug)]
 pub struct Chain<P> {
     stages: Vec<Stage<P>>,
-    /// Whether any element can hold packets. Only then does the chain check the deadlines of its elements.
+    /// Whether any element can hold packets. If none can, the chain need not check the deadlines of its elements.
     holding: bool,
     /// The packets that have passed all elements, each with the time at which it leaves the chain, in order of time.
     arrivals: VecDeque<(Instant, P)>,
@@ -101,7 +101,7 @@ impl<P: Carried> Chain<P> {
 
     /// Returns the oldest lost packet and removes it. The caller should take lost packets after every `push` and `pop`:
     /// to reuse their buffers, to send ICMP for [`Cause::TooBig`], or to draw them in a ladder diagram. Only the last
-    /// 1024 are kept.
+    /// 1024 lost packets are kept.
     #[inline]
     pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
         self.dropped.pop_front()
@@ -143,7 +143,7 @@ impl<P: Carried> Chain<P> {
     }
 
     /// Processes the due events of the elements that hold packets, the first element first. A packet that one element
-    /// releases may be due in the next one.
+    /// releases may be due immediately in the next element.
     #[inline]
     fn advance(&mut self, now: Instant) {
         debug_assert!(self.now <= now, "time goes forward");
@@ -179,8 +179,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // Put the vector back, to reuse its allocation. A nested call has itself taken all packets that were released
-        // meanwhile.
+        // The vector goes back, to reuse its allocation. Packets that were released meanwhile were taken by the nested
+        // calls, so nothing is overwritten.
         self.released.packets = released;
     }
 
@@ -266,8 +266,8 @@ enum Passed {
 }
 
 /// Passes a packet through a chain of the most common form: MTU, queue with serializer, perhaps a loss model, delay.
-/// Returns `None` if the chain has another form. The result is that of [`pass_through`], but without a match for each
-/// element.
+/// Returns `None` if the chain has another form. The result is the same as that of [`pass_through`], without a `match`
+/// for each element.
 #[inline(always)]
 fn pass_plainly<P: Carried>(
     stages: &mut [Stage<P>],

@@ -6,8 +6,8 @@
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
 //! the slots that the next sender has drawn pass before it sends. After a number of collisions a packet is lost.
 //!
-//! An end sends at once if the other end does not wait. The average cost of access is part of `packet-time`, as without
-//! contention.
+//! An end sends immediately if the other end does not wait. The average cost of access is part of `packet-time`, as
+//! without contention.
 //!
 //! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
 //! the state that both directions need.
@@ -26,7 +26,7 @@ use std::rc::Rc;
 pub struct Rules {
     /// The name of the medium, for example `802.11b`.
     pub name: &'static str,
-    /// The minimum contention window in slots: an end draws a number from 0 to this one, inclusive.
+    /// The minimum contention window in slots: an end draws a number from 0 to `window_min`, inclusive.
     pub window_min: u64,
     /// The maximum contention window in slots.
     pub window_max: u64,
@@ -68,7 +68,7 @@ struct End {
     /// For each packet that has left the queue: the time at which it was sent or lost, and whether it was sent. An
     /// entry is removed when the chain takes the packet.
     decided: VecDeque<(Instant, bool)>,
-    /// The slots that remain of the last number drawn; `None` if the end has to draw a new number.
+    /// The slots that remain of the number last drawn; `None` if the end has to draw a new number.
     slots: Option<u64>,
     window: u64,
     collided: u32,
@@ -197,7 +197,7 @@ impl<P: Carried> Holding<P> for Contender<P> {
         end.waiting_bytes += packet.wire_len() as u64;
         self.packets.push_back(packet);
         if idle {
-            // The medium is idle, so no packet waits at either end, and this packet is sent at once.
+            // The medium is idle and no packet waits at either end, so this packet is sent immediately.
             medium.send(self.end, at);
         }
         drop(medium);
@@ -288,7 +288,8 @@ mod tests {
         let times: Vec<u64> = out.packets.iter().map(|(at, ..)| at.as_nanos() / 1_000_000).collect();
         assert_eq!(times, (1..=11).collect::<Vec<_>>());
         assert_eq!((medium.borrow().collisions(), end.held(), meter.queue_peak_packets), (0, 0, 10));
-        // The queue holds ten packets. The eleventh packet that would have to wait finds no room.
+        // The queue holds ten packets. The first of twelve packets is sent immediately, ten wait, and the last finds no
+        // room.
         for _ in 0..12 {
             end.push(Instant::from_millis(20), Blank::new(1500), &mut out, &mut meter);
         }
@@ -340,7 +341,7 @@ mod tests {
         medium.borrow_mut().rules = rules;
         medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
         let (mut out, mut meter) = (Released::default(), Meter::default());
-        // The first packet is sent until 1 ms, without a contender.
+        // The first packet is sent until 1 ms while the other end has no packet. The next two packets then contend.
         for end in [0, 0, 1] {
             ends[end].push(Instant::ZERO, Blank::new(1500), &mut out, &mut meter);
         }

@@ -55,7 +55,7 @@ pub fn flip_bits(bytes: &mut [u8], rng: &mut Rng) {
     if bits == 0 {
         return;
     }
-    // The bits must differ, because an even number of flips of the same bit would change nothing.
+    // The flipped bits must differ, because flipping one bit an even number of times changes nothing.
     let first = rng.below(bits);
     let more = rng.below(4);
     for step in 0..=more {

@@ -1,7 +1,7 @@
 //! Duplication: a share of the packets arrives twice.
 //!
-//! The copy leaves at the same instant as the packet, directly behind it. An element for jitter later in the chain may
-//! separate them.
+//! The copy leaves at the same instant as the packet, directly behind it. A later element for jitter may separate the
+//! packet and its copy.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;

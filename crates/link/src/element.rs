@@ -1,6 +1,6 @@
 //! The interface of packets, and the two traits that elements of a link implement.
 //!
-//! An element that knows at once when (or whether) a packet leaves is [`Passing`]. An element that decides later is
+//! An element that knows immediately when (or whether) a packet leaves is [`Passing`]. An element that decides later is
 //! [`Holding`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is open, so the
 //! packet is a generic parameter.
 
@@ -47,7 +47,7 @@ pub enum Fate {
     Lost(Cause),
 }
 
-/// An element that decides the fate of a packet at once.
+/// An element that decides the fate of a packet immediately.
 pub trait Passing<P> {
     /// Handles a packet that enters at `at`, and may change the packet in place. The `at` of successive calls does not
     /// decrease, except behind an element that reorders packets.
@@ -60,7 +60,7 @@ pub trait Holding<P> {
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter);
 
     /// Returns the time at which [`advance`](Self::advance) should be called next; `None` if no packet is held. The
-    /// time may be too early for an event, but is never too late.
+    /// time may be earlier than the next event, but is never later.
     fn deadline(&self) -> Option<Instant>;
 
     /// Processes all events that are due at or before `now`, each at its own instant.
@@ -73,8 +73,8 @@ pub trait Holding<P> {
 /// The packets that a [`Holding`] element has released, in the order of their release.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// Each packet with an instant. Without a cause, the packet leaves the element at that instant; with a cause, it is
-    /// lost then.
+    /// Each packet with an instant. With a cause, the packet is lost at that instant; without one, it leaves the
+    /// element.
     pub packets: Vec<(Instant, P, Option<Cause>)>,
 }
 

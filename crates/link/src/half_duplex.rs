@@ -11,12 +11,13 @@ use anabranch_base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A medium, as the time at which it is next free. It belongs to one direction, or both directions share it.
+/// A medium, represented by the time at which it is next free. Either one direction uses it, or both directions share
+/// it.
 #[derive(Clone, Debug)]
 pub enum Medium {
     /// A medium that only one direction uses.
     Own(Instant),
-    /// A medium that the direction shares with the other one.
+    /// A medium that the direction shares with the other direction.
     Shared(Rc<Cell<Instant>>),
 }
 
@@ -26,7 +27,7 @@ pub enum HalfDuplex {
     /// Each direction has its own medium.
     #[default]
     No,
-    /// Both directions share one medium, in the order in which packets arrive.
+    /// Both directions share one medium, which sends packets in the order of their arrival.
     InTurn,
     /// Both ends contend for one medium by these rules.
     Contention(Rules),

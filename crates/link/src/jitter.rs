@@ -1,8 +1,9 @@
 //! Jitter: a delay that varies from packet to packet.
 //!
 //! Each packet's departure is shifted by a time drawn uniformly from −j to +j. Unless reordering is allowed, a packet
-//! never leaves before the one ahead of it. If it would, it leaves at the same instant, directly behind that packet.
-//! This element must follow a [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves before it entered.
+//! never leaves before the packet ahead of it. Instead it leaves at the same instant as that packet, directly behind
+//! it. This element must follow a [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves before it
+//! entered.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -97,7 +98,7 @@ mod tests {
         assert!(leave(false).windows(2).any(|pair| pair[0] > pair[1]));
         let ordered = leave(true);
         assert!(ordered.windows(2).all(|pair| pair[0] <= pair[1]));
-        // Keeping the packets in order adds delay, but never more than the spread.
+        // Each packet leaves in order, and never later than its delay plus the spread.
         for (i, at) in ordered.iter().enumerate() {
             assert!(*at <= (105 + i as u64) * 1_000_000);
         }

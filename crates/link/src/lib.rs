@@ -1,13 +1,14 @@
 //! Link impairments as sans-IO elements: queue, rate, loss, delay, reordering and more.
 //!
-//! One direction of a link is a [`Chain`]: packets go in at one instant and come out at a later one. The chain never
-//! reads a clock and never waits. After each call, [`Chain::next`] returns the instant of the next event. The simulator
-//! and the live emulator run the same chains.
+//! One direction of a link is a [`Chain`]: packets go in at one instant and come out at a later instant. The chain
+//! never reads a clock and never waits. After each call, [`Chain::next`] returns the instant of the next event. The
+//! simulator and the live emulator run the same chains.
 //!
 //! Most elements decide the fate of a packet when it enters ([`Passing`]). For example, a drop-tail queue knows from
-//! the scheduled departures when the new packet will have been serialized. A chain of these elements therefore costs
-//! its caller one event per packet. Elements that decide when a packet is *dequeued* hold it and report a deadline
-//! ([`Holding`]). These are CoDel, FQ-CoDel, contention for the medium, and loss counted across both directions.
+//! the scheduled departures when the new packet will have been serialized. A chain of such elements therefore costs its
+//! caller one event per packet. Elements that decide when a packet is *dequeued* hold it and report a deadline
+//! ([`Holding`]). CoDel, FQ-CoDel, contention for the medium, and loss counted across both directions are such
+//! elements.
 //!
 //! [`LinkSpec`] parses the text forms that the command line and plans use, and builds the chains of both directions:
 //!
@@ -29,8 +30,8 @@
 //! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
 //! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
 //! defines its text form, its contradictions with other settings, its element, and the element's position in the chain.
-//! So `table` and `spec` name every impairment, and the file of an impairment names the settings and the [`Row`]s. These
-//! modules import each other on purpose: a row without its element does not compile.
+//! The modules `table` and `spec` name every impairment, and the file of an impairment names the settings and the
+//! [`Row`]s. These modules import each other on purpose: a row without its element does not compile.
 
 #[macro_use]
 mod table;
@@ -66,7 +67,7 @@ use spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec, TraceSpec};
 
 impairments! {
     each direction {
-        /// The rate in bits per second, which may change with time. It is not used if there is a trace.
+        /// The rate in bits per second, which may change with time. With a trace, the rate is not used.
         rate: RateSpec = RateSpec::TEN_MBIT, rate::Rate, "RATE",
             "Capacity: 10mbit, 56kbit, 10mbit/5s:2mbit (changing) or unlimited [default: 10mbit]";
         /// The one-way propagation delay.
@@ -77,7 +78,7 @@ impairments! {
         "rtt", spec::RoundTrip, "TIME", "Propagation delay of the round trip: 80ms [default: 80ms]";
     }
     each direction {
-        /// The maximum deviation of the propagation delay from its mean, in both directions.
+        /// The maximum deviation of a packet's propagation delay from `delay`, earlier or later.
         jitter: Duration = Duration::ZERO, jitter::Jitter, "TIME",
             "Uniform ± around the delay, in order unless --reorder: 5ms", passing Jitter;
         /// The model that decides which packets are lost on the wire.
@@ -101,7 +102,7 @@ impairments! {
         ecn: EcnSpec = EcnSpec::No, queue::Threshold, "MARK",
             "Mark ECN-capable packets: yes (with an aqm), or a drop-tail queue's threshold: 20p",
             counts marked at 3 "marked CE";
-        /// The share of packets that overtake others, and by how much time.
+        /// The share of packets that overtake others, and how much earlier these packets leave.
         reorder: Option<reorder::ReorderSpec> = None, reorder::Reorder, "SHARE[/TIME]",
             "Packets that overtake others: 1%, 1%/10ms", passing Reorder, counts overtaking at 4 "overtaking";
         /// The share of packets that arrive twice.

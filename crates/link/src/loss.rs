@@ -1,8 +1,8 @@
 //! Loss models: they decide which packets are lost on the wire.
 //!
 //! There are five models: Bernoulli, every n-th packet, the Gilbert-Elliott two-state model, a list of packet numbers,
-//! and the losses recorded in a trace. The n-th packet may be counted in one direction or across both. A lost packet has
-//! already used the link.
+//! and the losses recorded in a trace. Every n-th packet may be counted in one direction or across both directions. A
+//! lost packet has already used the link.
 
 use crate::element::{Carried, Fate, Holding, Passing, Released};
 use crate::meter::{Cause, Meter};
@@ -33,7 +33,7 @@ pub enum Loss {
 /// A loss model that loses packets `first`, `first + every`, `first + 2·every`, …, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nth {
-    /// The number of packets up to and including the next lost one; at least 1.
+    /// The number of packets up to and including the next packet to be lost; at least 1.
     until: u64,
     every: u64,
 }
@@ -62,8 +62,8 @@ impl Nth {
 }
 
 /// The two-state model of Gilbert (1960) and Elliott (1963). In the good state a packet is lost with one probability,
-/// in the bad state with another. After each packet the state changes with a probability that depends on the state. The
-/// initial state is good. As in netem, the loss of a packet is decided before the change of state.
+/// and in the bad state with another. After each packet the state changes with a probability that depends on the state.
+/// The initial state is good. As in netem, the loss of a packet is decided before the change of state.
 #[derive(Clone, Debug)]
 pub struct GilbertElliott {
     /// The probability of a change from the good to the bad state.
@@ -97,7 +97,8 @@ impl GilbertElliott {
 /// A loss model that loses the packets with given numbers, counted from 1.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// The numbers of the packets still to be lost, in descending order and without duplicates. The next one is last.
+    /// The numbers of the packets still to be lost, in descending order and without duplicates. The next packet to be
+    /// lost is the last entry.
     ahead: Vec<u64>,
     seen: u64,
 }
@@ -131,7 +132,7 @@ impl Impairment<LossSpec> for Loss {
 
     fn show(spec: &DirectionSpec) -> String {
         match &spec.loss {
-            // Recorded losses are part of the trace, so do not show them.
+            // Losses recorded in a trace are part of the trace, so the setting is not shown.
             LossSpec::None | LossSpec::Recorded(_) => String::new(),
             loss => loss.to_string(),
         }
@@ -171,7 +172,7 @@ impl<P: Carried> Passing<P> for Loss {
 
 /// Loses every n-th packet, counted across both directions, as iptables' `statistic` match does on a loopback
 /// interface. Packets are counted in the order in which they reach this element, in either direction. The element
-/// therefore holds each packet until that time.
+/// therefore holds each packet until the packet's turn in this order.
 #[derive(Debug)]
 pub struct SharedLoss<P> {
     counter: Rc<Cell<Nth>>,
@@ -245,7 +246,7 @@ mod tests {
         let (mut up, mut down) = (SharedLoss::new(Rc::clone(&counter)), SharedLoss::new(counter));
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
-        // Packets enter in one order and reach the ends of their serializers in another.
+        // The packets enter the elements in another order than they reach the wire, which is the order of the times.
         up.push(at(10), Blank::numbered(1, 1), &mut out, &mut meter);
         up.push(at(20), Blank::numbered(1, 2), &mut out, &mut meter);
         down.push(at(5), Blank::numbered(1, 3), &mut out, &mut meter);
@@ -271,8 +272,8 @@ mod tests {
         let length = numbers.len() * 100 / bursts;
         assert!((323..343).contains(&length), "{length}");
         assert!(numbers[0] > 1, "it begins in the good state");
-        // Half of the packets in the bad state are lost, and 0.1 % of those in the good state: 1.613 + 0.097 % of all
-        // packets.
+        // Half of the packets in the bad state are lost, and 0.1 % of the packets in the good state. The sum is 1.613 +
+        // 0.097 % of all packets.
         let count = lost(model(ratio("50%"), ratio("0.1%")), 1_000_000).len();
         assert!((16_300..17_900).contains(&count), "{count}");
     }

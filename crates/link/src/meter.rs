@@ -1,7 +1,7 @@
 //! Counters of the packets in a chain.
 //!
-//! Invariant, in packets and in bytes: entered + duplicated = left + lost + still inside. The counters cost a few
-//! additions per packet and are always on.
+//! Invariant, in packets and in bytes: entered + duplicated = left + lost + still inside. The counters are always on;
+//! they cost a few additions per packet.
 
 use crate::Changed;
 
@@ -42,7 +42,7 @@ pub enum Cause {
     Collision,
     /// The link was down.
     Outage,
-    /// The packet was larger than the link's MTU, which is the value in bytes. The sender gets an ICMP message.
+    /// The packet was larger than the link's MTU, which is this number of bytes. The sender gets an ICMP message.
     TooBig(u32),
 }
 
@@ -126,7 +126,7 @@ impl Meter {
     /// Records that the queue currently holds `packets` packets with `bytes` bytes.
     #[inline]
     pub fn queue_holds(&mut self, packets: u64, bytes: u64) {
-        // Branches that are rarely taken are faster than computing two maxima.
+        // Two branches that are rarely taken are faster than computing two maxima.
         if packets > self.queue_peak_packets {
             self.queue_peak_packets = packets;
         }

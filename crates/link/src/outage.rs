@@ -1,8 +1,8 @@
 //! Outages: times at which the link is down.
 //!
-//! This element follows the serializer. So the router continues to send while the link is down, and a packet is lost if
-//! its serialization ends in that time. A packet that was already propagating when the outage began still arrives. An
-//! interval includes its start and excludes its end.
+//! This element follows the serializer. The router therefore continues to send while the link is down, and a packet is
+//! lost if its serialization ends during the outage. A packet that was already propagating when the outage began still
+//! arrives. An interval includes its start and excludes its end.
 
 use crate::element::{Fate, Passing};
 use crate::meter::{Cause, Meter};
@@ -82,7 +82,7 @@ mod tests {
     fn packets_sent_while_the_link_is_down_are_lost() {
         let s = |seconds: u64| Instant::from_millis(seconds * 1000);
         let span = |seconds| Some(Duration::from_secs(seconds));
-        // The intervals are not in order, and the second and third overlap.
+        // The intervals are given out of order, and those that begin at 5 s and 6 s overlap.
         let downs = [Down::new(s(20), None), Down::new(s(5), span(2)), Down::new(s(6), span(3))];
         let mut outage = Outage::new(&downs);
         let mut meter = Meter::default();

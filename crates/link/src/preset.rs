@@ -1,12 +1,12 @@
 //! Presets: named networks with rate, delay, jitter, loss and queue of both directions, and the source of these values.
 //!
-//! The values of the older access networks are those of the README of Tyler Treat's `comcast`
-//! (github.com/tylertreat/comcast). That tool adds latency on one side only, so its latency is a round-trip time. It
-//! applies its loss rate to either direction. The serial lines are those of the slides "SCTP as Alternative Transport
-//! to TCP and UDP".
+//! The values of the older access networks are from the README of Tyler Treat's `comcast`
+//! (github.com/tylertreat/comcast). That tool adds latency on one side only, so its latency is a round-trip time.
+//! `comcast` applies its loss rate to either direction. The values of the serial lines are from the slides "SCTP as
+//! Alternative Transport to TCP and UDP".
 //!
 //! For today's networks, each measured value has its source beside it, and all other values are marked as assumed.
-//! Flags such as `--jitter`, `--queue` or `--loss` change them.
+//! Flags such as `--jitter`, `--queue` or `--loss` change the values.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
@@ -147,7 +147,7 @@ const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\": t
 mod tests {
     use super::*;
 
-    /// Each preset sets all values, because a value inherited from the defaults would not describe the network.
+    /// Each preset sets all keys, because a default would not describe its network.
     #[test]
     fn each_preset_says_all_there_is_of_a_network() {
         for preset in PRESETS {

@@ -1,7 +1,7 @@
 //! Serialization: the time for which a packet occupies the link.
 //!
-//! This module implements the link's rate, which is constant or changes at known times. [`Serializer`] is the choice
-//! between a rate and a recorded trace. Times are rounded up to the nanosecond, so that the rate is never exceeded.
+//! This module implements the link's rate, which is constant or changes at known times. [`Serializer`] is either a rate
+//! or a recorded trace. Times are rounded up to the nanosecond, so that the rate is never exceeded.
 
 use crate::DirectionSpec;
 use crate::half_duplex::Medium;
@@ -16,9 +16,9 @@ use anabranch_base::{BitRate, Bytes, Instant};
 /// The times of a packet's serialization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
-    /// The time at which the first bit is sent. From then on the packet is no longer in the queue.
+    /// The time at which the first bit is sent. At that time the packet leaves the queue.
     pub start: Instant,
-    /// The time at which the last bit is sent. From then on the packet propagates.
+    /// The time at which the last bit is sent. At that time the packet starts to propagate.
     pub end: Instant,
 }
 
@@ -81,10 +81,10 @@ impl Serializer {
 #[derive(Clone, Debug)]
 pub struct Rate {
     rate: BitRate,
-    /// The future changes of the rate, in descending order of time; the next one is last.
+    /// The future changes of the rate, in descending order of time. The next change is the last entry.
     changes: Vec<(Instant, BitRate)>,
     medium: Medium,
-    /// The additional cost of each packet: the number of bytes added to it, and nanoseconds before its first bit.
+    /// The additional cost of each packet: a number of bytes added to its size, and nanoseconds before its first bit.
     packet_cost: (u64, u64),
     /// The size of the last packet and its serialization time, cached. Most packets in one direction have the same
     /// size, and a division costs more than the rest of this element.
@@ -101,8 +101,8 @@ impl Impairment<RateSpec> for Rate {
     }
 }
 
-/// The bytes that framing adds to a packet on the medium: preamble, header, check sequence and gap. They take time to
-/// send, but no host sees them.
+/// The bytes that framing adds to a packet on the medium: preamble, header, check sequence and gap. These bytes take
+/// time to send, but no host sees them.
 pub(crate) struct Overhead;
 
 impl Impairment<Bytes> for Overhead {
@@ -124,8 +124,8 @@ impl Impairment<Bytes> for Overhead {
     }
 }
 
-/// The time that each packet takes on the medium besides its bytes, whatever the rate: access to the medium, a
-/// preamble, the receiver's answer.
+/// The time that each packet takes on the medium in addition to the time for its bytes. It does not depend on the rate:
+/// access to the medium, a preamble, the receiver's answer.
 pub(crate) struct PacketTime;
 
 impl Impairment<Duration> for PacketTime {
@@ -216,7 +216,7 @@ impl Rate {
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let (overhead, time) = self.packet_cost;
         let mut at = start.plus_nanos(time);
-        // The remaining bits × 10⁹, a unit in which rate × nanoseconds is a whole number.
+        // The remaining bits times 10⁹. In this unit, rate × nanoseconds is a whole number.
         let mut left = u128::from(bytes + overhead) * 8_000_000_000;
         while let Some(&(change, rate)) = self.changes.last() {
             if change > at {
@@ -240,7 +240,7 @@ impl Rate {
 /// The maximum overhead in bytes. Framing cannot be larger than the largest packet.
 const MAX_OVERHEAD: u64 = 65_535;
 
-/// The maximum time per packet. A slower medium would carry next to nothing.
+/// The maximum time per packet. A slower medium would carry hardly any data.
 const MAX_PACKET_TIME: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -270,12 +270,12 @@ mod tests {
         let mut link = Rate::new(rate("10mbit")).with_changes(&[(us(600), rate("2mbit"))]);
         assert_eq!(link.transmit(us(0), 1500).end, us(3600));
         assert_eq!(link.transmit(us(0), 1500).end, us(9600));
-        // The packet is sent across two changes: 1,000 bits in 1 ms at 1 Mbit/s, 2,000 bits in 1 ms at 2 Mbit/s, and
-        // 9,000 bits at 9 Mbit/s.
+        // The packet is sent across two changes of the rate: 1,000 bits in 1 ms at 1 Mbit/s, 2,000 bits in 1 ms at 2
+        // Mbit/s, and 9,000 bits in 1 ms at 9 Mbit/s.
         let changes = [(us(2000), rate("9mbit")), (us(1000), rate("2mbit"))];
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(0), 1500).end, us(3000));
-        // The rate changes while the link is idle.
+        // Here the rate changes while the link is idle.
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(7000), 1125).end, us(8000));
     }
@@ -283,8 +283,8 @@ mod tests {
     #[test]
     fn framing_and_access_cost_each_packet_the_same() {
         let (overhead, time) = (Bytes(24), Duration::from_micros(118));
-        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. Each packet takes 118 us
-        // more.
+        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. The packet time adds 118 us
+        // to each.
         let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);

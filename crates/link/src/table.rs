@@ -24,7 +24,7 @@ pub struct Row {
     /// The keys that set only the value of the up direction or of the down direction, if each direction has its own
     /// value.
     pub one_way: Option<[&'static str; 2]>,
-    /// The placeholder for the value in help texts; empty for a switch.
+    /// The placeholder for the key's value in help texts; empty for a switch.
     pub value: &'static str,
     /// One line of help, with the accepted forms of the value.
     pub help: &'static str,
@@ -34,12 +34,12 @@ pub struct Row {
 /// Whether a key sets a property of one direction or of the whole link.
 #[derive(Debug)]
 pub(crate) enum Scope {
-    /// The key sets a value that each direction has.
+    /// The key sets a value that each direction has separately.
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
-        /// Copies the setting from the second argument to the first.
+        /// Copies the key's setting from the second argument to the first.
         take: fn(&mut DirectionSpec, &DirectionSpec),
-        /// Returns the setting as text; empty if it need not be written.
+        /// Returns the key's setting as text; empty if the setting need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
@@ -55,7 +55,7 @@ pub(crate) trait Impairment<T> {
     /// Parses the value of the setting.
     fn read(text: &str) -> Result<T, String>;
 
-    /// Returns the value of the setting as text; empty if it need not be written.
+    /// Returns the value of the setting as text; empty if the value need not be written.
     fn show(spec: &DirectionSpec) -> String;
 
     /// Checks that the setting does not contradict the other settings of the direction.
@@ -83,7 +83,7 @@ pub(crate) struct Side<'a> {
     pub(crate) rtt: Duration,
     /// The seed of the run.
     pub(crate) seed: u64,
-    /// The random number generator of the direction. Every element draws from its own fork of this one.
+    /// The random number generator of the direction. Every element draws from its own fork of this generator.
     pub(crate) rng: Rng,
     /// The medium, if both directions share one and use it in the order of arrival.
     pub(crate) medium: Option<Medium>,
@@ -93,7 +93,7 @@ pub(crate) struct Side<'a> {
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
 
-/// Returns the key of a row: the name of its field, unless the row gives another.
+/// Returns the key of a row: the name of its field, unless the row gives another name.
 macro_rules! key {
     ($field:ident) => {
         stringify!($field)
@@ -103,10 +103,10 @@ macro_rules! key {
     };
 }
 
-/// Declares the table; see this module. A row of a direction is `field: type = default, element, value, help;` (`field
-/// as "key"` if the key is not a valid field name). A row ends with `passing NAME` if its element decides about a
-/// packet at once. If the element changes packets, `counts FIELD at N "phrase"` follows, where N orders the counters in
-/// reports.
+/// Declares the table of impairments. A row for a setting of one direction has the form `field: type = default,
+/// element, value, help;` (`field as "key"` if the key is not a valid field name). A row ends with `passing NAME` if
+/// its element implements [`Passing`](crate::element::Passing). If the element changes packets, `counts FIELD at N
+/// "phrase"` follows, where N orders the counters in reports.
 macro_rules! impairments {
     ($(
         each direction {
@@ -200,7 +200,7 @@ macro_rules! impairments {
         }
 
         impl<P: Carried> Stage<P> {
-            /// Returns the fate of a packet; `None` if the element has to hold it.
+            /// Returns the fate of a packet; `None` if the element has to hold the packet.
             #[inline(always)]
             pub(crate) fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Fate> {
                 Some(match self {

@@ -3,10 +3,10 @@
 //! In mahimahi's format, each line is a time in whole milliseconds, never decreasing. At each of these times the link
 //! can deliver 1500 bytes (an *opportunity*). Several packets may share one opportunity, and one packet may need
 //! several. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and its last time
-//! is the period.
+//! is the length of the period.
 //!
 //! Lines with several columns contain times and rates, and perhaps round-trip times and loss rates (modules `columns`
-//! and `series`). A trace in this format repeats, too.
+//! and `series`). A trace in columns also repeats.
 
 mod columns;
 pub mod series;
@@ -22,11 +22,11 @@ use std::sync::Arc;
 /// The traces that are shipped with the program, each as name and text. The first lines of the text name the authors.
 pub const SHIPPED: &[(&str, &str)] = &[("lte-walking", include_str!("../traces/lte-walking.trace"))];
 
-/// A recorded trace. It is cheap to clone.
+/// A recorded trace. A clone shares the recorded values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     capacity: Capacity,
-    /// The one-way propagation delay, in nanoseconds.
+    /// The one-way propagation delays in nanoseconds, if they are recorded.
     delays: Option<Series<u64>>,
     losses: Option<Series<Ratio>>,
 }
@@ -38,10 +38,10 @@ enum Capacity {
     Rates(Series<u64>),
 }
 
-/// The times at which 1500 bytes may leave. It is cheap to clone.
+/// The times at which 1500 bytes may leave. A clone shares the list of times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
-    /// The times in milliseconds, never decreasing. There is at least one, and the last one is above 0.
+    /// The times in milliseconds, in order. The list has at least one time, and the last time is above 0.
     times: Arc<[u32]>,
 }
 
@@ -120,8 +120,8 @@ impl Opportunities {
     /// Parses the text of a trace file in mahimahi's format. Empty lines and lines beginning with `#` are skipped.
     ///
     /// # Errors
-    /// The error names the first line that is not a time or that decreases. Or it says that the trace has no lines, no
-    /// duration, or more than [`MAX_LINES`] lines.
+    /// The error names the first line that is not a time or that is earlier than the line before. Otherwise it says
+    /// that the trace has no lines, no duration, or more than [`MAX_LINES`] lines.
     fn parse(text: &str) -> Result<Self, SpecError> {
         let mut times: Vec<u32> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -187,7 +187,8 @@ impl Opportunities {
     #[must_use]
     pub fn first_from(&self, at: Instant) -> u64 {
         let ms = at.as_nanos().div_ceil(NANOS_PER_MS);
-        // The instant at which a repetition starts also belongs to the end of the previous repetition.
+        // A repetition starts at the instant at which the previous repetition ends. This instant belongs to the
+        // previous repetition.
         let round = ms.saturating_sub(1) / self.period_ms();
         let within = ms - round * self.period_ms();
         let place = self.times.partition_point(|time| u64::from(*time) < within) as u64;
@@ -241,7 +242,7 @@ impl TracePlayer {
         let mut bytes = bytes as u64;
         if bytes > self.left {
             bytes -= self.left;
-            // Skip all opportunities before the one that takes the last byte.
+            // All opportunities before the one that takes the packet's last byte are skipped in one step.
             let whole = (bytes - 1) / OPPORTUNITY_BYTES;
             self.index += whole + 1;
             bytes -= whole * OPPORTUNITY_BYTES;
@@ -259,7 +260,7 @@ impl TracePlayer {
     }
 }
 
-/// The maximum number of lines of a trace: some hours at 100 Mbit/s.
+/// The maximum number of lines of a trace. At 100 Mbit/s this is some hours.
 pub const MAX_LINES: usize = 50_000_000;
 
 /// The number of bytes that one opportunity can deliver.
@@ -291,8 +292,8 @@ mod tests {
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(5));
-        // The opportunities at 6, 7 and 8 ms have passed. The next ones are at 10 ms and, in the second round, two at
-        // 11 ms.
+        // The opportunities at 6, 7 and 8 ms have passed. The next opportunities are at 10 ms and, in the second round,
+        // two at 11 ms.
         assert_eq!(end(6, 1500), ms(10));
         assert_eq!(end(6, 1500), ms(11));
         assert_eq!(end(12, 1500), ms(15));
@@ -310,11 +311,11 @@ mod tests {
         };
         assert_eq!(sent(0, 500), (ms(2), ms(2)));
         assert_eq!(sent(0, 900), (ms(2), ms(2)));
-        // 100 bytes of the opportunity at 2 ms are left, and 1400 bytes are sent at 4 ms.
+        // The packet uses the remaining 100 bytes of the opportunity at 2 ms, and 1400 bytes of the one at 4 ms.
         assert_eq!(sent(0, 1500), (ms(2), ms(4)));
-        // 100 bytes are sent at 4 ms, 1500 bytes at 6 ms and 1400 bytes at 8 ms.
+        // The packet uses 100 bytes at 4 ms, 1500 bytes at 6 ms and 1400 bytes at 8 ms.
         assert_eq!(sent(0, 3000), (ms(4), ms(8)));
-        // The unused rest of an opportunity that has passed is lost.
+        // The unused rest of the opportunity at 8 ms is lost, so the packet needs only the opportunity at 10 ms.
         assert_eq!(sent(9, 1500), (ms(10), ms(10)));
     }
 

@@ -140,7 +140,8 @@ fn a_link_never_idles_while_a_packet_waits() {
     }
 }
 
-/// 1500 + 38 bytes at 12 Mbit/s and 100 us take 1,125,333.3 ns, rounded up for each packet, with any queue discipline.
+/// With any queue discipline, a packet of 1500 bytes with 38 bytes of framing and 100 us of access time takes
+/// 1,125,333.3 ns at 12 Mbit/s. The time of each packet is rounded up.
 #[test]
 fn every_packet_pays_for_framing_and_access() {
     for aqm in ["droptail", "red:min=900p/max=950p", "pie:target=1s", "codel:target=1s", "fq-codel:target=1s"]
@@ -182,7 +183,7 @@ fn a_counter_shared_by_both_directions_loses_every_nth_of_all() {
         let chain = if number % 2 == 0 { &mut up } else { &mut down };
         chain.push(at, Blank::numbered(1500, number + 1));
     }
-    // Run both directions in the order of their events, because they share the loss counter.
+    // Both directions run in the order of their events, because they share the loss counter.
     while let Some(at) = [up.next(), down.next()].into_iter().flatten().min() {
         run_to(&mut up, at, &mut out);
         run_to(&mut down, at, &mut out);
@@ -207,7 +208,8 @@ fn an_oversized_packet_comes_back_with_the_mtu() {
     assert_eq!(chain.meter().too_big.bytes, 1401);
 }
 
-/// A packet with a lead of 10 ms passes those that entered less than 10 ms before.
+/// A packet with a lead of 10 ms leaves 10 ms early. With `reorder=20%`, some packets overtake others, and no packet is
+/// late.
 #[test]
 fn a_chosen_packet_overtakes_by_its_lead() {
     let mut chain = build("rate=unlimited,delay=20ms,reorder=100%/10ms,queue=unlimited", 1);
@@ -225,7 +227,7 @@ fn a_chosen_packet_overtakes_by_its_lead() {
     for (at, packet) in &out {
         let entered = Instant::from_millis(packet.number);
         let delay = at.since(entered);
-        // A packet is delayed by 20 ms, or by less if it overtakes.
+        // Each packet is delayed by 20 ms, or by less if it overtakes.
         assert!(delay <= Duration::from_millis(20));
     }
     assert!(out.windows(2).any(|pair| pair[0].1.number > pair[1].1.number));

@@ -8,7 +8,7 @@ use anabranch_base::{Budget, Bytes};
 /// The congestion control algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cc {
-    /// anabranch's CUBIC (RFC 9438), which TCP and SCTP use, too.
+    /// anabranch's CUBIC (RFC 9438), which TCP and SCTP also use.
     Cubic,
     /// anabranch's NewReno (RFC 9002 §7).
     Reno,
@@ -23,11 +23,11 @@ pub enum Cc {
 pub enum Scheduler {
     /// Streams take turns, one packet each.
     RoundRobin,
-    /// The stream that had data first is served until it has no more.
+    /// The stream that was the first to have data is served until it has no more data.
     Fcfs,
 }
 
-/// Decides when a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
+/// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
     /// Clients validate their addresses only while many handshakes are under way.
@@ -59,7 +59,7 @@ anabranch_base::knobs! {
     /// All settings of an endpoint.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Config {
-        /// Congestion control.
+        /// The congestion control algorithm.
         cc: Cc = Cc::Cubic, "RFC 9438; RFC 9002 §7 allows any",
             Names(&[
                 ("cubic", Cc::Cubic),
@@ -68,52 +68,54 @@ anabranch_base::knobs! {
                 ("quinn-cubic", Cc::QuinnCubic),
             ]),
             "congestion control: cubic, reno or bbr (ours, as tcp and sctp have them) or quinn-cubic";
-        /// The first window.
+        /// The initial congestion window in packets.
         iw: u64 = 10, "RFC 9002 §7.2: ten packets",
             Number(1, 100), "initial window: packets from 1 to 100";
-        /// initial_max_streams_bidi (RFC 9000 §18.2).
+        /// The number of two-way streams that the peer may have open at the same time: initial_max_streams_bidi (RFC
+        /// 9000 §18.2).
         streams: u64 = 100, "RFC 9114 §6.1: no fewer than 100",
             Number(1, 65_535), "streams that a client may have open at once: 1 to 65535";
-        /// initial_max_stream_data (RFC 9000 §4.1).
+        /// The bytes of a stream that may be unread: initial_max_stream_data (RFC 9000 §4.1).
         stream_window: u64 = 6_291_456, "Chromium: 6 MiB a stream",
             Size(1_200, 1 << 30), "flow control: bytes that a stream may have unread, such as 6MiB";
-        /// initial_max_data (RFC 9000 §4.1).
+        /// The bytes of a connection that may be unread: initial_max_data (RFC 9000 §4.1).
         window: u64 = 15_728_640, "Chromium: 15 MiB a connection",
             Size(1_200, 1 << 32), "flow control: bytes that a connection may have unread, such as 15MiB";
-        /// The bytes that an application may write before they are acknowledged.
+        /// The bytes that an application may write before earlier bytes are acknowledged.
         sndbuf: u64 = 4_194_304, "as sctp's and tcp's modern profiles",
             Size(1_200, 1 << 32), "bytes written and not acknowledged, such as 4MiB";
-        /// The order in which streams send.
+        /// The order in which streams with data to send are served.
         scheduler: Scheduler = Scheduler::RoundRobin, "quinn-proto 0.11, TransportConfig::default",
             Names(&[("rr", Scheduler::RoundRobin), ("fcfs", Scheduler::Fcfs)]),
             "streams with bytes to send: rr (in turn, a packet each) or fcfs (one after the other)";
-        /// max_idle_timeout (RFC 9000 §10.1).
+        /// The time without packets after which a connection ends: max_idle_timeout (RFC 9000 §10.1).
         idle: Duration = Duration::from_secs(30), "RFC 9308 §3.2: 30 s",
             SpanOrZero, "a connection ends after so long without a packet, such as 30s";
-        /// kInitialRtt (RFC 9002 §6.2.2).
+        /// The round-trip time that is assumed before the first measurement: kInitialRtt (RFC 9002 §6.2.2).
         initial_rtt: Duration = Duration::from_millis(333), "RFC 9002 §6.2.2",
             SpanOrZero, "the round trip that is assumed before one was measured, such as 333ms";
         /// The largest UDP payload that may be sent before the path has been probed (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
-        /// kPacketThreshold (RFC 9002 §6.1.1).
+        /// A packet is lost if one sent this many packets later is acknowledged: kPacketThreshold (RFC 9002 §6.1.1).
         dupthresh: u64 = 3, "RFC 9002 §6.1.1: three packets",
             Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
-        /// The sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
+        /// Whether the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
         ack_frequency: bool = false, "RFC 9000 §13.2.2: one for two packets",
             SWITCH,
             "the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency): yes or no";
-        /// When clients have to show that they are at their addresses.
+        /// When clients have to validate their addresses (Retry).
         retry: Retry = Retry::Load, "RFC 9000 §8.1.2: a server may",
             Names(&[("load", Retry::Load), ("always", Retry::Always)]),
             "when a server has clients show their addresses by a round trip more (Retry): load (while many begin) or always";
-        /// Larger packets are searched for (RFC 8899).
+        /// Whether the path is probed for larger packet sizes (RFC 8899).
         pmtud: bool = true, "RFC 9000 §14.3",
             SWITCH, "packets grow to what the path takes (RFC 8899): yes or no";
     }
     beside {
-        /// What all connections share of memory, whichever endpoint has them: send buffers then follow what is left, within
-        /// `sndbuf`, and what a connection may have unread is within its floor. `None`: each connection has its own buffers.
+        /// The memory budget that the connections of all endpoints share. With a budget, send buffers shrink with the
+        /// memory that is left, within `sndbuf`, and the unread data of a connection stays within its floor. With
+        /// `None`, each connection has its own buffers.
         memory: Option<Budget> = None;
     }
 }
@@ -121,7 +123,7 @@ anabranch_base::knobs! {
 /// The default profile: the RFCs' defaults, with Chromium's flow control limits.
 const MODERN: Profile = Profile { name: "modern", parent: None, rows: &[] };
 
-/// The defaults of quinn, as a program gets them that changes no setting.
+/// The defaults of quinn, as a program gets them if it changes no setting.
 const QUINN: Profile = Profile {
     name: "quinn",
     parent: None,
@@ -155,7 +157,7 @@ impl Config {
     /// Sets the knob `key` from text.
     ///
     /// # Errors
-    /// One line that names the accepted forms, if the key is unknown or the value is not one of them.
+    /// A one-line text that names the accepted forms, if the key is unknown or the value is not accepted.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let Some(at) = Self::position(key) else {
             return Err(KnobError(format!("'{key}' is not a knob of quic; there are {}", Self::keys())));

@@ -1,16 +1,16 @@
 //! The QUIC endpoint: an engine with all connections of a host over one UDP port.
 //!
-//! The endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send. quinn
-//! takes instants of the operating system's clock. The endpoint converts each instant to the time span since it was created,
-//! so no result depends on the time of its creation.
+//! The endpoint owns quinn's endpoint and quinn's connections, and decides in which order the connections may send.
+//! quinn takes instants of the operating system's clock. The endpoint measures time from its own creation, so no result
+//! depends on the time of day.
 //!
-//! - `connections`: beginning and ending connections, and handling their events
+//! - `connections`: begins and ends connections, and handles their events
 //! - `entrance`: limits the handshakes that a server has under way
-//! - `packets`: sending and receiving packets, and deadlines
+//! - `packets`: sends and receives packets, and handles deadlines
 //! - `proof`: limits the bytes sent to addresses that are not validated yet
 //! - `queue`: clients that wait for their handshake to begin
-//! - `streams`: reading and writing streams
-//! - `transport`: quinn's settings for a connection
+//! - `streams`: reads and writes streams
+//! - `transport`: creates quinn's settings for a connection
 
 mod connections;
 mod entrance;
@@ -68,8 +68,8 @@ pub struct Figures {
 pub struct Start {
     /// The settings.
     pub config: Config,
-    /// The local address of outgoing packets, until a packet of the peer arrives at another address of this host. If the IP
-    /// address is unspecified, the host's routes choose it, and only the port is used.
+    /// The local address of outgoing packets, until a packet of the peer arrives at another address of this host. If
+    /// the IP address is unspecified, the host's routes choose the address, and only the port of `local` is used.
     pub local: SocketAddr,
     /// The source of connection IDs, keys and all random numbers that quinn uses.
     pub rng: Rng,
@@ -90,14 +90,14 @@ pub enum Event {
     Connected {
         /// The connection.
         id: Id,
-        /// The number of two-way streams that may be open at once.
+        /// The number of two-way streams that may be open at the same time.
         streams: u64,
     },
     /// A peer has begun a connection.
     Accepted {
         /// The connection.
         id: Id,
-        /// The number of two-way streams that may be open at once.
+        /// The number of two-way streams that may be open at the same time.
         streams: u64,
     },
     /// The application can read data or the end of a stream.
@@ -126,14 +126,15 @@ pub enum Event {
     },
 }
 
-/// The state of a stream that the endpoint keeps besides quinn's state.
+/// The state of a stream that the endpoint keeps in addition to quinn's state.
 #[derive(Default)]
 struct Open {
     /// Whether the application has read the end of the stream.
     ended: bool,
-    /// The code with which the peer has cancelled the direction we read; set when the application meets it while reading.
+    /// The code with which the peer has cancelled the direction that we read. Set when the application reads and finds
+    /// the cancellation.
     reset: Option<u64>,
-    /// The code with which the peer has cancelled the direction we write.
+    /// The code with which the peer has cancelled the direction that we write.
     stopped: Option<u64>,
 }
 
@@ -147,7 +148,7 @@ struct Held {
     pacer: Pacer,
     /// The number of two-way streams that we have opened as the client.
     opened: u64,
-    /// The streams that have begun, and that the application holds or may still accept.
+    /// The streams that have begun and of which the application has a handle or may still accept one.
     open: BTreeMap<u64, Open>,
     /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits them.
     unsent: Option<u64>,
@@ -162,14 +163,14 @@ struct Held {
     announced: bool,
     /// Whether the connection closes as soon as all written data is acknowledged.
     closing: bool,
-    /// The limit for the peer's address while it is not validated: after the client's first packet, or after the peer has
-    /// moved.
+    /// The limit on bytes to the peer's address while that address is not validated: after the client's first packet,
+    /// or after the peer has moved.
     unproven: Option<Unproven>,
 }
 
-/// A packet that quinn's endpoint generates without a connection: a refusal, a Retry, or a stateless reset.
+/// A packet that quinn's endpoint creates for no connection: a refusal, a Retry, or a stateless reset.
 struct Reply {
-    /// The local address at which the packet arrived that this reply answers.
+    /// The local address at which the answered packet arrived.
     source: Option<IpAddr>,
     target: SocketAddr,
     ecn: Ecn,
@@ -187,7 +188,7 @@ pub struct Endpoint {
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
-    /// The store of the logs that are kept in memory.
+    /// The logs that are kept in memory; `None` if they are not.
     kept: Option<Arc<Kept>>,
     config: Config,
     local: SocketAddr,
@@ -205,7 +206,7 @@ pub struct Endpoint {
     entrance: HandshakeLimiter,
     /// The clients that wait for their handshake to begin.
     queue: Queue,
-    /// The servers that rejected our early data. Each one is removed when the next connection to it begins.
+    /// The servers that rejected our early data. A server is removed when the next connection to it begins.
     refused_early: BTreeSet<SocketAddr>,
     /// The deadlines of the connections, the earliest first.
     due: BTreeSet<(Instant, Id)>,
@@ -229,7 +230,7 @@ impl Endpoint {
     /// Creates an endpoint without connections.
     ///
     /// # Errors
-    /// One line that says why the certificates or settings cannot be used for QUIC.
+    /// A one-line text that says why the certificates or settings cannot be used for QUIC.
     pub fn new(start: Start) -> Result<Self, String> {
         let Start { config, local, mut rng, ends, segments, shard, logs } = start;
         let Ends { surroundings, client, server } = ends;
@@ -305,43 +306,43 @@ impl Endpoint {
             events: VecDeque::new(),
             buffer: Vec::new(),
         };
-        // Check the settings here, so that invalid settings are reported now and not with the first connection.
+        // The settings are checked here, so that invalid settings are reported now and not with the first connection.
         let watch = Watch::new(endpoint.clock.clone(), 0, endpoint.trace.clone());
         endpoint.transport(watch, endpoint.config.streams)?;
         Ok(endpoint)
     }
 
-    /// The settings in use.
+    /// Returns the settings in use.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Whether the endpoint can accept connections, because it has a certificate.
+    /// Returns whether the endpoint can accept connections, because it has a certificate.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()
     }
 
-    /// The number of connections that peers have begun and that were reported to the application.
+    /// Returns the number of connections that peers have begun and that were reported to the application.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// The number of handshakes that peers have begun and that are still under way.
+    /// Returns the number of handshakes that peers have begun and that are still under way.
     #[must_use]
     pub fn half_open(&self) -> usize {
         self.entrance.under_way()
     }
 
-    /// The UDP port.
+    /// Returns the UDP port.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.local.port()
     }
 
-    /// The port for which connections are accepted; `None` if connections are refused.
+    /// Returns the port for which connections are accepted; `None` if connections are refused.
     #[must_use]
     pub fn listening(&self) -> Option<u16> {
         self.listening
@@ -352,20 +353,20 @@ impl Endpoint {
         self.listening = port;
     }
 
-    /// Sets the number of connections that wait for the application to accept them. While too many connections wait, no
+    /// Sets the number of connections that wait to be accepted by the application. While too many connections wait, no
     /// further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
         self.entrance.waiting = waiting;
     }
 
-    /// The number of retransmission timeouts (PTO, RFC 9002 §6.2) of all connections so far.
+    /// Returns the number of retransmission timeouts (PTO, RFC 9002 §6.2) of all connections so far.
     #[must_use]
     pub fn timeouts(&self) -> u64 {
         self.timeouts + self.connections.values().map(|held| held.watch.timeouts()).sum::<u64>()
     }
 
-    /// Whether the handshake is not done yet. Data that a client writes now is sent with the handshake. Data that a server
-    /// reads now may have been replayed by an attacker (RFC 8470).
+    /// Returns whether the handshake of a connection is not done yet. Data that a client writes now is sent with the
+    /// handshake. Data that a server reads now may have been replayed by an attacker (RFC 8470).
     #[must_use]
     pub fn early_data(&self, id: Id) -> bool {
         self.connections.get(&id).is_some_and(|held| {
@@ -393,7 +394,7 @@ impl Endpoint {
         self.connections.get(&id).map(|held| held.connection.remote_address())
     }
 
-    /// The number of stream bytes that were written and are not acknowledged yet.
+    /// Returns the number of stream bytes that were written and are not acknowledged yet.
     #[must_use]
     pub fn unacknowledged(&self, id: Id) -> u64 {
         self.connections.get(&id).map_or(0, |held| held.watch.unacknowledged())
@@ -432,6 +433,6 @@ impl Endpoint {
     }
 }
 
-/// How long the token of a Retry packet is valid (RFC 9000 §8.1.4): longer than a client repeats a packet that is not
-/// answered.
+/// The time for which the token of a Retry packet is valid (RFC 9000 §8.1.4). It is longer than the time for which a
+/// client repeats an unanswered packet.
 const RETRIED: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
-//! Parses the frames in a packet's payload, only to observe them.
+//! Parses the frames in a packet's payload for observation only.
 //!
-//! Home of RFC 9000 §19, and of the lengths of the frames of RFC 9221 and draft-ietf-quic-ack-frequency. quinn parses all
-//! frames again for the protocol itself.
+//! Home of RFC 9000 §19, and of the lengths of the frames of RFC 9221 and draft-ietf-quic-ack-frequency. For the
+//! protocol itself, quinn parses all frames again.
 
 use std::ops::RangeInclusive;
 
@@ -92,8 +92,8 @@ impl Frames<'_> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    /// Reads the next transport parameter (RFC 9000 §18), and returns its ID and its value. The value is meaningful only if
-    /// the parameter is a number.
+    /// Reads the next transport parameter (RFC 9000 §18), and returns its ID and its value. The value has a meaning
+    /// only if the parameter is a number.
     pub(crate) fn parameter(&mut self) -> Option<(u64, u64)> {
         let (key, length) = (self.number()?, self.number()?);
         let rest = self.0;
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(eliciting, [false, true, true, true, true, false, true, true, true]);
     }
 
-    /// RFC 9000 §19: a frame whose content is not used is skipped by the length of its fields.
+    /// RFC 9000 §19: a frame whose content is not used is skipped, according to the lengths of its fields.
     #[test]
     fn frames_that_are_not_read_are_skipped_to_their_end() {
         let frames = [

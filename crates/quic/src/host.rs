@@ -12,8 +12,8 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// The QUIC endpoint of a host. A clone is another handle of the same endpoint. The endpoint lives as long as any of its
-/// handles or sessions.
+/// The QUIC endpoint of a host. A clone is another handle of the same endpoint. The endpoint lives until its last
+/// handle and its last session are dropped.
 pub type QuicHost<W> = BoundHost<W, Endpoint>;
 /// Accepts QUIC connections.
 pub type QuicListener<W> = EngineListener<W, Endpoint>;
@@ -34,7 +34,7 @@ pub enum Source {
     Routed,
 }
 
-/// Options of a QUIC endpoint besides its settings and certificates.
+/// Options of a QUIC endpoint in addition to its settings and certificates.
 #[derive(Clone, Default)]
 pub struct Options {
     /// The local address of outgoing packets.
@@ -51,7 +51,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Starts QUIC on a UDP port; with port 0, on any free port.
+/// Starts QUIC on a UDP port. With port 0, the host chooses a free port.
 ///
 /// # Errors
 /// If the port cannot be bound, or if the certificates cannot be used.
@@ -66,7 +66,7 @@ pub async fn start<W: World>(
     start_over(world, socket, config, ends, options)
 }
 
-/// Starts QUIC over a socket of the `World`, which may be one of several sockets that share a port.
+/// Starts QUIC over a socket of the `World`. The socket may be one of several that share a port.
 ///
 /// # Errors
 /// If the certificates cannot be used.

@@ -1,8 +1,8 @@
 //! Generates unpredictable values: connection IDs, and the keys of stateless resets and tokens. Also holds the clock for
 //! tokens and traces.
 //!
-//! The seed comes from the operating system on a real network, and from the run's seed in a simulation. This module only
-//! uses the generator that it is given.
+//! This module only uses the random number generator that it is given. On a real network, the generator is seeded by
+//! the operating system; in a simulation, by the seed of the run.
 
 use crate::shards::Shard;
 use anabranch_base::Rng;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// RFC 9000 §5.1: the length of our connection IDs in bytes, long enough that nobody can guess an ID.
+/// RFC 9000 §5.1: the length of our connection IDs in bytes, so long that nobody can guess an ID.
 const LENGTH: usize = 8;
 
 /// Generates connection IDs from a random number generator.
@@ -20,7 +20,7 @@ const LENGTH: usize = 8;
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// Creates the generator. With `shard`, each ID names that one of the endpoints that share a port.
+    /// Creates the generator. With `shard`, each ID leads to that endpoint among the endpoints that share a port.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }
@@ -49,9 +49,9 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// Returns the key for stateless resets (RFC 9000 §10.3.2). If there is a secret that outlives the endpoint, the key is
-/// derived from the secret. The endpoint can then tell peers of an earlier endpoint with this secret that their connections
-/// are gone.
+/// Returns the key for stateless resets (RFC 9000 §10.3.2). If `secret` is given, the key is derived from this secret,
+/// which outlives the endpoint. Therefore the endpoint can tell the peers of an earlier endpoint with the same secret
+/// that their connections are gone.
 pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Key> {
     let mut key = [0; 64];
     rng.fill(&mut key);
@@ -88,7 +88,7 @@ impl Clock {
 
 impl TimeSource for Clock {
     fn now(&self) -> SystemTime {
-        // 1 January 2026 is an arbitrary start: tokens only compare these times with each other.
+        // 1 January 2026 is an arbitrary origin, because tokens only compare these times with each other.
         SystemTime::UNIX_EPOCH
             + Duration::from_secs(1_767_225_600)
             + Duration::from_nanos(self.0.load(Ordering::Relaxed))

@@ -1,7 +1,7 @@
-//! Packet protection keys that report the packets they encrypt and decrypt to the connection's [`Watch`].
+//! Packet protection keys that report to the connection's [`Watch`] each packet that they encrypt or decrypt.
 //!
-//! The cryptography is that of rustls and quinn. The keys here wrap it, and only read packets before encryption and after
-//! decryption.
+//! The cryptography is that of rustls and quinn. The keys in this module wrap quinn's keys, and only read packets
+//! before encryption and after decryption.
 
 use crate::qlog;
 use crate::watch::{Grants, Level, Watch};
@@ -72,7 +72,7 @@ struct Watched {
     inner: Box<dyn Session>,
     watch: Arc<Watch>,
     side: Side,
-    /// Whether the Handshake keys have been handed out. The keys after them protect application data.
+    /// Whether quinn has taken the Handshake keys. The keys after the Handshake keys protect application data.
     shaken: bool,
     /// Holds the reason why the client does not trust the server's certificate; `None` for a server.
     distrust: Option<Distrust>,
@@ -124,7 +124,8 @@ impl Session for Watched {
         self.inner.read_handshake(buf).map_err(|error| {
             match self.distrust.as_ref().and_then(Distrust::take) {
                 None => error,
-                // Use the same message as TLS over a stream, and an alert that names the certificate as the reason.
+                // The message is the same as for TLS over a stream, and the alert says that the certificate is the
+                // reason.
                 Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
                 Some(line) => TransportError {
                     code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
@@ -168,7 +169,7 @@ impl Session for Watched {
     }
 }
 
-/// The alert of RFC 8446 §6.2 for a certificate that is rejected for a reason without an alert of its own.
+/// The TLS alert (RFC 8446 §6.2) for a certificate that is rejected for a reason without an alert of its own.
 const CERTIFICATE_UNKNOWN: u8 = 46;
 
 /// Returns the TLS alert that a QUIC error code stands for (RFC 9001 §4.8), if any.
@@ -176,7 +177,7 @@ pub(crate) fn alert(code: TransportErrorCode) -> Option<u8> {
     u8::try_from(u64::from(code).checked_sub(0x100)?).ok()
 }
 
-/// Whether the error code is a TLS alert about certificates: bad_certificate to unknown_ca (RFC 8446 §6).
+/// Returns whether the error code is a TLS alert about certificates: bad_certificate to unknown_ca (RFC 8446 §6).
 pub(crate) fn is_of_certificates(code: TransportErrorCode) -> bool {
     alert(code).is_some_and(|alert| (42..=48).contains(&alert))
 }
@@ -186,9 +187,9 @@ fn grants(params: &TransportParameters, side: Side) -> Grants {
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
-        // The ID of initial_max_stream_data_bidi_remote: the client begins the streams, so they are remote to the server.
+        // The ID of initial_max_stream_data_bidi_remote. For the server, streams that the client begins are remote.
         Side::Client => 0x06,
-        // The ID of initial_max_stream_data_bidi_local: the client begins the streams itself, so they are local to it.
+        // The ID of initial_max_stream_data_bidi_local. For the client, streams that the client begins are local.
         Side::Server => 0x05,
     };
     let mut grants = Grants::default();

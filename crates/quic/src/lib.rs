@@ -1,11 +1,11 @@
 //! A session engine for QUIC (RFC 9000, RFC 9001, RFC 9002), built on `quinn-proto`.
 //!
-//! A QUIC connection is a session. The streams of the session are the two-way streams that the client begins, numbered in
-//! the order of their creation. One-way streams, which either end can begin, are numbered separately. The state machine is
-//! quinn's. This crate supplies packets, time, randomness and keys to it, so the same code runs on a real network and in a
-//! simulation. The congestion controller is quinn's or one of anabranch's (`window`).
+//! A QUIC connection is a session. The streams of the session are the two-way streams that the client begins, numbered
+//! in the order of their creation. One-way streams, which either end can begin, are numbered separately. The state
+//! machine is quinn's. This crate supplies packets, time, randomness and keys to the state machine, so the same code
+//! runs on a real network and in a simulation. The congestion controller is quinn's or one of anabranch's (`window`).
 //!
-//! Some behaviour is quinn's whichever controller is used:
+//! Some behaviour is quinn's, whichever congestion controller is used:
 //! - loss detection and its timers (RFC 9002 §6)
 //! - the pacer, which cannot be turned off
 //! - acknowledgements: one per two packets, or after 25 ms
@@ -24,20 +24,20 @@
 //! - `shards`: several endpoints behind one port, one thread each
 //! - `sessions`: implements the session engine with the endpoint's events and commands
 //! - `trace`: the trace records of all connections
-//! - `visits`: connections before an experiment that give the client resumption tickets
+//! - `visits`: connections before an experiment, which give the client resumption tickets
 //! - `watch`: tracks the data in flight of a connection, and traces it
 //! - `window`: adapts anabranch's congestion controllers to quinn's interface
 //!
 //! # How connections are observed
 //!
-//! quinn does not report which stream bytes are in which packet. Therefore `keys` wraps the packet protection keys, which
-//! see the number and the frames of each packet. `watch` computes the trace and the unacknowledged bytes from these packets
-//! and from quinn's calls to the congestion controller. Observation does not influence the protocol.
+//! quinn does not report which stream bytes are in which packet. Therefore `keys` wraps the packet protection keys and
+//! so sees the number and the frames of each packet. From these packets and from quinn's calls to the congestion
+//! controller, `watch` computes the trace and the unacknowledged bytes. Observation does not influence the protocol.
 //!
-//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`protocol::Start::ends`). A QUIC ticket also
-//! holds the limits that the server granted. The connections before an experiment that fetch tickets (`visits`) therefore
-//! use QUIC. `endpoint/proof` limits the bytes sent to addresses that are not validated, because quinn sends more than RFC
-//! 9000 §8.1 permits.
+//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`protocol::Start::ends`). A QUIC ticket
+//! also holds the limits that the server granted, so the connections that fetch tickets before an experiment (`visits`)
+//! use QUIC. `endpoint/proof` limits the bytes sent to addresses that are not validated, because quinn sends more than
+//! RFC 9000 §8.1 permits.
 
 mod config;
 mod endpoint;

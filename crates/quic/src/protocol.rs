@@ -36,8 +36,8 @@ impl Protocol for Quic {
     }
 
     fn schemes(&self) -> &'static [Scheme] {
-        // The scheme of HTTP/3, named after its ALPN protocol ID. No URL scheme is registered for HTTP/3, because RFC 9114
-        // §3.1 uses `https`.
+        // The scheme of HTTP/3, named after its ALPN protocol ID. No URL scheme is registered for HTTP/3 alone, because
+        // RFC 9114 §3.1 uses `https`.
         const HTTP3: Scheme =
             Scheme { name: "h3", url: Some("h3"), port: PORT, in_udp: true, http: Some(Http::Http3) };
         &[HTTP3]
@@ -70,7 +70,7 @@ impl Protocol for Quic {
     }
 
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
-        // quinn-proto 0.11 does not let max_ack_delay be set. It has no minimum timeout, because RFC 9002 §6.2.1 adds
+        // quinn-proto 0.11 has no setting for max_ack_delay. It has no minimum timeout either: RFC 9002 §6.2.1 adds
         // max_ack_delay to each timeout instead.
         &[("delack", "25ms")]
     }
@@ -106,7 +106,7 @@ impl<W: World> Runs<W> for Quic {
     }
 }
 
-/// Returns the settings, the certificates and the UDP port with which an endpoint starts.
+/// Returns the settings, the certificates and the UDP port for starting an endpoint.
 fn parts(begin: &Start) -> io::Result<(Config, Ends, u16)> {
     let config = begin.settings.own::<Config>()?;
     let ends = begin.ends.as_ref().and_then(|ends| ends.downcast_ref::<Ends>()).cloned();

@@ -1,10 +1,10 @@
 //! Writes the log of one connection in qlog format (draft-ietf-quic-qlog-main-schema, version 0.3), as JSON text sequences
 //! (RFC 7464). The log has those events of draft-ietf-quic-qlog-quic-events that can be observed.
 //!
-//! The events come from the connection's keys (`keys`) and from its congestion controller (`window`). They show packets with
-//! their frames in both directions, lost packets, the congestion window and the round-trip time. The first Initial packet
-//! that a server receives is missing, because the server decrypts it before the connection exists. The caller supplies the
-//! output ([`Logs`]), so this module does not use files.
+//! The events come from the connection's keys (`keys`) and from its congestion controller (`window`). The events show
+//! packets with their frames in both directions, lost packets, the congestion window and the round-trip time. The first
+//! Initial packet that a server receives is missing, because the server decrypts it before the connection exists. The
+//! caller supplies the output ([`Logs`]), so this module does not use files.
 
 use crate::frames::{Frame, Frames};
 use anabranch_base::Instant;
@@ -74,7 +74,7 @@ impl Keys {
     }
 }
 
-/// A decrypted packet, as its protection keys see it.
+/// A decrypted packet, as the packet protection keys see it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen<'a> {
     pub(crate) keys: Keys,
@@ -98,7 +98,7 @@ pub(crate) struct Qlog {
     /// The output; `None` once a write has failed.
     out: Option<Box<dyn Write + Send>>,
     since: Instant,
-    /// The metrics that were written to the log last.
+    /// The metrics that were last written to the log.
     metrics: Metrics,
     /// The record that is being composed.
     text: String,
@@ -111,8 +111,8 @@ impl fmt::Debug for Qlog {
 }
 
 impl Qlog {
-    /// Returns the file name of a log. It contains the client's first destination connection ID, so the logs of both ends
-    /// have names that match.
+    /// Returns the file name of a log. It contains the client's first destination connection ID, so the logs of both
+    /// ends have matching names.
     pub(crate) fn name(side: Side, first: &[u8]) -> String {
         format!("{}.{}.sqlog", Hex(first), vantage(side))
     }
@@ -138,7 +138,7 @@ impl Qlog {
         if let Some(out) = &mut self.out
             && writeln!(out, "\x1e{}", self.text).is_err()
         {
-            // Stop logging, because a full disk must not end the connection.
+            // After a write error nothing more is logged, because a full disk must not end the connection.
             self.out = None;
         }
         self.text.clear();

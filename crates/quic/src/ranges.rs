@@ -12,7 +12,7 @@ pub(crate) struct Ranges {
 }
 
 impl Ranges {
-    /// The number of bytes in the set.
+    /// Returns the number of bytes in the set.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }

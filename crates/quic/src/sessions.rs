@@ -21,8 +21,8 @@ impl SessionEngine for Endpoint {
     const ONE_STREAM: bool = false;
     const HALF_CLOSE: bool = true;
     const FRESH_STREAMS: bool = true;
-    /// The endpoint answers all packets that arrived together with one acknowledgement (RFC 9000 §13.2.2), because each
-    /// acknowledgement costs the encryption of a packet.
+    /// All packets that arrived together, up to this number of bytes, are answered with one acknowledgement (RFC 9000
+    /// §13.2.2), because encrypting each acknowledgement costs time.
     const AT_ONCE: usize = 64 * 1024;
     const NAME: &'static str = "quic";
 
@@ -41,7 +41,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn connect(&mut self, now: Instant, server: &Server) -> Result<Id, ConnectError> {
-        // If the server's address has no port for the transport, the UDP port is used.
+        // If the server's address has no port, the UDP port equals the transport port.
         let remote = server.addresses.first().copied().filter(|at| at.port() != 0).or(server.first());
         let remote = remote.ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
         Self::connect(self, now, remote).map_err(ConnectError::Refused)
@@ -160,8 +160,8 @@ impl SessionEngine for Endpoint {
         self.accepted()
     }
 
-    /// QUIC counts lost packets. Their data is retransmitted in other packets, so this is also the number of
-    /// retransmissions.
+    /// QUIC counts lost packets. The data of a lost packet is retransmitted in another packet, so this number also
+    /// stands for retransmissions.
     fn session_figures(&self, id: Id) -> Option<Figures> {
         let figures = self.figures(id)?;
         Some(Figures {
@@ -218,7 +218,7 @@ impl Settings for Config {
     }
 }
 
-/// Converts quinn's reason for the end of a connection to the one that applications see.
+/// Converts quinn's reason for the end of a connection to the reason that applications see.
 #[must_use]
 pub fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
     match reason {

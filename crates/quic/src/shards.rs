@@ -1,9 +1,9 @@
 //! Runs several endpoints behind one port, one thread each. The connection ID assigns each packet to an endpoint.
 //!
-//! The first four bytes of a destination connection ID, as a number modulo the number of endpoints, are the index of the
-//! endpoint. A client chooses its first destination connection ID at random (RFC 9000 §7.2), so its first packet reaches a
-//! random endpoint. All connection IDs that this endpoint issues lead to itself, whatever the client's address. Therefore
-//! the endpoints share no state, and a client may change its address.
+//! The first four bytes of a destination connection ID, as a number modulo the number of endpoints, are the index of
+//! the endpoint. A client chooses its first destination connection ID at random (RFC 9000 §7.2), so its first packet
+//! reaches a random endpoint. All connection IDs that an endpoint issues lead to that endpoint, whatever the client's
+//! address. Therefore the endpoints share no state, and a client may change its address.
 
 use anabranch_base::Icmp;
 use anabranch_world::steering::{Mark, Steering};
@@ -24,11 +24,11 @@ impl Shard {
         (index < count && count <= MAX).then_some(Self { index, count })
     }
 
-    /// Changes a connection ID so that it leads to this endpoint, and keeps it as random as possible.
+    /// Changes a connection ID so that it leads to this endpoint, and leaves it as random as possible.
     pub(crate) fn mark(self, id: &mut [u8]) {
         let Some(first) = id.first_chunk_mut::<4>() else { return };
         let drawn = u32::from_be_bytes(*first);
-        // Step back from the highest multiple of `count`, because adding the index to that multiple could overflow.
+        // The base is not the highest multiple of `count`, because adding the index to that multiple could overflow.
         let base = (drawn - drawn % self.count).min(u32::MAX - u32::MAX % self.count - self.count);
         *first = (base + self.index).to_be_bytes();
     }
@@ -56,7 +56,7 @@ impl Steering for Steered {
     }
 
     fn owner_of_report(&self, _: &Icmp, _: &[u8]) -> Option<u32> {
-        // No endpoint gets ICMP messages, because a server ignores them.
+        // No endpoint gets ICMP messages, because a QUIC server ignores them.
         None
     }
 

@@ -1,4 +1,4 @@
-//! Entry points for fuzzing: the functions of this crate that parse bytes from a peer or from the network.
+//! Entry points for fuzzing: the functions of this crate that parse bytes from the peer or from the network.
 
 use crate::endpoint::long_destination;
 use crate::frames::Frames;
@@ -12,8 +12,7 @@ use quinn_proto::{Dir, Side, StreamId};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Parses a packet's payload twice: as a packet that is sent, and as a packet that is received. The log and the trace are
-/// on.
+/// Parses a packet's payload twice: as a sent packet, and as a received packet. Logging and tracing are on.
 ///
 /// # Panics
 /// If more frames are found than the payload has bytes.

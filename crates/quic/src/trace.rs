@@ -10,13 +10,13 @@ pub(crate) struct Trace(Arc<Records>);
 
 #[derive(Debug, Default)]
 struct Records {
-    /// Whether tracing is on. If it is off, nothing but this flag is read.
+    /// Whether tracing is on. While it is off, only this flag is read.
     wanted: AtomicBool,
     kept: Mutex<Vec<TraceRecord>>,
 }
 
 impl Trace {
-    /// Turns tracing on or off, and discards earlier records. Tracing is off at first.
+    /// Turns tracing on or off, and discards earlier records. By default tracing is off.
     pub(crate) fn set(&self, wanted: bool) {
         self.0.wanted.store(wanted, Ordering::Relaxed);
         self.take();
@@ -27,12 +27,12 @@ impl Trace {
         std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether tracing is on, so that records are kept.
+    /// Returns whether tracing is on, so that records are kept.
     pub(crate) fn is_wanted(&self) -> bool {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    /// Keeps a record. The caller has to check first that tracing is on.
+    /// Keeps a record. The caller must have checked that tracing is on.
     pub(crate) fn keep(&self, record: TraceRecord) {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).push(record);
     }

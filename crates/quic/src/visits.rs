@@ -1,8 +1,8 @@
 //! Connects a client to a server in memory before an experiment, so that the client has resumption tickets (RFC 8446
 //! §4.6.1).
 //!
-//! A QUIC ticket holds more than a ticket of TLS over TCP: it includes the limits that the server granted, which early data
-//! must obey (RFC 9000 §7.4.1). Therefore these connections use QUIC, with the settings of the experiment.
+//! Unlike a ticket of TLS over TCP, a QUIC ticket includes the limits that the server granted, which early data must
+//! obey (RFC 9000 §7.4.1). Therefore these connections use QUIC with the settings of the experiment.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Start};
@@ -18,7 +18,7 @@ const PATIENCE: u64 = 100;
 /// Connects the client to the server once, so that the client gets resumption tickets.
 ///
 /// # Errors
-/// One line that says why the connection failed.
+/// A one-line text that says why the connection failed.
 pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Result<(), String> {
     let config = settings.own::<Config>().map_err(|error| error.to_string())?;
     let [near, far] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 443)));
@@ -43,8 +43,8 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     server.set_listening(Some(443));
     let mut now = Instant::ZERO;
     let id = client.connect(now, far)?;
-    // The tickets follow the handshake. They have arrived when the handshake is done and no packet has been sent in two
-    // steps.
+    // The server sends the tickets after the handshake. They have arrived when the handshake is done and no packet has
+    // been sent in two steps.
     let (mut stands, mut quiet) = (false, 0);
     for _ in 0..PATIENCE {
         let moved = carry(&mut client, &mut server, now) + carry(&mut server, &mut client, now);
@@ -70,7 +70,7 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     Err("a visit before the experiment came to nothing".to_owned())
 }
 
-/// Delivers all packets that one end has to send to the other end. Returns the number of packets.
+/// Delivers all packets that `from` has to send to `to`. Returns the number of packets.
 fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant) -> usize {
     let mut batch = SendBatch::new(1);
     let mut carried = 0;

@@ -1,13 +1,13 @@
 //! Observes the packets that one connection sends and receives, at its packet protection keys.
 //!
-//! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. The packet protection
-//! keys see the number and the frames of each packet, so they are wrapped (`keys`). The congestion controller is wrapped,
-//! too (`window`), because quinn reports lost bytes only to the controller. The watch computes the unacknowledged bytes and
-//! the trace from these observations. It does not influence the protocol.
+//! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. The packet
+//! protection keys see the number and the frames of each packet, so `keys` wraps them. quinn reports lost bytes only to
+//! the congestion controller, so `window` wraps the controller. The watch computes the unacknowledged bytes and the
+//! trace from these observations. It does not influence the protocol.
 //!
-//! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest unacknowledged
-//! ones, because RFC 9002 §6.1 declares a packet lost only when a later one was acknowledged. A byte that is sent again
-//! although no packet with it was lost belongs to a probe: the timer of RFC 9002 §6.2 has expired.
+//! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
+//! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. A byte
+//! that is sent again although no packet with it was lost belongs to a probe: the timer of RFC 9002 §6.2 has expired.
 //!
 //! Handshake packets are observed only to count expired timers. The Initial packets of a server are not observed.
 
@@ -25,7 +25,7 @@ use seen::{Outgoing, Piece, Seen, Sent, units};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The packets that a key protects, by encryption level.
+/// The encryption level of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Level {
     /// Initial packets.
@@ -47,7 +47,7 @@ pub(crate) struct Watch {
     seen: Mutex<Seen>,
     /// The congestion window in bytes.
     window: AtomicU64,
-    /// The pacing rate that the controller sets, in bits per second; [`NO_RATE`] if it sets none.
+    /// The pacing rate that the congestion controller sets, in bits per second; [`NO_RATE`] if it sets none.
     rate: AtomicU64,
     /// Whether an acknowledgement has arrived since the last call of `settled`.
     answered: AtomicBool,
@@ -66,15 +66,15 @@ pub(crate) struct Grants {
     pub(crate) data: u64,
     /// The number of bytes on each two-way stream that the client begins.
     pub(crate) stream_data: u64,
-    /// The number of two-way streams that may be open at once.
+    /// The number of two-way streams that may be open at the same time.
     pub(crate) streams: u64,
 }
 
-/// The stored pacing rate if the controller sets none.
+/// The value of `rate` if the controller sets no pacing rate.
 const NO_RATE: u64 = 0;
-/// The size in bytes up to which a padded packet does not count as a probe of the path MTU (RFC 9000 §14.1).
+/// The size in bytes above which a packet counts as a probe of the path MTU (RFC 9000 §14.1).
 const LARGEST_AT_FIRST: u64 = 1_200;
-/// The maximum number of incoming streams in the trace, which is more than any run has.
+/// The maximum number of incoming streams in the trace. No run has more streams.
 const MOST_TRACED: usize = 1 << 16;
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {
@@ -126,8 +126,8 @@ impl Watch {
         self.seen().response.take()
     }
 
-    /// Whether an authentic Handshake packet has arrived. It proves that the peer received our Initial packet at its address
-    /// (RFC 9000 §8.1).
+    /// Returns whether an authentic Handshake packet has arrived. Such a packet proves that the peer received our
+    /// Initial packet at its address (RFC 9000 §8.1).
     pub(crate) fn has_handshake_packet(&self) -> bool {
         self.shaken.load(Ordering::Relaxed)
     }
@@ -176,17 +176,17 @@ impl Watch {
         }
     }
 
-    /// The number of stream bytes that were written and are not acknowledged.
+    /// Returns the number of stream bytes that were written and are not acknowledged.
     pub(crate) fn unacknowledged(&self) -> u64 {
         self.seen().unacknowledged
     }
 
-    /// Whether the peer has acknowledged all written data and the ends of all finished streams.
+    /// Returns whether the peer has acknowledged all written data and the ends of all finished streams.
     pub(crate) fn is_delivered(&self) -> bool {
         self.seen().outgoing.values().all(Outgoing::is_delivered)
     }
 
-    /// The number of times that a retransmission timer has expired.
+    /// Returns the number of times that a retransmission timer has expired.
     pub(crate) fn timeouts(&self) -> u64 {
         self.seen().timeouts
     }
@@ -198,7 +198,7 @@ impl Watch {
         seen.granted = grants;
     }
 
-    /// The number of two-way streams that the peer allows to be open at once.
+    /// Returns the number of two-way streams that the peer allows to be open at the same time.
     pub(crate) fn granted_streams(&self) -> u64 {
         self.seen().granted.streams
     }
@@ -260,7 +260,7 @@ impl Watch {
         let mut events = Vec::new();
         let mut locked = None;
         for frame in Frames(payload) {
-            // Skip frames that are only of interest to the trace. Most packets have no other frames.
+            // Frames that only the trace needs are skipped. Most packets have no other frames.
             if !tracing && matches!(frame, Frame::Stream { .. } | Frame::Padding | Frame::Ping) {
                 continue;
             }
@@ -272,7 +272,8 @@ impl Watch {
                         if seen.lost.is_empty() {
                             continue;
                         }
-                        // The packet that was declared lost arrived late, so its retransmission was spurious.
+                        // The acknowledged packet was declared lost and is only late, so its retransmission was
+                        // spurious.
                         let late: Vec<u64> = seen.lost.range(range).copied().collect();
                         for number in late {
                             seen.lost.remove(&number);
@@ -332,8 +333,8 @@ impl Watch {
         self.log(|log, at| lost.iter().for_each(|number| log.lost(at, *number, by_timer)));
     }
 
-    /// Updates the state after quinn has handled packets or a timeout: clears the mark of a timeout if an acknowledgement
-    /// has arrived, and logs the metrics.
+    /// Updates the state after quinn has handled packets or a timeout: clears `timed_out` if an acknowledgement has
+    /// arrived, and logs the metrics.
     pub(crate) fn settled(&self) {
         if self.answered.load(Ordering::Relaxed) {
             self.answered.store(false, Ordering::Relaxed);
@@ -355,12 +356,12 @@ impl Watch {
         }
     }
 
-    /// Whether the sender is in loss recovery.
+    /// Returns whether the sender is in loss recovery.
     pub(crate) fn is_recovering(&self) -> bool {
         self.recovering.load(Ordering::Relaxed)
     }
 
-    /// The pacing rate that the controller sets; `None` if it sets none.
+    /// Returns the pacing rate that the controller sets; `None` if it sets none.
     pub(crate) fn rate(&self) -> Option<BitRate> {
         BitRate::from_bits_per_second(self.rate.load(Ordering::Relaxed))
     }
@@ -375,7 +376,7 @@ impl Watch {
         std::mem::take(&mut self.seen().left)
     }
 
-    /// The number of bytes in data packets that are neither acknowledged nor declared lost.
+    /// Returns the number of bytes in data packets that are neither acknowledged nor declared lost.
     pub(crate) fn in_flight(&self) -> u64 {
         self.seen().in_flight
     }
@@ -437,7 +438,7 @@ mod tests {
             watch.leaves(Level::Data, number, &stream(0, number * 100, 100), 140);
         }
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (300, 420));
-        // The third packet is acknowledged. quinn declares the first packet lost, but not the second.
+        // The third packet is acknowledged. quinn declares the first packet lost, and not the second packet.
         watch.arrives(Level::Data, 0, &[0x02, 2, 0, 0, 0]);
         watch.lost(now, now, 140);
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (200, 140));
@@ -454,7 +455,8 @@ mod tests {
             ]
         );
         assert_eq!(watch.timeouts(), 1);
-        // The acknowledgement of the first packet arrives late, so the retransmission of that packet was spurious.
+        // The first packet was declared lost, but its acknowledgement arrives late. The retransmission was therefore
+        // spurious.
         watch.arrives(Level::Data, 1, &[0x02, 0, 0, 0, 0]);
         assert!(trace.take().iter().any(|record| record.event == TraceEvent::Spurious));
         watch.arrives(Level::Data, 2, &[0x02, 4, 0, 0, 4]);

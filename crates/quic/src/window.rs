@@ -1,8 +1,8 @@
 //! Adapts anabranch's congestion controllers to quinn's interface, and reports the input of every controller to the `Watch`.
 //!
-//! The congestion window follows the same algorithms as in anabranch's TCP and SCTP. quinn still does the loss
-//! detection (RFC 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a
-//! spurious loss is not undone.
+//! The congestion window follows the same algorithms as in anabranch's TCP and SCTP. quinn does the loss detection (RFC
+//! 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a spurious
+//! loss is not undone.
 //!
 //! Home of RFC 9002 §7 as far as the congestion window is concerned.
 
@@ -121,14 +121,14 @@ struct Window {
     kind: Kind,
     mtu: u64,
     algorithm: Algorithm,
-    /// The start of the current recovery. Losses of packets sent before it belong to the same congestion event (RFC 9002
-    /// §7.3.2).
+    /// The start of the current recovery. Losses of packets sent before that time belong to the same congestion event
+    /// (RFC 9002 §7.3.2).
     recovery_from: Option<std::time::Instant>,
     acked: u64,
     limited: bool,
     rtt: Option<std::time::Duration>,
-    /// The bytes that one received packet has acknowledged, and when the newest of them were sent. Only a controller that
-    /// models the path (BBR) uses them.
+    /// The bytes that one received packet has acknowledged, and the time when the newest of these bytes were sent. Only
+    /// a controller that models the path (BBR) uses these values.
     delivered: u64,
     newest: Option<std::time::Instant>,
 }
@@ -168,7 +168,8 @@ impl Window {
 
 impl Controller for Window {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
-        // Use the byte count of the watch, because quinn also counts packets with nothing but acknowledgements.
+        // The byte count comes from the watch, because quinn's count includes packets that contain only
+        // acknowledgements.
         let bytes = self.made.watch.take_sent_bytes();
         if bytes > 0 {
             self.algorithm.on_sent(self.at(now), bytes);
@@ -230,10 +231,10 @@ impl Controller for Window {
         lost_bytes: u64,
     ) {
         let at = self.at(now);
-        // RFC 9002 §7.3.2: the slow start threshold is a share of the window, not of the bytes in flight.
+        // RFC 9002 §7.3.2: the slow start threshold is a share of the congestion window, not of the bytes in flight.
         let flight = self.window();
         if is_persistent_congestion {
-            // RFC 9002 §7.6.2: reduce the window as after a timeout.
+            // RFC 9002 §7.6.2: the window is reduced as after a timeout.
             self.recovery_from = None;
             self.algorithm.on_timeout(at, flight);
         } else if self.recovery_from.is_none_or(|from| sent > from) {
@@ -250,12 +251,12 @@ impl Controller for Window {
     }
 
     fn window(&self) -> u64 {
-        // RFC 9002 §7.2: the minimum is two packets.
+        // RFC 9002 §7.2: the minimum congestion window is two packets.
         self.algorithm.window().max(2 * self.mtu)
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        // quinn clones a controller for a new path, so the clone starts with fresh state.
+        // quinn clones a controller for a new path, so the clone starts with new state.
         Box::new(Self::new(self.made.clone(), self.kind, self.mtu))
     }
 
@@ -275,8 +276,8 @@ mod tests {
     use crate::watch::Level;
     use std::time::Duration;
 
-    /// Returns BBR's pacing rate in bits per second after 20 round trips of 50 ms. The path delivers 6,000 bytes in each of
-    /// them.
+    /// Returns BBR's pacing rate in bits per second after 20 round trips of 50 ms. The path delivers 6,000 bytes in
+    /// each round trip.
     fn pace(app_limited: bool) -> u64 {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
@@ -294,10 +295,11 @@ mod tests {
         watch.rate().expect("a pace").bits_per_second()
     }
 
-    /// If the application limits the sender, the delivery rate says nothing about the path. BBR must then not leave Startup.
+    /// If the application limits the sender, the delivery rate says nothing about the path, and BBR must not leave
+    /// Startup.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // 6,000 bytes in 50 ms are 960 kbit/s. Startup begins with 277 % of ten packets per round trip.
+        // 6,000 bytes in 50 ms are 960 kbit/s. Startup begins at 277 % of ten packets per round trip.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

@@ -1,4 +1,4 @@
-//! Connections and streams in virtual time.
+//! Tests of QUIC connections and streams in virtual time.
 
 mod migration;
 mod sending;
@@ -31,7 +31,7 @@ fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Runs `program` on two hosts that this link connects. Returns its result and the client's capture.
+/// Runs `program` on two hosts that the link `spec` connects. Returns the program's result and the client's capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -47,7 +47,7 @@ fn run<T, F: Future<Output = T>>(
     (came, network.finish_capture(client).expect("captured"))
 }
 
-/// Starts an echo server, and returns a client's connector to it.
+/// Starts an echo server, and returns the client's connector to it.
 async fn ends(worlds: [SimWorld; 2], config: &Config, trusted: bool) -> QuicConnector<SimWorld> {
     let world = worlds[1].clone();
     let (mut listener, connector) = hosts(worlds, config, trusted).await;
@@ -69,7 +69,7 @@ async fn pair(worlds: [SimWorld; 2]) -> ([QuicSession<SimWorld>; 2], SimWorld) {
     let client = connector.connect(0).expect("begun");
     client.established().await.expect("stands");
     let server = listener.accept().await.expect("accepted");
-    // Keep the port open as long as the world runs.
+    // The listener lives as long as the world, so the port stays open.
     world.spawn("listener", async move { drop(listener.accept().await) }).detach();
     ([client, server], world)
 }
@@ -97,7 +97,7 @@ async fn hosts(
     (listener, QuicConnector::new(host, vec![SocketAddr::new(SERVER, 443)]))
 }
 
-/// Creates a client that only trusts a fingerprint which no certificate has.
+/// Creates a client that trusts only a fingerprint that no certificate has.
 fn client_of(here: &SimWorld) -> Ends {
     client_with(here, Trust::Certificate(Fingerprint([0; 32])))
 }
@@ -124,8 +124,8 @@ async fn echo(world: SimWorld, session: QuicSession<SimWorld>) {
     }
 }
 
-/// Sends `bytes` bytes on each of `streams` streams in parallel, and reads the echoes. Returns when the connection was
-/// established and when the last byte was back.
+/// Sends `bytes` bytes on each of `streams` streams in parallel, and reads the echoes. Returns the time at which the
+/// connection was established, and the time at which the last byte was back.
 async fn talk(
     worlds: [SimWorld; 2],
     config: Config,
@@ -164,7 +164,8 @@ fn a_connection_stands_after_one_round_trip_and_its_streams_carry_bytes_both_way
     let (came, capture) =
         run(1, "rate=10mbit,rtt=40ms", |worlds| talk(worlds, Config::default(), 10, 20_000));
     let [ready, done] = came.expect("talked");
-    // One round trip. The server's first flight does not exceed the anti-amplification limit (RFC 9000 §8.1).
+    // The handshake takes one round trip, because the server's first flight does not exceed the anti-amplification
+    // limit (RFC 9000 §8.1).
     assert!((40..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
     assert!(done.as_nanos() < 2_000_000_000, "{done}");
     assert!(!capture.is_empty());
@@ -210,11 +211,11 @@ fn every_controller_brings_a_transfer_to_its_end() {
             came.expect("talked")[1].as_nanos() / 1_000_000
         })
         .collect();
-    // 1 MB takes 0.8 s at 10 Mbit/s; both directions run at the same time.
+    // 1 MB takes 0.8 s at 10 Mbit/s, and both directions run at the same time.
     assert!(times.iter().all(|ms| (800..4_000).contains(ms)), "{times:?}");
 }
 
-/// A graceful close delivers all written data. Until then the data counts as unacknowledged.
+/// A graceful close delivers all written data. Until the data is delivered, it counts as unacknowledged.
 #[test]
 fn an_end_in_good_order_waits_for_what_was_written() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms,loss=2%", |worlds| async move {
@@ -259,7 +260,7 @@ fn an_abort_is_reported_as_an_abort() {
     assert_eq!(came.1, Err(CloseReason::Refused));
 }
 
-/// A thousand exchanges use a stream each, although at most two streams may be open at once.
+/// A thousand exchanges each use a new stream, although at most two streams may be open at the same time.
 #[test]
 fn streams_come_and_go() {
     let (came, _) = run(1, "rate=100mbit,rtt=2ms", |worlds| async move {
@@ -283,8 +284,8 @@ fn streams_come_and_go() {
     assert_eq!(came, 2);
 }
 
-/// A simulated certificate comes with a crypto provider without real randomness, so an endpoint on a real network refuses
-/// it.
+/// A simulated certificate comes with a crypto provider without real randomness. An endpoint on a real network refuses
+/// that provider.
 #[test]
 fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -306,7 +307,7 @@ fn certificates_of_virtual_time_are_of_no_use_on_a_real_network() {
     assert!(refused.contains("of virtual time"), "{refused}");
 }
 
-/// An earlier visit gives the client tickets (RFC 8446 §4.6.1), with which it can send early data.
+/// A visit before the experiment gives the client tickets (RFC 8446 §4.6.1), with which the client can send early data.
 #[test]
 fn an_earlier_connection_leaves_tickets_for_early_data() {
     let simulated = Surroundings::Simulated(Simulation::new(anabranch_base::Rng::new(1), || Instant::ZERO));
@@ -330,7 +331,8 @@ fn an_earlier_connection_leaves_tickets_for_early_data() {
     assert_eq!([Visits::Never, Visits::Before, Visits::Early].map(begins_early), [false, false, true]);
 }
 
-/// A host is in two networks, and only its second address is in the server's network.
+/// A host is in two networks, and only its second address is in the server's network. `Source::Routed` reaches the
+/// server, and `Source::First` does not.
 #[test]
 fn packets_leave_from_the_first_address_or_by_the_routes() {
     let answer = |source| {
@@ -356,7 +358,7 @@ fn packets_leave_from_the_first_address_or_by_the_routes() {
         network.run(program, Instant::ZERO + Duration::from_secs(600)).expect_done()
     };
     assert_eq!(answer(Source::First), None, "the first address leads to another host");
-    // The client rejects the server's certificate, so the server has answered.
+    // The client rejects the server's certificate, which shows that the server has answered.
     assert!(matches!(answer(Source::Routed), Some(Err(CloseReason::Untrusted(_)))));
 }
 
@@ -395,7 +397,7 @@ fn a_stream_of_a_lower_rank_goes_first() {
     assert!(later >= sooner + Duration::from_millis(70), "{sooner} {later}");
 }
 
-/// Unidirectional streams of both ends, more in all than may be open at once.
+/// Both ends begin one-way streams. Their total number exceeds the number that may be open at the same time.
 #[test]
 fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -430,7 +432,7 @@ fn streams_of_one_way_go_one_way_and_are_counted_apart() {
     came
 }
 
-/// A client can open more streams than may be open at once, because each finished stream makes room for another.
+/// A client opens more streams than may be open at the same time, because each finished stream makes room for another.
 #[test]
 fn there_are_always_more_streams() {
     let mut config = Config::default();
@@ -450,7 +452,7 @@ fn there_are_always_more_streams() {
     came
 }
 
-/// Each direction of a stream can be cancelled alone, with a code that the other end can read.
+/// Each direction of a stream can be cancelled separately, with a code that the other end can read.
 #[test]
 fn a_direction_is_cancelled_with_a_code() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -468,7 +470,7 @@ fn a_direction_is_cancelled_with_a_code() {
             }
         };
         assert_eq!((refused, far.cancel_code(false)), (CloseReason::Cancelled, Some(8)));
-        // The connection continues to work.
+        // After the cancellations, the connection still works.
         drop((near, far));
         let mut near = begin(&client, false).await.expect("begun");
         near.write_all(b"hi").await.expect("written");
@@ -482,7 +484,8 @@ fn a_direction_is_cancelled_with_a_code() {
     came
 }
 
-/// The amount of accepted and unsent data can be limited, so that a later stream does not wait for megabytes of another.
+/// With a limit on unsent data, a stream accepts only little data. A later stream therefore does not wait for megabytes
+/// of an earlier one.
 #[test]
 fn limit_unsent_bounds_written_data() {
     let taken = |unsent: Option<u64>| {
@@ -497,7 +500,7 @@ fn limit_unsent_bounds_written_data() {
         .0
     };
     let (all, some) = (taken(None), taken(Some(16_384)));
-    // The initial window of ten packets, of 1200 bytes or more, and the limit of 16,384 bytes.
+    // The limited amount is the initial window (ten packets of 1200 bytes or more) plus the limit of 16,384 bytes.
     assert!(all > 2_000_000 && (28_000..40_000).contains(&some), "{all} {some}");
 }
 
@@ -505,7 +508,7 @@ async fn begin(session: &QuicSession<SimWorld>, one_way: bool) -> Result<QuicStr
     poll_fn(|cx| session.poll_begin(cx, one_way)).await
 }
 
-/// A one-way stream that its reader releases goes on: only a reader that cancels it stops its writer.
+/// A one-way stream continues after its reader has released it. Only a reader that cancels the stream stops its writer.
 #[test]
 fn a_released_one_way_stream_is_not_stopped() {
     let (came, _) = run(1, "rate=10mbit,rtt=40ms", |worlds| async move {
@@ -528,7 +531,7 @@ fn a_released_one_way_stream_is_not_stopped() {
     assert_eq!(came, [None, Some(7)]);
 }
 
-/// A session that is being closed still delivers the data of finished streams.
+/// A session that is being closed delivers the data of finished streams before it ends.
 #[test]
 fn a_close_waits_for_what_was_written() {
     let (came, _) = run(1, "rate=1mbit,rtt=40ms,loss=2%", |worlds| async move {

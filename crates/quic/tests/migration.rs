@@ -18,7 +18,8 @@ struct Transfer {
     client: SocketAddr,
     written: usize,
     read: usize,
-    /// The bytes that the server has received from each address, and those that it has sent to each.
+    /// The bytes that the server has received from each address (`came`), and the bytes that it has sent to each
+    /// address.
     came: BTreeMap<SocketAddr, usize>,
     went: BTreeMap<SocketAddr, usize>,
 }
@@ -40,8 +41,8 @@ impl Transfer {
         Self { ends, ids, now, client: at(1, 1000), written: 0, read: 0, came, went }
     }
 
-    /// Runs both ends for a millisecond, and delivers the packets to the client's public address. Returns the client's
-    /// packets.
+    /// Runs both ends for a millisecond. Delivers the server's packets for the client's public address to the client,
+    /// and returns the client's packets.
     fn step(&mut self) -> Vec<Sent> {
         self.now += Duration::from_millis(1);
         let ([near, far], now) = (&mut self.ends, self.now);
@@ -65,7 +66,7 @@ impl Transfer {
         }
         for sent in sends(far, now) {
             *self.went.entry(sent.target).or_default() += sent.bytes.len();
-            // A NAT translates the address, so the client does not know its public address.
+            // A NAT translates the client's address, so the client does not know its public address.
             if sent.target == self.client {
                 give(near, now, &Sent { target: at(1, 1000), ..sent });
             }
@@ -92,15 +93,15 @@ impl Transfer {
     }
 }
 
-/// RFC 9000 §9.3, §8.2: the transfer continues at the new address. Until that address is validated, the server sends at
-/// most three times the bytes received from it, or one datagram.
+/// RFC 9000 §9.3, §8.2: the client's address changes, and the transfer continues at the new address. Until that address
+/// is validated, the server sends to it at most three times the bytes received from it, or one datagram.
 #[test]
 fn a_transfer_goes_on_at_another_address() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
     let (old, new) = (transfer.client, at(3, 2000));
     transfer.client = new;
-    // After the first packet from the new address, the server has not validated the address yet.
+    // The server has received the first packet from the new address, but has not validated that address.
     let mut rounds = 0;
     while Transfer::of(&transfer.came, new) == 0 {
         transfer.step();
@@ -117,13 +118,13 @@ fn a_transfer_goes_on_at_another_address() {
     assert!(Transfer::of(&transfer.went, new) > BYTES / 2, "the rest went there, {after} to the old one");
 }
 
-/// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends the victim at most
-/// three times its bytes, or one datagram. The client gets the rest of the transfer.
+/// RFC 9000 §9.3.1: if an attacker sends the client's packet from a victim's address, the server sends to the victim at
+/// most three times the packet's bytes, or one datagram. The client gets the rest of the transfer.
 #[test]
 fn a_spoofed_source_cannot_redirect_a_transfer() {
     let mut transfer = Transfer::new();
     transfer.until(BYTES / 4);
-    // The client's next packet arrives from the victim's address only.
+    // The client's next packet is delivered only with the victim's address.
     let victim = at(9, 9);
     let mut stolen = Vec::new();
     let client = transfer.client;
@@ -138,7 +139,7 @@ fn a_spoofed_source_cannot_redirect_a_transfer() {
     let came = size(&stolen);
     assert!(came > 0 && came == Transfer::of(&transfer.came, victim), "{came}");
     transfer.until(BYTES);
-    // Include everything that the server's timers send afterwards.
+    // The count includes everything that the server's timers send later.
     for _ in 0..10_000 {
         transfer.step();
     }

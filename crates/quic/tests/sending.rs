@@ -1,11 +1,11 @@
-//! The size of batches, and the growth of the window. The test itself carries the packets between the endpoints.
+//! Tests the size of batches and the growth of the window. The test itself carries the packets between the endpoints.
 
 use crate::validation::{at, ends, give, pair, sends, settle};
 use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_quic::{Config, Endpoint, Start};
 
-/// A batch has at most 65,535 bytes with its headers, because the kernel accepts no more in one call.
+/// A batch with its headers has at most 65,535 bytes, because the kernel accepts no more in one call.
 #[test]
 fn packets_that_leave_together_fit_into_one_of_the_largest() {
     const LARGEST: usize = 65_535 - 48;
@@ -28,7 +28,7 @@ fn packets_that_leave_together_fit_into_one_of_the_largest() {
 }
 
 /// RFC 9002 §7.3.2: acknowledgements of packets sent before or at the start of a recovery do not increase the window;
-/// later ones do.
+/// acknowledgements of later packets do.
 #[test]
 fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut config = Config::default();
@@ -43,7 +43,8 @@ fn what_leaves_as_a_recovery_begins_does_not_let_the_window_grow() {
     let mut windows = Vec::new();
     for round in 0..4 {
         let flight = sends(&mut near, now);
-        // Only the very first packet is lost. The packets of round 1 are sent at the instant at which the loss is detected.
+        // Only the first packet of all is lost. The packets of round 1 are sent at the instant at which the loss is
+        // detected.
         let lost = usize::from(round == 0);
         now += Duration::from_millis(50);
         flight.iter().skip(lost).for_each(|sent| give(&mut far, now, sent));

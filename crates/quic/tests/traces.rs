@@ -1,4 +1,4 @@
-//! The traces and logs of an endpoint's connections, and the keys that identify connections in them.
+//! Tests the traces and logs of an endpoint's connections, and the keys that identify connections in traces and logs.
 
 use crate::validation::{at, events, give, pair, sends, settle};
 use anabranch_base::time::Duration;
@@ -11,7 +11,7 @@ fn both_ends_trace_a_connection_by_its_first_destination() {
     let mut both = pair(&Config::default());
     let near = both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut both[0], Instant::ZERO);
-    // RFC 9000 §17.2: the destination connection ID follows the first byte, the version and its length.
+    // RFC 9000 §17.2: the destination connection ID follows the first byte, the version and the ID's length.
     let [.., a, b, c, d, e, f] = hello[0].bytes[..12] else { panic!("a short packet") };
     let key = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
     hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
@@ -44,7 +44,7 @@ fn events_are_traced_with_the_time_at_which_they_happen() {
         trace.iter().filter(|record| matches!(record.event, TraceEvent::Answered | TraceEvent::Established));
     let handshake: Vec<_> = handshake.map(|record| (record.at, record.event.clone())).collect();
     assert_eq!(handshake, [(answered, TraceEvent::Answered), (answered, TraceEvent::Established)]);
-    // The trace has the time of sending, not of writing.
+    // The trace must have the time of sending, not the time of writing.
     let (written, sent) = (answered + Duration::from_millis(10), answered + Duration::from_millis(20));
     both[0].send(written, id, 0, b"ask").expect("written");
     sends(&mut both[0], sent);
@@ -74,7 +74,7 @@ fn logs_kept_in_memory_hold_what_both_ends_send() {
         let header = text.lines().next().unwrap_or_default();
         assert!(header.contains(&format!("\"ODCID\":\"{id}\"")), "{header}");
         for name in ["transport:packet_sent", "transport:packet_received", "recovery:metrics_updated"] {
-            // Times in a log are relative to its start.
+            // Times in a log are relative to the start of the log.
             assert!(text.contains(&format!("\x1e{{\"time\":0.000000,\"name\":\"{name}\"")), "{name}: {text}");
         }
     }

@@ -1,5 +1,5 @@
-//! How a server treats clients whose addresses are not validated, and packets that belong to no connection. There is no
-//! network: the test itself delivers, copies or drops the packets of two endpoints.
+//! How a server treats clients whose addresses are not validated, and packets that belong to no connection. The tests
+//! themselves deliver, copy or drop the packets of two endpoints, without a network.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Budget, Ecn, Engine, Icmp, IcmpKind, Instant, Packet, Rng, SendBatch};
@@ -104,7 +104,8 @@ fn stands(events: &[Event]) -> bool {
     events.iter().any(|event| matches!(event, Event::Connected { .. } | Event::Accepted { .. }))
 }
 
-/// Returns the number of bytes that a server sends within a minute after the datagrams `first`, if no others follow.
+/// Returns the number of bytes that a server sends within a minute after it received the datagrams `first` and nothing
+/// else.
 fn answers(far: &mut Endpoint, begun: Instant, first: &[Sent]) -> usize {
     first.iter().for_each(|sent| give(far, begun, sent));
     let mut all = size(&sends(far, begun));
@@ -117,27 +118,27 @@ fn answers(far: &mut Endpoint, begun: Instant, first: &[Sent]) -> usize {
     all
 }
 
-/// RFC 9000 §8.1: before validation a server sends at most three times the received bytes, even with a large certificate
-/// and after all timeouts.
+/// RFC 9000 §8.1: a server has a large certificate and the client never answers. Even after all timeouts, the server
+/// has sent at most three times the received bytes.
 #[test]
 fn unvalidated_clients_get_at_most_three_times_their_bytes() {
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
     let (came, sent) = (size(&hello), answers(&mut far, Instant::ZERO, &hello));
-    // The certificate chain has 4 kB, so the limit is reached.
+    // The certificate chain has 4 kB, so the server reaches the limit.
     assert!(sent > came && sent <= 3 * came, "{sent} bytes for {came}");
 }
 
-/// RFC 9000 §8.1: the limit is exact for any size of the client's datagrams. Bytes from other addresses do not count. A
-/// client that validates its address is accepted.
+/// RFC 9000 §8.1: for any size of the client's datagrams, the server sends up to three times the received bytes. Bytes
+/// from other addresses do not count. A client that validates its address is accepted.
 #[test]
 fn three_times_what_has_come_from_there_and_no_more() {
     for (more, elsewhere) in [(0, 0), (50, 0), (199, 0), (0, 5)] {
         let mut both = pair(&Config::default());
         both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
         let mut hello = sends(&mut both[0], Instant::ZERO);
-        // Bytes after the packet are not a packet, but they count as received.
+        // The bytes after the packet form no packet, but they count as received.
         hello.iter_mut().for_each(|sent| sent.bytes.resize(sent.bytes.len() + more, 0));
         hello.iter().for_each(|sent| give(&mut both[1], Instant::ZERO, sent));
         for _ in 0..elsewhere {
@@ -153,7 +154,7 @@ fn three_times_what_has_come_from_there_and_no_more() {
         settle(&mut both, Instant::ZERO);
         assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])), "{more}, {elsewhere}");
     }
-    // The limit also includes the server's retransmissions.
+    // The server's retransmissions also count towards the limit.
     let [mut near, mut far] = pair(&Config::default());
     near.connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut near, Instant::ZERO);
@@ -166,8 +167,8 @@ fn three_times_what_has_come_from_there_and_no_more() {
 }
 
 /// Thousands of clients with one address connect at the same instant. A client with a validated address that finds no
-/// room gets no answer, retries, and is accepted later. None is refused, and the number of handshakes in progress is
-/// bounded.
+/// room gets no answer, retries, and is accepted later. No client is refused, and the number of handshakes in progress
+/// is bounded.
 #[test]
 fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     const CLIENTS: usize = 3_000;
@@ -178,7 +179,7 @@ fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     let (mut now, mut connected, mut accepted, mut answers) = (Instant::ZERO, 0, 0, Vec::new());
     while connected < CLIENTS || accepted < CLIENTS {
         assert!(now < Instant::from_millis(25_000), "{connected} have come in");
-        // All packets of the clients arrive before the server's answers do.
+        // All packets of the clients arrive before any answer of the server arrives.
         let [near, far] = &mut both;
         for sent in sends(near, now) {
             give(far, now, &sent);
@@ -236,7 +237,7 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
     for short in [1, 5, 21] {
         assert!(answer(&packet(0x40, 0, short)).is_empty(), "{short}");
     }
-    // An Initial packet in a datagram that is too short, and one that cannot be decrypted.
+    // Two Initial packets: the first is in a datagram that is too short, and the second cannot be decrypted.
     assert!(answer(&packet(0xc0, 1, 1_199)).is_empty());
     assert!(size(&answer(&packet(0xc0, 1, 1_200))) <= 3 * 1_200);
 }
@@ -245,7 +246,7 @@ fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
 #[test]
 fn answers_without_a_connection_that_wait_are_bounded() {
     let [_, mut far] = pair(&Config::default());
-    // An unknown version (RFC 9000 §6.1).
+    // The packet has an unknown version (RFC 9000 §6.1).
     let mut bytes = vec![0xc0, 0xfa, 0xce, 0xb0, 0x01, 4, 1, 2, 3, 4, 4, 4, 3, 2, 1];
     bytes.resize(1_200, 0x55);
     let asks = Sent { source: at(1, 1000), target: at(2, 443), bytes };
@@ -267,7 +268,7 @@ fn a_server_that_has_forgotten_ends_a_connection_by_a_reset() {
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])));
     let [mut near, _] = both;
-    // In virtual time all keys follow from the seed, so this server has the reset key of the first one.
+    // In virtual time all keys follow from the seed, so this server has the same reset key as the first server.
     let mut again = endpoint(at(2, 443), 2, far, &config, None);
     let now = Instant::from_millis(10);
     near.send(now, id, 0, &[7; 500]).expect("written");
@@ -300,7 +301,7 @@ fn clients_without_a_token_leave_no_state() {
     give(&mut both[0], Instant::ZERO, &sent[0]);
     settle(&mut both, Instant::ZERO);
     assert!(stands(&events(&mut both[0])) && stands(&events(&mut both[1])));
-    // A token is only valid for one address (§8.1.4).
+    // A token is valid for only one address (§8.1.4).
     let mut stranger = pair(&config);
     stranger[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     let hello = sends(&mut stranger[0], Instant::ZERO);
@@ -329,7 +330,7 @@ fn under_load_strangers_are_told_to_come_back_and_the_rest_is_bounded() {
         retried += usize::from(sent.iter().any(|sent| sent.bytes[0] & 0xf0 == 0xf0));
     }
     assert_eq!(retried, 300 - 256, "from 256 handshakes under way on");
-    // A client that answers the Retry is still accepted.
+    // A client that answers the Retry is accepted.
     let mut both = [endpoint(at(3, 1000), 5, near, &config, None), server];
     both[0].connect(Instant::ZERO, at(2, 443)).expect("begun");
     settle(&mut both, Instant::ZERO);
@@ -370,7 +371,7 @@ fn early_data_is_taken_once() {
     flight.iter().for_each(|sent| give(&mut both[1], now, sent));
     let came = events(&mut both[1]);
     assert_eq!(read(&mut both[1], &came), [b"GET /".to_vec()]);
-    // A replay from the client's address, and one from another address.
+    // The packets are replayed from the client's address and from another address.
     for source in [at(1, 1000), at(66, 6)] {
         let mut other = flight.clone();
         for sent in &mut other {
@@ -398,7 +399,8 @@ fn endpoints_without_a_common_alpn_report_it() {
     assert!(line.contains("the two share no application protocol (ALPN)"), "{line}");
 }
 
-/// RFC 9000 §14.2.1: an ICMP message ends a connection attempt only if it quotes one of our first packets.
+/// RFC 9000 §14.2.1: an ICMP message ends a client's connection attempt only if it quotes one of the client's first
+/// packets.
 #[test]
 fn a_client_believes_that_nobody_is_there_by_a_quote_alone() {
     let [mut near, _] = pair(&Config::default());
@@ -416,8 +418,8 @@ fn a_client_believes_that_nobody_is_there_by_a_quote_alone() {
     assert!(matches!(&ended[..], [Event::Closed { reason: Some(_), .. }]), "{ended:?}");
 }
 
-/// All packets of a connection are steered to the same endpoint, from the first packet on, and after a change of the
-/// client's port.
+/// All packets of a connection are steered to the same endpoint: the first packet, later packets, and packets after a
+/// change of the client's port.
 #[test]
 fn packets_lead_to_the_endpoint_that_has_the_connection() {
     let config = Config::default();
@@ -455,8 +457,9 @@ fn packets_lead_to_the_endpoint_that_has_the_connection() {
     assert!(used.iter().all(|count| *count > 0), "{used:?}");
 }
 
-/// Clients that send a request and then never acknowledge: all data that the server holds for them is within its memory
-/// budget. Clients that acknowledge and do not read need no budget, because quinn accepts no more than flow control allows.
+/// Clients send a request and acknowledge nothing. All data that the server holds for them stays within its memory
+/// budget. Clients that acknowledge and do not read need no budget, because quinn accepts no more than flow control
+/// allows.
 #[test]
 fn data_for_silent_clients_stays_within_the_budget() {
     let memory = Budget::new(16 << 20, 100);

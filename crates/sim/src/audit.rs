@@ -1,12 +1,12 @@
 //! A digest of everything that happens in a run, and counters of the packets that hosts discard.
 //!
-//! For every event, the digest covers kind, time, the index of the link, timer or socket, and (for packets) all bytes.
-//! Two runs with equal digests did the same at the same times. The first difference between the trails of two runs
-//! shows where they diverge.
+//! For every event, the digest covers its kind, its time, the index of the link, timer or socket, and (for a packet)
+//! all bytes. Two runs with equal digests had the same events at the same times. The first difference between the
+//! trails of two runs shows where they diverge.
 
 use anabranch_base::Instant;
 
-/// Counters of the packets that a host has handled and, by reason, of those that it has discarded.
+/// Counters of the packets that a host has handled and, by reason, of the packets that it has discarded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostCounters {
     /// Packets that the host handed to the network.
@@ -21,12 +21,12 @@ pub struct HostCounters {
     pub bad_transport: u64,
     /// Packets that had to be fragmented before they were sent.
     pub fragmented: u64,
-    /// Fragments that arrived and were addressed to this host.
+    /// Fragments that arrived at this host as their target.
     pub fragments: u64,
     /// Packets that were reassembled from fragments.
     pub reassembled: u64,
-    /// Fragments that did not fit the others of their packet, and incomplete packets that were dropped. A packet is
-    /// dropped if a fragment is missing for too long or if too many packets are incomplete.
+    /// Fragments that contradict other fragments of their packet, and incomplete packets that were dropped. An
+    /// incomplete packet is dropped if a fragment is missing for too long or if too many packets are incomplete.
     pub reassembly_failed: u64,
     /// Packets for addresses that this host does not have.
     pub not_ours: u64,
@@ -82,7 +82,7 @@ impl Audit {
         hash = mix(hash, u64::from(place) << 8 | kind as u64);
         hash = mix(hash, at.as_nanos());
         hash = mix(hash, bytes.len() as u64);
-        // Use four independent lanes, so that one multiplication need not wait for the result of the previous one.
+        // Four independent lanes are used, so that no multiplication has to wait for the result of the previous one.
         let mut lanes = [hash, !hash, hash.rotate_left(16), hash.rotate_left(32)];
         let mut blocks = bytes.chunks_exact(32);
         for block in &mut blocks {

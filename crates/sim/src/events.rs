@@ -6,12 +6,12 @@
 //! A later or cleared deadline is merely stored. When the old entry reaches the top too early, it is reinserted or
 //! discarded, and the clock does not move.
 //!
-//! Taking an event leaves a hole at the top of the heap. The source of the event mostly sets its next deadline at once.
-//! The new key fills the hole, so that one sift replaces a removal and an insertion.
+//! Taking an event leaves a hole at the top of the heap. The source of the event mostly sets its next deadline
+//! immediately. The new key fills the hole, so that one sift replaces a removal and an insertion.
 
 use anabranch_base::Instant;
 
-/// An index into the table of deadlines. Each source of events owns one.
+/// An index into the table of deadlines. Each source of events owns one slot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub(crate) struct Slot(u32);
 
@@ -30,8 +30,8 @@ pub(crate) enum Owner {
     Free,
 }
 
-/// A heap key: an instant in the upper 64 bits, then a sequence number that orders equal instants, then the slot. No
-/// two keys are equal.
+/// A heap key: an instant in the upper 64 bits, followed by a sequence number that orders equal instants, and the slot.
+/// No two keys are equal.
 type Key = u128;
 
 #[inline]
@@ -49,14 +49,14 @@ struct Deadline {
     owner: Owner,
     /// The key at which the slot is due, or [`NEVER`] if the slot has no deadline.
     due: Key,
-    /// The key of the slot's valid entry in the heap, never later than `due`; or [`NEVER`] if it has none.
+    /// The key of the slot's valid entry in the heap, never later than `due`; [`NEVER`] if the slot has no valid entry.
     entry: Key,
 }
 
 /// The table of deadlines, and a heap that orders the deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// A heap in which each key is no greater than its [`CHILDREN`] children.
+    /// A heap in which each key is not greater than the keys of its [`CHILDREN`] children.
     heap: Vec<Key>,
     /// Whether the event at the top has been taken, so that the top of the heap is a hole.
     hollow: bool,
@@ -217,7 +217,7 @@ const NEVER: Key = Key::MAX;
 /// The number of children of each node of the heap.
 const CHILDREN: usize = 4;
 /// The number of bits of a key that hold the slot. The 40 bits above them hold the sequence number, which is enough for
-/// a day and a half at ten million changes per second.
+/// 30 hours at ten million changes per second.
 const SLOT_BITS: u32 = 24;
 const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
 
@@ -244,7 +244,8 @@ mod tests {
         events.set(slots[0], at(5));
         events.set(slots[1], at(5));
         events.set(slots[2], at(3));
-        // Slot 0 is moved later and back to 5. It now comes after timer 1, although its old entry stayed in the heap.
+        // The deadline of slot 0 is moved to 9 and back to 5. Slot 0 now comes after timer 1, although its old entry is
+        // still in the heap.
         events.set(slots[0], at(9));
         events.set(slots[0], at(5));
         let order: Vec<_> = drain(&mut events);
@@ -262,7 +263,7 @@ mod tests {
         assert_eq!(drain(&mut events), [(1099, Owner::Timer(0))]);
     }
 
-    /// Compares the heap with a sorted map over random sequences of operations.
+    /// The heap agrees with a sorted map after random sequences of operations.
     #[test]
     fn the_heap_agrees_with_a_sorted_map() {
         let mut rng = anabranch_base::Rng::new(5);

@@ -79,7 +79,7 @@ struct TaskSlot {
     /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
     /// its position in the queue, and the slot is freed when its turn comes.
     occupant: Option<TaskEntry>,
-    /// The waker of the current task or, in a free slot, of the last one.
+    /// The waker of the task in this slot or, if the slot is free, of the last task.
     task_waker: Arc<TaskWaker>,
 }
 
@@ -89,7 +89,7 @@ struct TaskEntry {
     running: Rc<Running>,
 }
 
-/// The future of a task. It is shared, so that polling need not move it out of its slot and back.
+/// The future of a task. It is reference-counted, so that polling need not move the future out of its slot and back.
 struct Running {
     /// Borrowed while the future is polled.
     future: RefCell<BoxedTask>,
@@ -103,10 +103,10 @@ pub(crate) struct Executor {
     queue: Arc<RunQueue>,
     places: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
-    /// The waker of the main future, which itself is in the caller's frame.
+    /// The waker of the main future. The main future itself is on the caller's stack.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    /// Tasks left over from the last round, which run first in the next one.
+    /// Tasks left over from the last round, which run first in the next round.
     ahead: Cell<Vec<u32>>,
 }
 
@@ -136,7 +136,7 @@ impl Executor {
         self.main.wake_by_ref();
     }
 
-    /// Runs every task that is runnable now. If the main future finishes, returns true at once.
+    /// Runs every task that is runnable now. If the main future finishes, returns true immediately.
     #[inline]
     pub(crate) fn run_round(&self, main: &mut Pin<&mut dyn Future<Output = ()>>) -> bool {
         if let Some(index) = self.take_only() {
@@ -222,7 +222,7 @@ impl Executor {
         let generation = place.generation;
         let running = occupant.running.clone();
         drop(places);
-        // A task that is being polled cannot be polled again from within its own poll.
+        // The task may already be in the middle of a poll, and cannot be polled again from within.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);
@@ -283,7 +283,7 @@ impl Executor {
 
     /// Cancels every task.
     pub(crate) fn clear(&self) {
-        // Dropping a future may spawn another task, so repeat until none is left.
+        // Dropping a future may spawn another task, so the loop repeats until no task is left.
         loop {
             let mut places = self.places.borrow_mut();
             let alive = places.iter_mut().filter(|place| place.occupant.is_some());
@@ -312,9 +312,9 @@ fn occupant_at(places: &mut [TaskSlot], key: Key) -> Option<&mut TaskEntry> {
 const MAIN: u32 = u32::MAX - 3;
 /// The index that stands for no task.
 const NOBODY: u32 = u32::MAX - 2;
-/// Stands for a task that is not queued and no longer exists.
+/// The value of [`TaskWaker::before`] for a task that is not queued and no longer exists.
 const GONE: u32 = u32::MAX - 1;
-/// Stands for a task that is not queued.
+/// The value of [`TaskWaker::before`] for a task that is not queued.
 const NOT_QUEUED: u32 = u32::MAX;
 
 /// The handle of a running task of a [`SimWorld`](crate::SimWorld). Awaiting the handle returns the task's result;

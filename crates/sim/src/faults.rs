@@ -1,8 +1,8 @@
 //! Changes of the network at scheduled times.
 //!
 //! The outages in a link's description (`LinkSpec::fail`) happen inside the link. The changes in this module also
-//! affect addresses and whole links, and a program can make them during a run. [`swarm`] creates links with faults that
-//! the seed chooses, for tests over many seeds.
+//! affect addresses and whole links, and a program can apply them during a run. [`swarm`] creates links with faults
+//! that the seed chooses, for tests over many seeds.
 
 use crate::ids::{InterfaceId, LinkId};
 use anabranch_base::time::Duration;
@@ -24,8 +24,8 @@ pub enum Change {
     Up(LinkId),
     /// One direction of the link works again.
     DirectionUp(LinkId, Direction),
-    /// The link gets another description: rate, delay, queue, loss and so on. Packets that are already inside leave as
-    /// they would have before the change.
+    /// The link gets another description: rate, delay, queue, loss and so on. Packets that are already inside the link
+    /// leave as they would have left before the change.
     Respec(LinkId, Box<LinkSpec>),
     /// The interface gets a further address.
     AddAddress(InterfaceId, IpAddr),
@@ -69,7 +69,7 @@ pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(
 }
 
 /// Creates a link for tests over many seeds. Each kind of fault is absent from about half of these links and strong in
-/// the rest. So some seeds test a fault alone and others test a combination (Groce et al., "Swarm Testing", 2012).
+/// the rest. Some seeds therefore test a single fault, and others a combination (Groce et al., "Swarm Testing", 2012).
 #[must_use]
 pub fn swarm(rng: &mut Rng) -> LinkSpec {
     let one_of = |rng: &mut Rng, values: &[&'static str]| values[rng.below(values.len() as u64) as usize];

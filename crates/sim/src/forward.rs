@@ -1,7 +1,7 @@
 //! The path of a packet: out of a host, over links and routers, into a socket.
 //!
-//! Implements the rules of an IP node: header checksum, hop limit, delivery and ICMP answers. Nothing here allocates
-//! memory for an ordinary packet.
+//! Implements the rules of an IP node: header checksum, hop limit, delivery and ICMP answers. No function in this
+//! module allocates memory for an ordinary packet.
 
 use crate::audit::Kind as Event;
 use crate::events::Owner;
@@ -93,7 +93,7 @@ impl State {
     /// the error to the packet's sender.
     #[cold]
     fn too_big(&mut self, node: u32, interface: u32, mtu: u32, parcel: Parcel) {
-        // RFC 8200 §4.5: only the sender may fragment IPv6 packets, and it has already done so in `world.rs`.
+        // RFC 8200 §4.5: only the sender may fragment IPv6 packets. `world.rs` has already done that.
         let v4 = parcel.bytes().first().is_some_and(|byte| byte >> 4 == 4);
         let pieces = if v4 { Fragmenter::of(parcel.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
@@ -102,7 +102,7 @@ impl State {
             self.report(node, interface, IcmpKind::TooBig(mtu), &parcel);
             return self.discard(parcel);
         };
-        // RFC 791 §3.2: fragment the packet.
+        // RFC 791 §3.2: the router fragments the packet.
         sender.counters.fragmented += 1;
         while let Some(piece) = self.next_fragment(&mut pieces, parcel.tag) {
             self.put_out(node, interface, piece);
@@ -127,7 +127,7 @@ impl State {
         let now = self.now;
         while let Some(parcel) = self.directions[index].chain.pop(now) {
             self.come_out(index, parcel);
-            // Mostly only one packet is due.
+            // Usually no second packet is due.
             if self.directions[index].chain.next().is_none_or(|at| at > now) {
                 break;
             }
@@ -200,7 +200,7 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Does the same as `after_link` for the other direction, whose loss counter may have changed, too.
+    /// Does the same as `after_link` for the other direction, whose loss counter may also have changed.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);
@@ -247,7 +247,7 @@ impl State {
         self.work(node, Work::Receive(interface, parcel));
     }
 
-    /// Queues work for the node's processor. Drops it if the queue is full.
+    /// Queues work for the node's processor. Drops the work if the queue is full.
     #[cold]
     fn work(&mut self, node: u32, work: Work) {
         let host = &mut self.nodes[node as usize];
@@ -276,7 +276,7 @@ impl State {
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
         let done = processor.queue.pop_front();
-        // Start the next piece of work first, so that its event comes before the events that the finished work causes.
+        // The next piece of work starts first, so that its event comes before the events that the finished work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
             Some(Work::Receive(interface, parcel)) => self.take_in(node, interface, parcel),
@@ -301,7 +301,7 @@ impl State {
     #[inline(always)]
     pub(crate) fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
-        // RFC 1122 §3.2.1.2: silently discard a packet with a wrong header checksum.
+        // RFC 1122 §3.2.1.2: a packet with a wrong header checksum is silently discarded.
         let Some(seen) = Seen::parse(parcel.bytes()) else {
             receiver.counters.bad_header += 1;
             return self.discard(parcel);
@@ -347,7 +347,7 @@ impl State {
         let socket = match seen.protocol {
             protocol::UDP => {
                 let bytes = &parcel.buffer[payload..end];
-                // RFC 768: silently discard a datagram with a wrong checksum.
+                // RFC 768: a datagram with a wrong checksum is silently discarded.
                 let datagram = ip::addresses(parcel.bytes())
                     .and_then(|(source, target)| udp::Datagram::parse(bytes, source, target).ok());
                 let Some(datagram) = datagram else {
@@ -361,7 +361,7 @@ impl State {
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
         match socket {
-            // Discard an empty packet, because a `Datagrams` socket never returns empty packets.
+            // An empty packet is discarded, because a `Datagrams` socket never returns empty packets.
             Some(_) if payload >= end => self.discard(parcel),
             Some(socket) => {
                 parcel.buffer.truncate(end);
@@ -399,8 +399,8 @@ impl State {
         if host.answers_strays {
             let bytes = parcel.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: answer with protocol or port unreachable. RFC 4443 §3.1, §3.4: answer with port
-            // unreachable or a parameter problem.
+            // RFC 1122 §3.2.2.1: IPv4 answers with protocol or port unreachable. RFC 4443 §3.1, §3.4: IPv6 answers with
+            // port unreachable or a parameter problem.
             let kind = match (bytes[0] >> 4, udp) {
                 (4, true) => IcmpKind::Unreachable(code_v4::PORT),
                 (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),
@@ -493,7 +493,7 @@ impl State {
         if !reporter.reports {
             return;
         }
-        // Use the target address of the packet as the source of the report, if this node has that address.
+        // If this node has the target address of the packet, the report is sent from that address.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.source_address_for(packet.source, interface)) else {
             return;
@@ -504,7 +504,7 @@ impl State {
         icmp::append(&mut parcel.buffer, from, to, kind, about.bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
-            // The report is about a packet that this node itself could not send, so deliver the report here.
+            // The report is about a packet of this node itself, so it is delivered here.
             return self.deliver_report(node, parcel);
         }
         let out = match reporter.kind {

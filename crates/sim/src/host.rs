@@ -43,7 +43,7 @@ pub(crate) enum Work {
     Receive(u32, Parcel),
     /// A packet to be sent by the interface with this index.
     Send(u32, Parcel),
-    /// Work of a program that takes this time. Other work waits meanwhile.
+    /// Work of a program that takes this time. Other work waits until it is done.
     Busy(Duration),
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Processor {
     pub(crate) cost: Cost,
-    /// Whether the processor takes no time for packets.
+    /// Whether the processor takes no time for packets (`per_packet` and `per_byte` are zero).
     for_free: bool,
     pub(crate) slot: Slot,
     pub(crate) queue: VecDeque<Work>,
@@ -101,7 +101,7 @@ pub(crate) struct Socket {
     pub(crate) queue: VecDeque<Parcel>,
     pub(crate) queued_bytes: usize,
     pub(crate) waiter: Waiter,
-    /// The flow to which the last sent packet belongs; the next packet mostly belongs to it, too.
+    /// The flow to which the last sent packet belongs. Usually the next packet belongs to the same flow.
     pub(crate) flow: Option<Flow>,
 }
 
@@ -110,7 +110,7 @@ pub(crate) struct Socket {
 pub(crate) struct Flow {
     /// Source and target as the sender gave them.
     pub(crate) ends: (SocketAddr, SocketAddr),
-    /// The actual source. The host has chosen it if the sender gave no source address.
+    /// The source address in use. If the sender gave no source address, the host has chosen this one.
     pub(crate) source: SocketAddr,
     pub(crate) protocol: u8,
     pub(crate) interface: u32,

@@ -1,4 +1,4 @@
-//! The names of nodes, interfaces and links.
+//! Identifiers of nodes, interfaces and links.
 
 use anabranch_link::spec::Direction;
 
@@ -24,7 +24,7 @@ pub struct InterfaceId {
 }
 
 /// An end of a link: an interface, or a node whose first interface without a link is used. A router without such an
-/// interface gets a new one.
+/// interface gets a new interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// This interface.

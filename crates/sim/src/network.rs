@@ -1,8 +1,8 @@
 //! The network: its hosts, routers and links, and the loop that lets virtual time pass.
 //!
-//! Time advances only when no task is runnable. Then the earliest event happens. All tasks that it makes runnable run
-//! before the next event, even if both events have the same instant. Too many rounds of tasks within one instant count
-//! as an endless loop. They end the run with a list of the tasks.
+//! Time advances only when no task is runnable. Then the earliest event happens. All tasks that this event makes
+//! runnable run before the next event, even if both events have the same instant. Too many rounds of tasks within one
+//! instant count as an endless loop, and end the run with a list of the tasks.
 
 use crate::audit::{Audit, HostCounters};
 use crate::events::{Events, Owner};
@@ -243,24 +243,25 @@ impl Network {
         state.routes_known = false;
     }
 
-    /// Sets how long this host's processor takes for its work. Initially the work takes no time.
+    /// Sets how long this host's processor takes for its work. The default is zero.
     pub fn set_processing_cost(&self, host: NodeId, cost: Cost) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
 
-    /// Sets the maximum number of bytes of packets that wait in each socket of this host. Initially it is 8 MiB.
+    /// Sets the maximum number of bytes of packets that wait in each socket of this host. The default is 8 MiB.
     pub fn receive_buffer(&self, host: NodeId, bytes: usize) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].socket_limit = bytes;
     }
 
-    /// Sets whether the host answers packets for unused ports and protocols with ICMP "unreachable". Initially it does.
+    /// Sets whether the host answers packets for unused ports and protocols with ICMP "unreachable". The default is
+    /// yes.
     pub fn answers_strays(&self, host: NodeId, answers: bool) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
     }
 
-    /// Sets whether a host or router sends any ICMP messages. Initially it does. A router that sends none, or whose
-    /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error
-    /// (RFC 2923 §2.1).
+    /// Sets whether a host or router sends any ICMP messages. The default is yes. A router that sends none, or whose
+    /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error (RFC
+    /// 2923 §2.1).
     pub fn set_sends_icmp(&self, node: NodeId, sends: bool) {
         self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
     }
@@ -280,7 +281,7 @@ impl Network {
         Ok(())
     }
 
-    /// Applies `change` at once, so that it is in effect for programs that are started after this call.
+    /// Applies `change` immediately, so that it is in effect for programs that are started after this call.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -296,7 +297,7 @@ impl Network {
     /// Cuts `link` in both directions at `at`, for `span` or, if `span` is `None`, permanently.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // An error is only possible for a change with a link description, and these changes have none.
+            // Only a change with a link description can be invalid, and these changes have no description.
             let _ = self.schedule(at, change);
         }
     }
@@ -307,7 +308,7 @@ impl Network {
         SimWorld::new(self.shared.clone(), host.0)
     }
 
-    /// Sets the maximum number of rounds of tasks within one instant. Initially it is 100,000.
+    /// Sets the maximum number of rounds of tasks within one instant. The default is 100,000.
     pub fn round_cap(&self, rounds: u64) {
         self.round_cap.set(rounds);
     }
@@ -322,7 +323,7 @@ impl Network {
     /// Other tasks continue in the next run.
     pub fn run<T>(&self, main: impl Future<Output = T>, deadline: Instant) -> Outcome<T> {
         let mut result = None;
-        // The loop does not depend on the type of the result, so the compiler generates it only once.
+        // The loop's code does not depend on the type of the result, so it is compiled only once.
         let outcome = self.run_main(pin!(async { result = Some(main.await) }), deadline);
         match outcome {
             Outcome::Done(()) => Outcome::Done(result.expect("main has finished")),
@@ -406,7 +407,8 @@ impl Network {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
     }
 
-    /// Returns the time of each event and the digest after it, if [`audit`](Self::audit) was asked to keep a trail.
+    /// Returns the time of each event and the digest after it. Empty unless [`audit`](Self::audit) was called with
+    /// `trail`.
     #[must_use]
     pub fn trail(&self) -> Vec<(Instant, u64)> {
         self.shared.state.borrow().audit.as_ref().map_or_else(Vec::new, |audit| audit.trail().to_vec())
@@ -463,7 +465,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // Break the reference cycle: tasks hold `SimWorld`s, and these hold the executor, which holds the tasks.
+        // This breaks a reference cycle: tasks hold `SimWorld`s, which hold the executor, which holds the tasks.
         self.shared.executor.clear();
     }
 }

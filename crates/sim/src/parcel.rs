@@ -22,10 +22,10 @@ pub(crate) struct Content {
     pub(crate) start: u32,
     /// While the packet is in a socket's queue: the offset in `buffer` of the payload that the socket returns.
     pub(crate) payload: u32,
-    /// The tag that the sending engine has set. Duplicated and corrupted packets keep it.
+    /// The tag that the sending engine has set. Duplicated and corrupted packets keep the tag.
     pub(crate) tag: u64,
-    /// While the packet is in a socket's queue: set if it is an ICMP report. The payload of a report is the quoted
-    /// packet.
+    /// While the packet is in a socket's queue: set if the packet is an ICMP report. The payload of a report is the
+    /// quoted packet.
     pub(crate) report: Option<Box<Report>>,
 }
 
@@ -107,7 +107,7 @@ impl Carried for Parcel {
     }
 }
 
-/// Used parcels and their buffers, to be used again.
+/// Used parcels with their buffers, kept for reuse.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     free: Vec<Parcel>,
@@ -153,7 +153,7 @@ impl Pool {
 const BUFFER_CAPACITY: usize = 1600;
 /// The maximum number of parcels that the pool keeps.
 const POOL_LIMIT: usize = 8192;
-/// A buffer with a larger capacity, which no IP packet needs, is not kept in the pool.
+/// Buffers with a larger capacity than this are not kept in the pool. No IP packet needs such a buffer.
 const LARGEST_KEPT: usize = 70_000;
 
 #[cfg(test)]

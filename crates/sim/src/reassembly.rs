@@ -1,8 +1,8 @@
 //! Reassembles IP packets from fragments at a host.
 //!
 //! The stored state is bounded in number and time: a new packet replaces the oldest incomplete one, and incomplete
-//! packets expire. Overlapping fragments come from an attack or from a reused identification. The packet is then
-//! dropped, and so are all its later fragments. An exact copy of a fragment is ignored.
+//! packets expire. Overlapping fragments come from an attack or from a reused identification. In that case the packet
+//! is dropped, and so are all its later fragments. An exact copy of a fragment is ignored.
 //!
 //! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), RFC 1122 §3.3.2
 //! (timeout).
@@ -23,7 +23,7 @@ pub(crate) struct Reassembly {
 /// The result of handling a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The fragment was stored, or is a copy of a stored one.
+    /// The fragment was stored, or is a copy of a stored fragment.
     Kept,
     /// The last missing fragment has arrived. The complete packet begins [`HEADROOM`] bytes into the buffer. The number
     /// is the tag of the packet's first fragment.
@@ -45,7 +45,7 @@ struct Key {
 struct Partial {
     key: Key,
     since: Instant,
-    /// Whether the fragments contradict each other. Then only the key is kept, to drop later fragments.
+    /// Whether the fragments contradict each other. If so, only the key is kept, to drop later fragments.
     spoilt: bool,
     /// The IP header of the first fragment, without an IPv6 fragment header.
     header: Vec<u8>,
@@ -103,7 +103,7 @@ impl Reassembly {
         }
         let whole = self.partial.remove(place);
         if whole.marked && whole.not_capable {
-            // RFC 3168 §5.3: drop a packet of which one fragment is marked and another is not ECN-capable.
+            // RFC 3168 §5.3: a packet is dropped if one of its fragments is marked and another is not ECN-capable.
             return (Taken::Refused, given_up);
         }
         (Taken::Whole(whole.packet(), whole.tag), given_up)
@@ -131,7 +131,7 @@ impl Partial {
         *self = Self { spoilt: true, ..Self::new(self.key, self.since) };
     }
 
-    /// Adds a fragment. Returns false if it contradicts the other fragments of the packet.
+    /// Adds a fragment. Returns false if the fragment contradicts the other fragments of the packet.
     fn add(&mut self, bytes: &[u8], packet: &Packet<'_>, tag: u64) -> bool {
         let (Some(piece), data) = (packet.fragment, packet.payload) else { return false };
         let (begin, end) = (piece.offset, piece.offset + data.len());
@@ -190,7 +190,7 @@ impl Partial {
             packet[6] = self.key.protocol;
         }
         if self.marked {
-            // RFC 3168 §5.3: if one fragment is marked, mark the packet.
+            // RFC 3168 §5.3: if one fragment is marked, the packet is marked.
             ip::ecn::write(packet, Ecn::Ce);
         }
         buffer
@@ -261,7 +261,7 @@ mod tests {
             let mut back = vec![Vec::new(); originals.len()];
             for (id, piece) in all {
                 if Packet::parse(&piece).expect("a packet").fragment.is_none() {
-                    // The packet was small enough not to be fragmented.
+                    // The packet is small enough not to be fragmented.
                     back[usize::from(id)] = piece;
                     continue;
                 }
@@ -295,7 +295,7 @@ mod tests {
             let Some(piece) = pieces.last_mut() else { continue };
             let at = rng.below(piece.len() as u64) as usize;
             piece[at] = rng.next_u32() as u8;
-            // Set a random offset and random flags.
+            // The fragment gets a random offset and random flags.
             let field = if v6 { 42 } else { 6 };
             if rng.below(2) == 0 && piece.len() > field + 2 {
                 piece[field..field + 2].copy_from_slice(&(rng.next_u32() as u16 & !0x4000).to_be_bytes());
@@ -308,7 +308,7 @@ mod tests {
         assert!(whole < 2_000, "{whole}");
     }
 
-    /// RFC 5722 §4: a packet with overlapping fragments is never completed, whatever follows.
+    /// RFC 5722 §4: after an overlap, all further fragments of the packet are refused, until the packet is forgotten.
     #[test]
     fn an_overlap_spoils_the_packet() {
         let mut rng = Rng::new(7);
@@ -325,7 +325,7 @@ mod tests {
         for piece in &one {
             assert_eq!(reassembly.take(Instant::ZERO, piece, 0).0, Taken::Refused);
         }
-        // RFC 1122 §3.3.2: after a minute the packet is forgotten.
+        // RFC 1122 §3.3.2: after 60 s the packet is forgotten, and its fragments are accepted again.
         let later = Instant::ZERO + PATIENCE;
         assert_eq!(reassembly.take(later, &one[0], 0), (Taken::Kept, 1));
         let rest: Vec<_> = one[1..].iter().map(|piece| reassembly.take(later, piece, 0).0).collect();

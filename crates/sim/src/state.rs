@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) timers: Table<TimerState>,
     pub(crate) changes: Changes,
     pub(crate) changes_slot: Slot,
-    /// The number of times that a link got another description.
+    /// The number of times that any link got another description.
     pub(crate) respecs: u64,
     pub(crate) audit: Option<Audit>,
     pub(crate) passages: Option<Vec<Passage>>,
@@ -84,7 +84,7 @@ impl State {
     fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
         self.respecs += 1;
         let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.respecs));
-        // Scheduling the change has already checked the description, so an error cannot occur.
+        // The description was checked when the change was scheduled, so an error cannot occur.
         let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
         let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
         for (direction, chain, mtu) in halves {

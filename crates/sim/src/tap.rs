@@ -1,6 +1,6 @@
 //! Records of the traffic: captures, counters, and a log of link events.
 //!
-//! Counters are always on. The other records are made only on request. A capture is a pcapng file for one host, with
+//! Counters are always on. Captures and logs are made only on request. A capture is a pcapng file for one host, with
 //! one interface for each of its paths.
 
 use crate::ids::LinkId;
@@ -49,7 +49,7 @@ pub enum Fate {
 /// The counters of one direction of a link.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkCounters {
-    /// The counts of the link's elements: packets that entered and left, lost packets by cause, and the peak of the
+    /// The counters of the link's elements: packets that entered and left, lost packets by cause, and the peak of the
     /// queue.
     pub meter: Meter,
     /// Packets that were refused or lost while a change had switched the link off.
@@ -60,18 +60,18 @@ pub struct LinkCounters {
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
-    /// The counts of replaced chains that are empty.
+    /// The sum of the counters of replaced chains that have become empty.
     before: Meter,
 }
 
 impl LinkTap {
-    /// Adds the counts of a replaced chain that has become empty.
+    /// Adds the counters of a replaced chain that has become empty.
     pub(crate) fn retire(&mut self, meter: &Meter) {
         self.before = self.before.plus(meter);
     }
 
-    /// Returns the counts of all chains of this direction so far; `present` are the counts of those that still hold
-    /// packets.
+    /// Returns the counters of all chains of this direction so far. `present` are the counters of the chains that still
+    /// hold packets.
     pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
         present.fold(self.before.clone(), |all, meter| all.plus(meter))
     }
@@ -80,7 +80,7 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Vec<u8>>,
-    /// The number in the capture of each interface of the host that the capture has described so far.
+    /// For each interface of the host that the capture has described so far, its number in the capture.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

@@ -3,7 +3,7 @@
 //! A host has any number of interfaces with any number of addresses. It accepts packets for all its addresses,
 //! whichever interface a packet arrived at (the weak host model of RFC 1122 §3.3.4.2). A host chooses the outgoing
 //! interface by the packet's *source* address, and a router by its target. Routes are the shortest paths by number of
-//! links. They are recomputed when addresses change, and static routes take precedence.
+//! links. Routes are recomputed when addresses change, and static routes take precedence.
 
 use crate::audit::HostCounters;
 use crate::events::Slot;
@@ -26,7 +26,7 @@ pub(crate) enum Kind {
 
 pub(crate) struct Interface {
     pub(crate) addresses: Vec<IpAddr>,
-    /// The index of the link direction over which this interface sends; `None` without a link.
+    /// The index of the link direction over which this interface sends; `None` if the interface has no link.
     pub(crate) out: Option<u32>,
 }
 
@@ -34,18 +34,18 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) interfaces: Vec<Interface>,
-    /// All addresses, each with the index of its interface. The addresses of the preferred interface come first, and
-    /// the others follow in the order of the interfaces.
+    /// All addresses, each with the index of its interface. The addresses of the preferred interface come first,
+    /// followed by those of the other interfaces, in order.
     pub(crate) addresses: Vec<(IpAddr, u32)>,
     /// The index of the interface whose addresses come first.
     pub(crate) preferred: u32,
-    /// The number of changes of `addresses` so far.
+    /// The number of times that `addresses` has changed.
     pub(crate) address_changes: u64,
     pub(crate) address_wakers: Vec<Waker>,
     /// Static routes: target prefix, prefix length, outgoing interface.
     pub(crate) fixed_routes: Vec<(IpAddr, u8, u32)>,
     pub(crate) routes: BTreeMap<IpAddr, u32>,
-    /// The last target for which a route was looked up, and its interface.
+    /// The last target for which a route was looked up, and the index of the route's interface.
     pub(crate) last_route: Option<(IpAddr, u32)>,
     pub(crate) protocols: Vec<(u8, u32)>,
     pub(crate) ports: BTreeMap<u16, u32>,
@@ -168,7 +168,7 @@ pub(crate) struct LinkDirection {
     pub(crate) mtu: u32,
     /// Whether the direction works. False while a scheduled change has cut it.
     pub(crate) up: bool,
-    /// Whether packets in one direction may affect the other, because both directions share a loss counter.
+    /// Whether packets in one direction may affect the other direction, because both directions share a loss counter.
     pub(crate) entangled: bool,
     /// Chains that a change has replaced and that still hold packets.
     pub(crate) retired: Vec<Chain<Parcel>>,
@@ -212,8 +212,8 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
             let (address, interface) = nodes[owner].addresses[at];
             let entrance = (nodes[owner].kind == Kind::Host).then_some(interface);
             if !spread(nodes, directions, owner, address, entrance) && entrance.is_some() {
-                // The interface with the address has no link, so packets for it may arrive at any other interface of
-                // the host.
+                // The interface with this address has no link. Packets for the address may arrive at any other
+                // interface of the host.
                 spread(nodes, directions, owner, address, None);
             }
         }

@@ -1,7 +1,7 @@
 //! [`SimWorld`]: the `World` of the programs on one virtual host.
 //!
-//! Implements the traits of `anabranch-world`. A call of a program directly changes the state of the network. The state
-//! is borrowed only during the call and never while a task is polled.
+//! Implements the traits of `anabranch-world`. A call of a program directly changes the state of the network. The
+//! network's state is borrowed only during the call and never while a task is polled.
 
 use crate::events::Owner;
 use crate::executor::Task;
@@ -24,7 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The handle of one virtual host, through which its programs use the network.
+/// The handle of a virtual host, through which the host's programs use the network.
 pub struct SimWorld {
     shared: Rc<Shared>,
     node: u32,
@@ -127,7 +127,8 @@ impl Timer for SimTimer {
         let mut state = self.shared.state.borrow_mut();
         let State { timers, events, now, .. } = &mut *state;
         if let Some(timer) = timers.at(self.index) {
-            // A timer that is already due needs no event, because the next poll finds it due.
+            // A timer that is already due needs no event, because the task is woken and its next poll finds the timer
+            // due.
             events.set(timer.slot, at.filter(|at| at > now));
             if at.is_some_and(|at| at <= *now) {
                 timer.waiter.wake();
@@ -262,7 +263,7 @@ fn move_to_batch(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
             batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
             batch.ecn = Ecn::from_bits(second);
         }
-        // This is an IPv6 packet, because only complete, verified packets get here.
+        // The packet is IPv6, because only complete, verified packets get here.
         _ => {
             if let Some((source, target)) = ip::addresses(parcel.bytes()) {
                 batch.source = SocketAddr::new(source, source_port);
@@ -276,7 +277,7 @@ fn move_to_batch(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     batch.put_buffer(&mut parcel.buffer, payload_at);
 }
 
-/// Moves an ICMP report into `batch`, as if it came from the peer that the report is about.
+/// Moves an ICMP report into `batch`, as if it came from the peer to which the quoted packet was sent.
 #[cold]
 fn move_report_to_batch(parcel: &mut Parcel, batch: &mut RecvBatch) {
     let Some(report) = parcel.report.take() else { return };
@@ -339,7 +340,7 @@ impl State {
         Some(socket)
     }
 
-    /// Sends every packet of `batch` and empties `batch`.
+    /// Sends every packet of `batch` and clears the batch.
     #[inline(always)]
     fn send(&mut self, index: u32, batch: &mut SendBatch) -> io::Result<()> {
         let State { sockets, nodes, pool, .. } = self;
@@ -388,7 +389,7 @@ impl State {
         batch.clear();
     }
 
-    /// Sends packets that may be fragmented on their way.
+    /// Sends packets that hosts and routers may fragment.
     #[cold]
     fn send_fragmentable(&mut self, socket: u32, node: u32, batch: &mut SendBatch) {
         for packet in batch.packets() {
@@ -419,9 +420,9 @@ impl State {
                 self.take_in(node, interface, parcel);
                 continue;
             }
-            // RFC 8200 §4.5, §5: only the sender fragments IPv6 packets. It does not know the path MTU, so it fragments
-            // to the size that every link carries. An IPv4 packet is fragmented by each router whose next link cannot
-            // carry it.
+            // RFC 8200 §4.5, §5: only the sender fragments IPv6 packets. The sender does not know the path MTU, so it
+            // fragments to the size that every link carries. IPv4 packets are fragmented by each router whose next link
+            // cannot carry them.
             let limit = mtu.min(SMALLEST_V6_MTU) as usize;
             let pieces = if v4 || parcel.bytes().len() <= limit {
                 None
@@ -512,7 +513,7 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
         protocol,
         interface,
         loops_back: host.interface_of(target).is_some(),
-        // The choice of a source address also depends on routes, so it is repeated for the next batch.
+        // A source address chosen by the host also depends on routes, so it is chosen again for the next batch.
         address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
         template,
     }))

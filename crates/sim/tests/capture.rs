@@ -9,7 +9,7 @@ use anabranch_world::{Local, World};
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-/// UDP and ICMP of both versions, over two paths; returns the client's capture.
+/// Exchanges UDP and ICMP of both IP versions, over two paths. Returns the client's capture.
 fn capture() -> Vec<u8> {
     let network = Network::new(1);
     let client = network.host("client", &[ip("10.0.0.1"), ip("2001:db8::1")]);
@@ -64,7 +64,7 @@ fn one_interface_a_path_and_every_packet_both_ways() {
     assert_eq!(described, [("path1", LINKTYPE_RAW), ("path2", LINKTYPE_RAW)]);
 }
 
-/// Returns tshark's output for a capture, with every checksum validated; `None` without tshark.
+/// Returns tshark's output for a capture, with every checksum validated; `None` if tshark is not installed.
 fn tshark(capture: &[u8], arguments: &[&str]) -> Option<String> {
     let checks = ["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum"];
     let mut command = Command::new("tshark");
@@ -94,7 +94,7 @@ fn tshark_finds_no_fault() {
     let bad = "_ws.malformed || ip.checksum.status == 0 || udp.checksum.status == 0 || \
                icmp.checksum.status == 0 || icmpv6.checksum.status == 0 || _ws.expert.severity >= 6291456";
     assert_eq!(tshark(&bytes, &["-Y", bad]).as_deref(), Some(""));
-    // The checksums were verified, not skipped.
+    // tshark has verified the checksums and not skipped them.
     let good = "(ip.checksum.status == 1 || ipv6) && (udp.checksum.status == 1 || icmp.checksum.status == 1 || \
                 icmpv6.checksum.status == 1)";
     let good = tshark(&bytes, &["-Y", good]).unwrap_or_default();

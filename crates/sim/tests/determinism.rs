@@ -1,11 +1,11 @@
-//! The same seed gives the same bytes at the same times; another seed does not.
+//! The same seed gives the same bytes at the same times, and another seed gives others.
 
 use crate::support::*;
 use anabranch_base::time::Duration;
 use anabranch_sim::{Direction, Network, SimWorld};
 use anabranch_world::{Local, World};
 
-/// Several flows over a bottleneck with every impairment of a link.
+/// Runs several flows over a bottleneck that has every impairment of a link.
 fn run(seed: u64) -> (u64, usize, Vec<u8>) {
     let network = Network::new(seed);
     network.audit(true);

@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 const RAW: Local = Local::Ip { protocol: 132 };
 
-/// Sends one packet each millisecond, and returns the numbers and instants of those that arrived.
+/// Sends one packet each millisecond. Returns the numbers and arrival times of the packets that arrived.
 async fn stream(here: SimWorld, there: SimWorld, count: u64) -> Vec<(u64, Instant)> {
     let (from, to) = ((here.addresses()[0], 0).into(), (there.addresses()[0], 0).into());
     let (a, b) = (here.bind(RAW).await.expect("bound"), there.bind(RAW).await.expect("bound"));
@@ -41,7 +41,7 @@ fn a_cut_link_loses_entering_and_propagating_packets() {
     network.outage(path, micros(20_500), Some(Duration::from_millis(10)));
     let arrived = network.run(stream(network.world(client), network.world(server), 40), LATE).expect_done();
     // Packet n is sent at n - 1 ms and arrives 5.1 ms later. Packets 17 to 21 are in flight at 20.5 ms, and 22 to 31
-    // are sent while the link is down. None of them arrives, up to the end at 30.5 ms.
+    // are sent while the link is down. None of these packets arrives. The link works again from 30.5 ms on.
     let tags: Vec<_> = arrived.iter().map(|(tag, _)| *tag).collect();
     let expected: Vec<_> = (1..=16).chain(32..=40).collect();
     assert_eq!(tags, expected);
@@ -121,7 +121,7 @@ fn addresses_come_and_go() {
                 let refused =
                     poll_fn(|cx| a.poll_send(cx, &mut batch)).await.expect_err("the address is gone");
                 assert_eq!(refused.kind(), std::io::ErrorKind::AddrNotAvailable);
-                // The answer to the earlier packet arrives at an address that no host has.
+                // The server answers the earlier packet. The answer is lost, because no host has that address any more.
                 let first = recv(&b).await;
                 send(&b, first.target, first.source, b"answer").await;
                 here.sleep_until(micros(5000)).await;

@@ -15,7 +15,8 @@ use std::process::Command;
 
 const UDP: Local = Local::Udp { port: 5_000 };
 
-/// Client, router, server: the MTU of the client's link is 1500, that of the server's link is `mtu`.
+/// A client, a router and a server in a line. The client's link has an MTU of 1500, and the server's link an MTU of
+/// `mtu`.
 struct Line {
     network: Network,
     nodes: [NodeId; 3],
@@ -51,7 +52,7 @@ async fn send_fragmentable(socket: &SimSocket, from: SocketAddr, to: SocketAddr,
     poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("the host takes it");
 }
 
-/// Returns the number of packets and of fragments in a capture; verifies every header checksum.
+/// Returns the number of packets in a capture, and how many of them are fragments. Verifies every header checksum.
 fn count(capture: &[u8]) -> (usize, usize) {
     let mut reader = Reader::new(capture).expect("a capture");
     let (mut packets, mut fragments) = (0, 0);
@@ -63,8 +64,8 @@ fn count(capture: &[u8]) -> (usize, usize) {
     (packets, fragments)
 }
 
-/// RFC 791 §3.2, RFC 8200 §4.5: the router fragments IPv4 packets that exceed its link's MTU; the sender fragments
-/// IPv6 packets to 1280. They arrive complete, with their mark and number.
+/// RFC 791 §3.2, RFC 8200 §4.5: the router fragments an IPv4 packet that exceeds the MTU of its link. The sender of an
+/// IPv6 packet fragments it to 1280 bytes. Each packet arrives complete, with its ECN mark and tag.
 #[test]
 fn routers_cut_version_4_and_senders_version_6() {
     for (near, far, mtu, at_sender, at_router) in
@@ -83,7 +84,7 @@ fn routers_cut_version_4_and_senders_version_6() {
                 let batch = recv_within(&there, &b, Duration::from_secs(1)).await.expect("it arrives");
                 assert_eq!(batch.bytes(), payload);
                 assert_eq!((batch.ecn, batch.first_tag, batch.source), (Ecn::Ect0, 7, from));
-                // Without permission to fragment, the packet is dropped and reported.
+                // A packet that may not be fragmented is dropped and reported.
                 send(&a, from, to, &payload).await;
                 let told = recv_within(&here, &a, Duration::from_secs(1)).await.expect("a report");
                 assert_eq!(told.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(mtu)));
@@ -102,7 +103,8 @@ fn routers_cut_version_4_and_senders_version_6() {
     }
 }
 
-/// A host whose own link has a small MTU fragments, too; a router may have to fragment again.
+/// A host fragments a packet that exceeds the MTU of its own link, and the router fragments the fragments again. If one
+/// fragment is lost, the packet is lost.
 #[test]
 fn pieces_are_cut_again_and_one_lost_loses_the_packet() {
     let line = Line::new(300, "10.0.0.1", "10.0.1.1");
@@ -132,7 +134,7 @@ fn pieces_are_cut_again_and_one_lost_loses_the_packet() {
     network.run(program, LATE).expect_done();
 }
 
-/// Wireshark reassembles the fragments and finds every checksum correct.
+/// tshark reassembles the fragments and finds every checksum correct.
 #[test]
 fn tshark_accepts_the_pieces() {
     for (near, far, mtu) in [("10.0.0.1", "10.0.1.1", 600), ("2001:db8::1", "2001:db8:1::1", 1280)] {
@@ -163,7 +165,7 @@ fn tshark(capture: &[u8], filter: &str) -> Option<String> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-2", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
     command.args(["-Y", filter]);
-    // Two passes need a file; standard input can be read only once.
+    // tshark's two passes need a file, because standard input can be read only once.
     let path = std::env::temp_dir().join(format!("anabranch-fragments-{}.pcapng", std::process::id()));
     std::fs::File::create(&path).ok()?.write_all(capture).ok()?;
     command.args(["-r", path.to_str()?]);

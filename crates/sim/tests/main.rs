@@ -1,4 +1,4 @@
-//! Tests of the virtual world, by topic.
+//! Tests of the network simulator, by topic.
 
 mod capture;
 mod determinism;

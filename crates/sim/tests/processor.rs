@@ -30,7 +30,7 @@ fn packets_wait_for_the_processor_both_ways() {
         async {
             let (a, b) = (here.bind(RAW).await.expect("bound"), there.bind(RAW).await.expect("bound"));
             for _ in 0..3 {
-                // 1000 bytes: 8 us on the link, 150 us of processor time.
+                // A packet of 1000 bytes takes 8 us on the link and 150 us of processor time.
                 send(&a, at("10.0.0.1:0"), at("10.0.0.2:0"), &[1; 980]).await;
             }
             let mut instants = Vec::new();
@@ -85,7 +85,7 @@ fn a_full_processor_queue_drops_and_counts() {
             received
         }
     };
-    // 2000 packets arrive in 16 ms, in which 15 are processed.
+    // 2000 packets arrive in 16 ms. The processor handles 15 in that time, and its queue holds 1000.
     let worked = network.run(received(2000), LATE).expect_done();
     let counters = network.host_counters(server);
     assert_eq!(counters.processor_full + worked, 2000);
@@ -94,7 +94,7 @@ fn a_full_processor_queue_drops_and_counts() {
     network.set_processing_cost(server, Cost::default());
     network.receive_buffer(server, 100_000);
     let kept = network.run(received(2000), LATE).expect_done();
-    // A buffer is a packet of 972 bytes and the headroom in front of it.
+    // Each buffer holds a packet of 972 bytes and the headroom in front of it, so 100 buffers fit.
     assert_eq!(kept, 100);
     assert_eq!(network.host_counters(server).socket_full, 1900);
 }

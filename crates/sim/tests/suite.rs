@@ -9,7 +9,7 @@ fn link() -> LinkSpec {
     LinkSpec::parse("rate=10mbit,rtt=8ms").expect("a link")
 }
 
-/// Two hosts joined by a link; a deadline stops programs that would wait forever.
+/// Runs the suite on two hosts joined by links. A deadline ends programs that would wait forever.
 #[test]
 fn between_two_hosts() {
     for (name, case) in cases::<SimWorld>() {
@@ -24,7 +24,7 @@ fn between_two_hosts() {
     }
 }
 
-/// Both programs on one host, which sends to itself.
+/// Runs the suite on one host, which sends to itself.
 #[test]
 fn on_one_host() {
     for (name, case) in cases::<SimWorld>() {

@@ -1,4 +1,4 @@
-//! Storms: bad links, many seeds, and the invariants that always hold.
+//! Storms: random faults on the links, many seeds, and the invariants that always hold.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds.
 
@@ -28,7 +28,8 @@ fn every_packet_is_accounted_for() {
     }
 }
 
-/// Two hosts with two paths, one of IPv4 and one of IPv6, the first over two routers.
+/// Runs a storm on two hosts with two paths. The IPv4 path leads over two routers, and the IPv6 path is direct. Returns
+/// the digest of all events.
 fn storm(seed: u64) -> u64 {
     let mut rng = Rng::new(seed).fork("storm");
     let network = Network::new(seed);
@@ -50,7 +51,7 @@ fn storm(seed: u64) -> u64 {
         let other = there.spawn("noise", noise(there.clone(), here.addresses()));
         one.await;
         other.await;
-        // Everything that is still in flight arrives.
+        // In this time, every packet in flight arrives or is lost.
         here.sleep_until(here.now() + Duration::from_secs(600)).await;
     };
     network.run(program, LATE).expect_done();
@@ -76,7 +77,7 @@ fn storm(seed: u64) -> u64 {
     network.digest()
 }
 
-/// Sends packets of every size and kind to `peers`, and reads the incoming ones.
+/// Sends packets of every size and kind to `peers`, and reads incoming packets.
 async fn noise(world: SimWorld, peers: Vec<std::net::IpAddr>) {
     let mut rng = world.rng("noise");
     let raw = world.bind(Local::Ip { protocol: 132 }).await.expect("bound");
@@ -86,7 +87,7 @@ async fn noise(world: SimWorld, peers: Vec<std::net::IpAddr>) {
         let path = rng.below(2) as usize;
         let own = world.addresses()[path];
         let (socket, port) = if rng.below(2) == 0 { (&raw, 0) } else { (&udp, 9899) };
-        // Sometimes to a port without a listener.
+        // Some packets are sent to a port without a listener.
         let target = if port != 0 && rng.below(10) == 0 { 7 } else { port };
         batch.clear();
         (batch.source, batch.target, batch.first_tag) =

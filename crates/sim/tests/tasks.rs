@@ -74,7 +74,7 @@ fn tasks_that_spin_within_one_instant_are_stopped() {
     assert_eq!(waiting.tasks, [("lonely".to_owned(), "spins")]);
 }
 
-/// The number of rounds is unlimited as long as time passes between them.
+/// The limit on rounds of tasks applies to a single instant: any number of rounds may run if time passes between them.
 #[test]
 fn the_cap_is_for_one_instant_only() {
     let (network, world) = one_host();
@@ -96,7 +96,7 @@ fn a_moved_timer_fires_once_at_its_last_deadline() {
         let mut timer = world.timer();
         timer.set(Some(micros(1)));
         for step in 0..1000 {
-            // As in a transport: every packet postpones the retransmission timer.
+            // Each packet of a transport postpones the retransmission timer in this way.
             timer.set(Some(micros(100 + step)));
         }
         poll_fn(|cx| timer.poll(cx)).await;
@@ -159,7 +159,7 @@ fn dropping_the_network_drops_its_tasks() {
     assert_eq!(Rc::strong_count(&held), 3);
     drop(network);
     assert_eq!(Rc::strong_count(&held), 1);
-    // The rest of the world still works.
+    // The handle of the host still works after the network was dropped.
     assert_eq!(world.now(), micros(5));
 }
 
@@ -171,7 +171,7 @@ fn a_thousand_tasks_wake_in_order() {
         .map(|number| {
             let (inside, order) = (world.clone(), order.clone());
             world.spawn("sleeper", async move {
-                // Later tasks sleep shorter; pairs of neighbours sleep equally long.
+                // Tasks that start later sleep for a shorter time, and each pair of neighbours sleeps equally long.
                 inside.sleep_until(micros(1000 - number / 2)).await;
                 order.borrow_mut().push(number);
             })

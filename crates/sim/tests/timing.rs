@@ -10,7 +10,7 @@ const RAW: Local = Local::Ip { protocol: 132 };
 
 #[test]
 fn serialization_then_propagation_in_either_version() {
-    // 1000 bytes at 8 Mbit/s take 1 ms; the propagation delay is 10 ms.
+    // A packet of 1000 bytes takes 1 ms at 8 Mbit/s. The propagation delay is 10 ms.
     for (near, far, header) in [("10.0.0.1", "10.0.0.2", 20), ("2001:db8::1", "2001:db8::2", 40)] {
         let (network, here, there) = two_hosts(1, "rate=8mbit,delay=10ms,queue=100p", near, far);
         let (near, far) = ((ip(near), 0).into(), (ip(far), 0).into());
@@ -55,15 +55,15 @@ fn three_links_and_two_routers() {
             let at_first = there.now();
             recv(&b).await;
             let at_second = there.now();
-            // Returned on the same path.
+            // The answer takes the same path back.
             send(&b, first.target, first.source, &[3; 980]).await;
             recv(&a).await;
             [at_first, at_second, here.now()]
         },
         LATE,
     );
-    // 0.1 + 1 + 1 + 20 + 0.1 + 2 ms. The second packet leaves the bottleneck 1 ms later, and the way back takes the
-    // same time.
+    // The first packet takes 0.1 + 1 + 1 + 20 + 0.1 + 2 ms. The second leaves the bottleneck 1 ms later. The answer
+    // takes as long as the first.
     assert_eq!(arrivals.expect_done(), [micros(24_200), micros(25_200), micros(49_400)]);
     let counters = network.link_counters(middle, Direction::Up);
     assert_eq!((counters.meter.entered.packets, counters.meter.left.bytes), (2, 2000));
@@ -90,7 +90,7 @@ fn a_full_queue_drops_and_counts() {
         },
         LATE,
     );
-    // One packet is being serialized, four wait.
+    // One packet is being serialized, and four wait in the queue.
     assert_eq!(received.expect_done(), [1, 2, 3, 4, 5]);
     let passages = network.take_link_events();
     let lost: Vec<_> = passages
@@ -137,6 +137,6 @@ fn a_multi_segment_batch_is_so_many_packets() {
         },
         Instant::MAX,
     );
-    // With headers the packets have 128, 128 and 68 bytes.
+    // With the headers, the packets have 128, 128 and 68 bytes.
     assert_eq!(tags.expect_done(), [(7, 100, micros(128)), (8, 100, micros(256)), (9, 40, micros(324))]);
 }

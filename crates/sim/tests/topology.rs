@@ -33,7 +33,7 @@ fn the_source_address_picks_the_interface() {
                     ("[2001:db8:2::1]:0", "[2001:db8:2::2]:0", 20, 40),
                     ("10.3.0.1:0", "10.3.0.2:0", 30, 20),
                     ("[2001:db8:3::1]:0", "[2001:db8:3::2]:0", 30, 40),
-                    // An address belongs to the host, whichever interface a packet arrives on.
+                    // A host accepts packets for all its addresses at every interface.
                     ("10.0.0.1:0", "10.3.0.2:0", 10, 20),
                     ("10.3.0.1:0", "10.0.0.2:0", 30, 20),
                 ];
@@ -58,7 +58,7 @@ fn a_host_chooses_a_source_when_none_is_given() {
     let client = network.host("client", &[ip("10.0.0.1"), ip("10.1.0.1")]);
     let server = network.host("server", &[ip("10.0.0.2"), ip("10.1.0.2")]);
     let (left, right) = (network.router("left"), network.router("right"));
-    // Two disjoint paths.
+    // The two paths have no link in common.
     for (index, router) in [(0, left), (1, right)] {
         network.link(client.interface(index), router, &link("rate=8mbit,delay=1ms")).expect("a link");
         network.link(router, server.interface(index), &link("rate=8mbit,delay=1ms")).expect("a link");
@@ -72,7 +72,7 @@ fn a_host_chooses_a_source_when_none_is_given() {
                     send(&a, at("0.0.0.0:0"), at(to), b"hello").await;
                     assert_eq!(recv(&b).await.source, at(from));
                 }
-                // No host has this address: the packet is lost, without an error.
+                // No host has this address, so the packet is lost without an error.
                 send(&a, at("0.0.0.0:0"), at("10.77.0.1:0"), b"hello").await;
             },
             LATE,
@@ -98,7 +98,7 @@ fn static_routes_go_first_and_routers_without_a_route_say_so() {
     network.link(detour, long, &link("delay=5ms")).expect("a link");
     network.link(long, far, &link("delay=5ms")).expect("a link");
     network.route(ip("10.9.0.0"), 16, detour);
-    // The client's default route.
+    // This is the client's default route.
     network.route(ip("0.0.0.0"), 0, client.interface(0));
     let (here, there) = (network.world(client), network.world(server));
     network
@@ -141,7 +141,7 @@ fn packets_too_big_are_reported_to_the_sender() {
                     let header = if ip(near).is_ipv4() { 20 } else { 40 };
                     let (from, to) = ((ip(near), 0).into(), (ip(far), 0).into());
 
-                    // The packet exceeds the MTU of the router's link by one byte; the next one fits.
+                    // The first packet exceeds the MTU of the router's link by one byte, and the next packet fits.
                     send(&raw, from, to, &vec![5; 1281 - header]).await;
                     let report = recv(&raw).await;
                     let icmp = Icmp { kind: IcmpKind::TooBig(1280), source: ip(near), target: ip(far) };
@@ -150,11 +150,11 @@ fn packets_too_big_are_reported_to_the_sender() {
                     send(&raw, from, to, &vec![6; 1280 - header]).await;
                     assert_eq!(recv(&far_raw).await.bytes().len(), 1280 - header);
 
-                    // The MTU of the host's own link.
+                    // This packet exceeds the MTU of the host's own link.
                     send(&raw, from, to, &vec![7; 1501 - header]).await;
                     assert_eq!(recv(&raw).await.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(1500)));
 
-                    // Over UDP the report names the ports, and the quotation starts after the UDP header.
+                    // For UDP, the report names the ports, and the quotation starts after the UDP header.
                     let (from, to) = ((ip(near), 9899).into(), (ip(far), 4000).into());
                     send(&udp, from, to, &[8; 1400]).await;
                     let report = recv(&udp).await;
@@ -169,8 +169,8 @@ fn packets_too_big_are_reported_to_the_sender() {
     }
 }
 
-/// A host reports a port or protocol that it does not have (RFC 1122 §3.2.2.1, RFC 4443 §3.1 and §3.4), unless it is
-/// configured not to.
+/// RFC 1122 §3.2.2.1, RFC 4443 §3.1 and §3.4: a host answers a packet for an unused port or protocol with an ICMP
+/// message, unless it is configured not to.
 #[test]
 fn unknown_ports_and_protocols_are_unreachable_unless_the_host_is_silent() {
     for (near, far, port, protocol) in [
@@ -226,7 +226,8 @@ fn a_loop_of_routes_ends_with_the_hop_limit() {
     assert_eq!((left.forwarded + right.forwarded, left.hop_limit + right.hop_limit), (63, 1));
 }
 
-/// Damaged packets arrive damaged, except those with a wrong IP header checksum, which are dropped.
+/// The link corrupts half of the packets. Raw sockets get corrupted packets, unless the IP header checksum is wrong.
+/// UDP sockets get no corrupted packet.
 #[test]
 fn corruption_is_noticed_by_checksums() {
     let network = Network::new(3);
@@ -260,7 +261,7 @@ fn corruption_is_noticed_by_checksums() {
         )
         .expect_done();
     assert!((400..600).contains(&clean), "{clean}");
-    // About a sixth of the damage hits the IP header; these packets are dropped.
+    // About a sixth of the corruption hits the IP header. These packets are dropped.
     assert!((300..500).contains(&damaged), "{damaged}");
     let counters = network.host_counters(server);
     assert!(counters.bad_header > 100 && counters.bad_transport > 300, "{counters:?}");

@@ -8,7 +8,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::tcp::{Flags, Header, Options, Timestamps};
 
-/// The negotiated options. Before the handshake is complete, the options that we offer.
+/// The negotiated options. Before the handshake is complete, these are the options that we offer.
 #[derive(Debug)]
 pub(crate) struct NegotiatedOptions {
     pub(crate) sack: bool,
@@ -30,8 +30,8 @@ pub(crate) struct NegotiatedOptions {
 struct Clock {
     offset: u32,
     tick: u64,
-    /// `reading` is the value that was last read and `since` the start of its tick. They are cached because many
-    /// segments are sent in one tick.
+    /// `reading` is the clock's value at the last reading, and `since` the start of that tick. Both are cached, because
+    /// many segments are sent in one tick.
     reading: u32,
     since: u64,
 }
@@ -149,7 +149,7 @@ impl Clock {
 
     #[inline]
     fn read(&mut self, now: Instant) -> u32 {
-        // If `now` is before `since`, the difference wraps to a large number, so the clock is read anew.
+        // If `now` is before `since`, the difference wraps to a large number, so the clock is read again.
         if now.as_nanos().wrapping_sub(self.since) >= self.tick {
             let ticks = now.as_nanos() / self.tick;
             self.since = ticks * self.tick;

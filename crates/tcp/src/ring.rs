@@ -21,7 +21,7 @@ impl Ring {
         }
         let length = wanted.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
-        // `alive` may already include the new positions, so the range is limited to the bytes that the old ring holds.
+        // `alive` may include the new positions, so the range is limited to the bytes that the old ring holds.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
         if held.start < held.end {
             let (first, second) = old.slices(held);
@@ -41,8 +41,8 @@ impl Ring {
         let before_end = (self.bytes.len() - start).min(data.len());
         let (first, second) = data.split_at(before_end);
         self.bytes[start..start + before_end].copy_from_slice(first);
-        // The second copy is skipped if the data does not wrap, which is usual. Copying nothing would cost as much as
-        // copying a cache line.
+        // Usually the data does not wrap, and the second copy is skipped. Copying nothing would cost as much as copying
+        // a cache line.
         if !second.is_empty() {
             self.bytes[..second.len()].copy_from_slice(second);
         }

@@ -6,7 +6,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
 use std::net::{IpAddr, SocketAddr};
 
-/// A congestion controller for the test, with a large window and a fixed rate. It lists the segments that were sent.
+/// A congestion controller for the test, with a large window and a fixed rate. The list holds the time and size of each
+/// segment sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 
@@ -34,7 +35,7 @@ impl anabranch_congestion::Controller for FixedRate {
     }
 }
 
-/// A congestion controller observes each segment that is sent, and segments are sent at its rate.
+/// The congestion controller is told of each segment sent, and segments are sent at the controller's pacing rate.
 #[test]
 fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let ips = [1, 2].map(|n| IpAddr::from([10, 0, 0, n]));
@@ -77,7 +78,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // At 1 Mbit/s a byte takes 8 us. Up to ten packets are sent at once, and the last packet adds no waiting time.
+    // At 1 Mbit/s a byte takes 8 us. Up to ten packets leave together, and nothing waits after the last packet.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

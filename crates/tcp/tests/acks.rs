@@ -4,7 +4,7 @@ use crate::common::*;
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 5681 §4.2: every second segment is acknowledged at once, and a single segment after a delay.
+/// RFC 5681 §4.2: every second segment is acknowledged immediately, and a single segment after a delay.
 #[test]
 fn every_second_segment_or_after_the_delay() {
     let mut pair = opened(&plain_with(&[("delack", "100ms")]));
@@ -26,7 +26,7 @@ fn every_second_segment_or_after_the_delay() {
     );
 }
 
-/// Like Linux, the receiver acknowledges the first segments of a connection at once.
+/// Like Linux, the receiver acknowledges the first segments of a connection immediately.
 #[test]
 fn the_first_segments_are_acknowledged_at_once() {
     let mut pair = opened(&plain_with(&[("delack", "40ms"), ("quickack", "3")]));
@@ -55,7 +55,7 @@ fn the_first_segments_are_acknowledged_at_once() {
     );
 }
 
-/// RFC 5681 §4.2: a segment behind a gap is acknowledged at once, and so is the segment that fills the gap.
+/// RFC 5681 §4.2: a segment beyond a gap is acknowledged immediately, and so is the segment that fills the gap.
 #[test]
 fn holes_are_acknowledged_at_once() {
     let mut pair = opened(&plain_with(&[("delack", "100ms"), ("sack", "yes")]));
@@ -82,7 +82,7 @@ fn holes_are_acknowledged_at_once() {
     assert_eq!(pair.received[1], pattern(4000));
 }
 
-/// If the receiver has data to send, the data carries the acknowledgement.
+/// Data that the receiver sends carries the acknowledgement, so no separate acknowledgement is sent.
 #[test]
 fn acknowledgements_ride_with_data() {
     let mut pair = opened(&plain_with(&[("delack", "100ms")]));
@@ -104,7 +104,7 @@ fn acknowledgements_ride_with_data() {
     );
 }
 
-/// RFC 2883 §4: a SACK block reports a segment that arrives twice.
+/// RFC 2883 §4: a segment that arrives twice is reported in a SACK block.
 #[test]
 fn duplicates_are_reported_by_sack() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("dsack", "yes")]));

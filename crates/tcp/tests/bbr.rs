@@ -1,4 +1,4 @@
-//! A connection with BBR: the other knobs that BBR requires, and its behaviour when CUBIC would reduce its window.
+//! A connection with BBR: the other knobs that BBR requires, and its goodput on links where CUBIC reduces its window.
 
 use crate::common::with;
 use anabranch_base::{BitRate, Instant, Ratio};
@@ -6,8 +6,8 @@ use anabranch_tcp::Config;
 use anabranch_tcp::testing::{Flow, Link, flow};
 use std::time::Duration;
 
-/// Transfers 4 MB over a link of 10 Mbit/s with a round trip of 40 ms. `queue` is the size of the queue in bytes, and
-/// `percent` the loss.
+/// Transfers 4 MB over a link of 10 Mbit/s with a round trip of 40 ms. `queue` is the size of the link's queue in
+/// bytes, and `percent` the packet loss.
 fn transfer(cc: &str, queue: u64, percent: u64) -> Flow {
     let config =
         with(&[("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("cc", cc), ("recovery", "sack"), ("sack", "yes")]);

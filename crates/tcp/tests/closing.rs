@@ -6,7 +6,8 @@ use anabranch_tcp::{CloseReason, Event, State};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
 
-/// RFC 9293 §3.6 case 1: one side closes, and the other side closes after it.
+/// RFC 9293 §3.6 case 1: one side closes first, and the other side closes later. The connection ends normally at both
+/// sides.
 #[test]
 fn one_after_the_other() {
     let mut pair = opened(&plain());
@@ -37,7 +38,7 @@ fn one_after_the_other() {
     assert_eq!(pair.host(Left).connections() + pair.host(Right).connections(), 0);
 }
 
-/// RFC 9293 §3.6 case 3: both sides close at the same time.
+/// RFC 9293 §3.6 case 3: both sides close at the same time. Both sides pass through TIME-WAIT.
 #[test]
 fn simultaneous_close() {
     let mut pair = opened(&plain());
@@ -149,7 +150,7 @@ fn the_fin_travels_with_data_or_alone() {
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
     "#]],
     );
-    // The last data is retransmitted without the FIN.
+    // The lost segment carried the last data and the FIN. The data is retransmitted without the FIN.
     run(
         "data",
         &[3],
@@ -186,8 +187,8 @@ fn the_fin_travels_with_data_or_alone() {
     );
 }
 
-/// tcp_fin of Linux: the acknowledgement of a FIN waits for this side's own FIN, or for the delay of acknowledgements.
-/// A side that has already sent its FIN acknowledges at once.
+/// tcp_fin of Linux: the acknowledgement of a FIN waits for this side's own FIN, at most for the acknowledgement delay.
+/// A side that has already sent its FIN acknowledges the peer's FIN immediately.
 #[test]
 fn the_acknowledgement_of_a_fin_waits_for_ours() {
     let run = |name: &str, closes: bool, expect| {
@@ -228,7 +229,7 @@ fn the_acknowledgement_of_a_fin_waits_for_ours() {
     );
 }
 
-/// The retransmission timer also covers a FIN, so a lost FIN is retransmitted.
+/// A lost FIN is retransmitted by the retransmission timer.
 #[test]
 fn a_lost_fin_is_sent_again() {
     let mut pair = opened(&plain());
@@ -257,8 +258,8 @@ fn a_lost_fin_is_sent_again() {
     );
 }
 
-/// RFC 9293 §3.10.7.4: the last ACK is lost. The side in TIME-WAIT acknowledges the repeated FIN, and TIME-WAIT starts
-/// anew.
+/// RFC 9293 §3.10.7.4: the last ACK of a close is lost. The side in TIME-WAIT acknowledges the retransmitted FIN and
+/// restarts TIME-WAIT.
 #[test]
 fn the_last_ack_is_lost() {
     let mut pair = opened(&plain());
@@ -288,7 +289,7 @@ fn the_last_ack_is_lost() {
     );
 }
 
-/// RFC 9293 §3.10.5: aborting a connection sends a reset, which ends the connection at the peer, too.
+/// RFC 9293 §3.10.5: aborting a connection sends a reset, which also ends the connection at the peer.
 #[test]
 fn abort() {
     let mut pair = opened(&plain());
@@ -324,7 +325,7 @@ fn abort() {
     assert_eq!(reasons, [(Left, CloseReason::Aborted), (Right, CloseReason::Reset)]);
 }
 
-/// RFC 9293 §3.6.1: a side that has closed both directions answers further data by a reset.
+/// RFC 9293 §3.6.1: a side that has closed both directions answers further data with a reset.
 #[test]
 fn data_for_nobody_is_reset() {
     let mut pair = opened(&plain());
@@ -384,8 +385,8 @@ fn time_wait_makes_way() {
     );
 }
 
-/// The host changes its address. Connections from the old address end, and send nothing. If the host has no address at
-/// all, its connections wait.
+/// The host changes its address. Connections from the old address end and send nothing. If the host has no address
+/// left, its connections are kept.
 #[test]
 fn a_connection_ends_with_its_address() {
     let mut pair = opened(&plain());

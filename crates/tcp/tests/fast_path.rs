@@ -1,4 +1,4 @@
-//! Compares the fast path with the slow path. A run with the fast path enabled and one with it disabled give the same
+//! Compares the fast path with the slow path. A run with the fast path and a run without it must give the same
 //! segments, events, reads, deadlines, counters and trace records.
 //!
 //! A seed chooses the profile and its knobs, and the size of batches. It also chooses the faults of the network (loss,
@@ -21,7 +21,7 @@ const SEEDS: u64 = 72;
 /// The number of steps of the clock.
 const STEPS: u64 = 900;
 
-/// Two endpoints, each with the connection that its application uses.
+/// A story of two endpoints; each has the connection that its application uses.
 type Story = story::Story<Endpoint, [Option<ConnectionId>; 2]>;
 
 /// Returns a profile. In two of three seeds, a few knobs are changed.

@@ -84,8 +84,8 @@ fn an_option_is_used_only_if_both_sides_offer_it() {
     assert_eq!(info.mss, 1000);
 }
 
-/// RFC 6298 §5: a lost SYN is retransmitted after an RTO, which doubles each time. The initial window is then one
-/// segment.
+/// RFC 6298 §5: a lost SYN is retransmitted after an RTO, which doubles each time. After the handshake, the initial
+/// window is one segment.
 #[test]
 fn a_lost_syn_is_sent_again() {
     check(
@@ -117,7 +117,7 @@ fn a_lost_syn_is_sent_again() {
     );
 }
 
-/// The side that has sent a SYN-ACK also has a timer, and retransmits a lost SYN-ACK.
+/// A lost SYN-ACK is retransmitted after an RTO by the side that sent it.
 #[test]
 fn a_lost_syn_ack_is_sent_again() {
     check(
@@ -166,7 +166,7 @@ fn data_completes_the_handshake() {
     );
 }
 
-/// If a SYN is never answered, the attempt fails after the configured number of retries.
+/// An unanswered SYN: the connection attempt fails after the configured number of retries.
 #[test]
 fn nobody_answers() {
     let pair = check(
@@ -192,7 +192,7 @@ fn nobody_answers() {
     ));
 }
 
-/// RFC 9293 §3.10.7.1: a SYN to a port without a listener is answered by a reset.
+/// RFC 9293 §3.10.7.1: a SYN to a port without a listener is answered with a reset.
 #[test]
 fn a_closed_port_refuses() {
     let pair = check(
@@ -213,7 +213,7 @@ fn a_closed_port_refuses() {
     assert!(matches!(pair.events[..], [(_, _, Event::Closed { reason: CloseReason::Refused, .. })]));
 }
 
-/// RFC 9293 §3.5: both sides send a SYN at the same time.
+/// RFC 9293 §3.5: both sides send a SYN at the same time. The connection opens.
 #[test]
 fn simultaneous_open() {
     check(
@@ -222,7 +222,7 @@ fn simultaneous_open() {
         |pair| {
             pair.judge(|_, side, n, _| if (side, n) == (Left, 1) { Fate::Lose } else { Fate::Arrive });
             pair.connect();
-            // This SYN seems to come from the peer, which opens the connection, too.
+            // A forged SYN that seems to come from the peer makes this a simultaneous open.
             pair.forge(Left, Flags::SYN, 1000, 0, b"");
             pair.forge(Left, Flags::ACK, 1001, 1, b"");
         },
@@ -237,8 +237,8 @@ fn simultaneous_open() {
     );
 }
 
-/// RFC 9293 §3.10.7.3: in SYN-SENT, an acknowledgement of a number that was never sent is answered by a reset.
-/// Otherwise it is ignored.
+/// RFC 9293 §3.10.7.3: in SYN-SENT, a segment that acknowledges a number never sent is answered with a reset, and
+/// otherwise ignored.
 #[test]
 fn a_wrong_ack_in_syn_sent_is_reset() {
     check(
@@ -301,8 +301,8 @@ fn the_backlog_drops_silently() {
     assert_eq!(pair.host(Right).dropped().backlog, 2, "the second SYN, twice");
 }
 
-/// The application accepts no connections, and the accept queue is full. The last ACK of a handshake is then dropped
-/// without a reset. The SYN-ACK and the ACK are repeated.
+/// The accept queue is full because the application accepts no connections. The last ACK of a handshake is dropped
+/// without a reset. The SYN-ACK and the ACK are repeated, and the connection opens when the queue has room.
 #[test]
 fn a_slow_acceptor_is_waited_for() {
     let mut pair = anabranch_tcp::testing::Pair::with(plain(), plain_with(&[("backlog", "2")]), 1);
@@ -341,8 +341,8 @@ fn a_slow_acceptor_is_waited_for() {
     assert!(pair.host(Right).dropped().backlog > 0);
 }
 
-/// RFC 5681 §3.1: after a lost SYN, the initial window is one segment. RFC 6928 §2: with a large initial window, this
-/// happens only after more than one loss.
+/// RFC 5681 §3.1: after a lost SYN, the initial window is one segment. RFC 6928 §2: with a large initial window, one
+/// lost SYN changes nothing; two do.
 #[test]
 fn lost_syns_and_the_initial_window() {
     for (iw, lost, segments) in

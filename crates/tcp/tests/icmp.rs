@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Returns a cell with the last packet that the left side has sent. If `lose` is set, all packets are lost.
+/// Returns a cell that always holds the last packet sent by the left side. If `lose` is set, all packets are lost.
 fn remember(pair: &mut Pair, lose: bool) -> Rc<RefCell<Vec<u8>>> {
     let last = Rc::new(RefCell::new(Vec::new()));
     let keep = last.clone();
@@ -28,7 +28,7 @@ fn closed(pair: &Pair) -> Option<CloseReason> {
     })
 }
 
-/// An ICMP message about a hard error ends a connection whose handshake is not complete.
+/// RFC 9293 §3.9.2.2: an ICMP message with a hard error ends a connection whose handshake is not complete.
 #[test]
 fn a_hard_error_ends_an_attempt() {
     let mut pair = Pair::new(&plain());
@@ -39,7 +39,8 @@ fn a_hard_error_ends_an_attempt() {
     assert_eq!(closed(&pair), Some(CloseReason::Unreachable(3)));
 }
 
-/// An ICMP message about a soft error is remembered. If the attempt to connect fails, it is reported as the reason.
+/// An ICMP message with a soft error does not end a connection attempt. If the attempt later times out, the soft error
+/// is reported as the reason.
 #[test]
 fn a_soft_error_is_remembered() {
     let mut pair = Pair::new(&plain_with(&[("syn_retries", "1")]));

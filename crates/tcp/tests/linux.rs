@@ -15,7 +15,7 @@ fn sacked(changes: &[(&str, &str)]) -> Pair {
 }
 
 /// Only three segments of a large window are in flight when one of them is lost. RFC 5681 §3.1 sets the slow-start
-/// threshold to two segments, and Linux to half of the window.
+/// threshold to two segments; Linux sets it to half of the window.
 #[test]
 fn ssthresh_is_computed_from_cwnd_or_flight() {
     for (unit, ssthresh) in [("bytes", "flight"), ("bytes", "window"), ("segments", "window")] {
@@ -34,8 +34,8 @@ fn ssthresh_is_computed_from_cwnd_or_flight() {
     }
 }
 
-/// If the window is counted in segments, a small segment counts as a whole one: ten of twenty are sent at once. If the
-/// window is counted in bytes, all twenty are sent.
+/// If the window is counted in segments, a small segment counts as a full segment, and ten of twenty are sent
+/// immediately. If the window is counted in bytes, all twenty are sent immediately.
 #[test]
 fn a_small_segment_counts_whole() {
     for (unit, expected) in [("bytes", 20), ("segments", 10)] {
@@ -50,7 +50,7 @@ fn a_small_segment_counts_whole() {
     }
 }
 
-/// tcp_cwnd_reduction: if the window is counted in segments, a recovery sends whole segments only.
+/// tcp_cwnd_reduction: if the window is counted in segments, a recovery sends full segments only.
 #[test]
 fn a_repair_in_a_window_of_segments() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window")]);
@@ -58,7 +58,7 @@ fn a_repair_in_a_window_of_segments() {
         "a repair in a window of segments",
         &mut pair,
         |pair| {
-            // The packet numbered n is delayed by n milliseconds, except for the second, which is lost.
+            // The n-th full segment is delayed by n milliseconds. The second is lost.
             let mut n = 0;
             pair.judge(move |_, side, _, bytes| {
                 let full = side == Left && bytes.len() > 1000;
@@ -113,8 +113,8 @@ fn a_repair_in_a_window_of_segments() {
     assert_eq!(pair.info(Left).ssthresh, 5_000);
 }
 
-/// Like Linux, the sender sets PSH at the end of a burst of more than one segment. If the round trip is long, a burst
-/// has two segments.
+/// Like Linux, the sender sets PSH at the end of a burst of more than one segment. On a path with a long round trip, a
+/// burst has two segments.
 #[test]
 fn the_end_of_a_burst_is_pushed() {
     let mut pair = sacked(&[("push", "burst")]);
@@ -154,8 +154,7 @@ fn the_end_of_a_burst_is_pushed() {
     pair.settle();
 }
 
-/// With `ack_push=yes`, a segment with PSH is acknowledged as soon as it is read, although acknowledgements are
-/// delayed.
+/// With `ack_push=yes`, a segment with PSH is acknowledged as soon as it is read, without the acknowledgement delay.
 #[test]
 fn a_pushed_segment_is_acknowledged_when_it_is_read() {
     let mut pair = sacked(&[("ack_push", "yes"), ("delack", "40ms")]);
@@ -202,8 +201,8 @@ fn slow_start_ends_before_the_queue_is_full() {
     assert!(lost("reno", "linux") > 20, "{}", lost("reno", "linux"));
 }
 
-/// tcp_enter_loss: segments that were sent less than a round trip before a timeout do not count as lost. The window
-/// becomes their number plus one segment.
+/// tcp_enter_loss: segments sent less than a round trip before a timeout do not count as lost. The window becomes the
+/// number of these segments plus one.
 #[test]
 fn after_a_timeout_the_window_is_what_may_still_arrive() {
     let lost_after_a_round_trip = |unit| {
@@ -220,7 +219,7 @@ fn after_a_timeout_the_window_is_what_may_still_arrive() {
             wait += Duration::from_millis(1);
             pair.run_for(Duration::from_millis(1));
         }
-        // Sends the same data again, and more data shortly before the timeout.
+        // With the same loss, the application writes more data shortly before the timeout.
         let mut pair = lost_after_a_round_trip(unit);
         pair.run_for(wait - Duration::from_millis(20));
         pair.write(Left, &pattern(3_000));
@@ -230,13 +229,13 @@ fn after_a_timeout_the_window_is_what_may_still_arrive() {
     }
 }
 
-/// tcp_enter_loss: a timeout during a recovery belongs to the loss that caused the recovery. If the window is counted
-/// in segments, the slow-start threshold is not halved again.
+/// tcp_enter_loss: a timeout during a recovery is attributed to the loss that caused the recovery. If the window is
+/// counted in segments, the slow-start threshold is not halved again.
 #[test]
 fn a_timeout_in_a_repair_halves_nothing_again() {
     for (unit, thresholds) in [("bytes", [5_500, 2_750]), ("segments", [5_000, 5_000])] {
         let mut pair = sacked(&[("cwnd_unit", unit), ("ssthresh", "window"), ("tlp", "no")]);
-        // The second of ten segments is lost, and so are all its retransmissions.
+        // The second segment is lost, and so are all its retransmissions.
         let mut n = 0;
         pair.judge(move |_, side, _, bytes| {
             let full = side == Left && bytes.len() > 1000;
@@ -253,17 +252,17 @@ fn a_timeout_in_a_repair_halves_nothing_again() {
     }
 }
 
-/// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, it is retransmitted as if one segment had
-/// been delivered. The recovery is then one segment ahead. So when more losses are detected at 0.375, three segments
-/// are sent at once instead of two.
+/// tcp_rack_reo_timeout: when the reordering timer marks a segment as lost, the recovery proceeds as if one segment had
+/// been delivered. When more losses are detected at 0.375 s, the recovery is therefore one segment ahead, and three
+/// segments are sent immediately instead of two.
 #[test]
 fn the_reordering_timer_counts_as_a_delivery() {
     let mut pair = sacked(&[("cwnd_unit", "segments"), ("ssthresh", "window"), ("iw", "20")]);
     let mut repaired = false;
     pair.judge(move |_, side, _, bytes| {
-        // `n` is the position in the stream in thousands of bytes. Two segments arrive behind the lost one at once,
-        // which is too few to count as three duplicates. The other segments arrive one by one, long after the
-        // reordering timer.
+        // `n` is the number of the segment in the stream, from 0. Segment 1 is lost at its first transmission. Segments
+        // 2 and 3 arrive immediately, which is too few for three duplicate acknowledgements. The others arrive one by
+        // one, long after the reordering timer.
         let full = (side == Left && bytes.len() > 1000).then(|| &bytes[bytes.len() - 1000..]);
         match full.and_then(|data| pattern(40_000).chunks(1000).position(|thousand| thousand == data)) {
             Some(1) if !std::mem::replace(&mut repaired, true) => Fate::Lose,

@@ -5,8 +5,7 @@ use anabranch_tcp::testing::Fate;
 use anabranch_wire::tcp::{Flags, Header, Options, Seq, Timestamps};
 use expect_test::expect;
 
-/// RFC 3168 §6.1: ECN is offered and accepted. A CE mark is echoed until a CWR arrives, and causes one reduction of the
-/// window.
+/// RFC 3168 §6.1: ECN is negotiated. A CE mark is echoed until a CWR arrives, and causes one reduction of the window.
 #[test]
 fn ecn() {
     let config = plain_with(&[("ecn", "yes"), ("iw", "4")]);
@@ -64,7 +63,7 @@ fn ecn_takes_two() {
     assert!(!pair.ladder().contains("ECT"));
 }
 
-/// RFC 7323 §5.3 R1: a segment with an old timestamp is dropped, and answered by an ACK.
+/// RFC 7323 §5.3 R1: a segment with an old timestamp is dropped, and answered with an ACK.
 #[test]
 fn paws() {
     let mut pair = opened(&plain_with(&[("timestamps", "yes")]));
@@ -84,7 +83,7 @@ fn paws() {
         options: Options { timestamps: Some(Timestamps { value: 0, echo: 0 }), ..Options::default() },
     };
     let before = pair.stats(Right);
-    // One of the two timestamps is older than the last one, whatever the initial value of the peer's clock is.
+    // Whatever the peer's clock started at, one of these two timestamps is older than the peer's last timestamp.
     for value in [0, 1 << 31] {
         let options = Options { timestamps: Some(Timestamps { value, echo: 0 }), ..Options::default() };
         pair.forge_header(Right, &Header { options, seq: Seq(old.seq.0 - 1000), ..old }, b"ancient");
@@ -93,8 +92,8 @@ fn paws() {
     assert_eq!(pair.received[1], b"new");
 }
 
-/// RFC 3168 §6.1.2: a CWR also reports a reduction of the window after a loss. CE marks in the same window cause no
-/// other reduction.
+/// RFC 3168 §6.1.2: after a loss has reduced the window, CWR reports the reduction. CE marks in the same window of data
+/// cause no further reduction.
 #[test]
 fn cwr_reports_a_reduction_after_a_loss() {
     let mut pair = opened(&plain_with(&[("ecn", "yes"), ("sack", "yes"), ("recovery", "sack"), ("iw", "8")]));
@@ -147,8 +146,8 @@ fn cwr_reports_a_reduction_after_a_loss() {
     assert_eq!(pair.received[1], pattern(14_000));
 }
 
-/// RFC 3168 §6.1.2: a CE mark and a loss in the same window cause a single reduction, no matter which is detected
-/// first.
+/// RFC 3168 §6.1.2: a CE mark and a loss in the same window of data cause a single reduction, no matter which is
+/// detected first.
 #[test]
 fn a_mark_and_a_loss_reduce_once() {
     for marked in [5, 8] {

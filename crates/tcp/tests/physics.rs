@@ -8,8 +8,8 @@ use anabranch_tcp::{Config, Stats};
 
 const SECONDS: u64 = 400;
 
-/// Returns the goodput in segments per second, and the sum of the senders' counters. The link has 10 Mbit/s and a round
-/// trip of 100 ms. The goodput is the mean of three seeds.
+/// Returns the goodput in segments per second (the mean of three seeds), and the sum of the senders' counters. The link
+/// has 10 Mbit/s and a round trip of 100 ms.
 fn goodput(changes: &[(&str, &str)], loss: (u64, u64)) -> (f64, Stats) {
     let mut config = Config::profile("ns2").expect("a profile");
     change(&mut config, &[("mss", "1460B"), ("rcvbuf", "1460000B"), ("sndbuf", "4MB"), ("tick", "1ms")]);
@@ -30,7 +30,7 @@ fn goodput(changes: &[(&str, &str)], loss: (u64, u64)) -> (f64, Stats) {
     (bytes as f64 / 1460.0 / (3 * SECONDS) as f64, stats)
 }
 
-/// The results of ns-2. Each row has the agent of ns-2, our recovery algorithm, the minimum RTO, and the segments per
+/// The goodput of ns-2. Each row has the agent of ns-2, our recovery algorithm, the minimum RTO, and the segments per
 /// second at 1, 2 and 3 % loss (means of ten seeds).
 const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
     ("Reno", "reno", "1s", [67.7, 42.9, 31.5]),
@@ -41,15 +41,16 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
     ("Sack1", "sack", "200ms", [75.0, 49.5, 38.9]),
 ];
 
-/// At 1 to 3 % loss, the goodput is within 15 % of that of ns-2.
+/// At 1 to 3 % loss, the goodput is within 15 % of the goodput of ns-2.
 ///
 /// There are two known differences. In both, this implementation follows the RFCs. First, `TcpAgent::slowdown` of ns-2
 /// halves its window. RFC 5681 §3.1 eq. 4 halves the outstanding data (without limited transmit), which is less after
-/// losses. NewReno is 3 to 6 % below ns-2, and 0 to 4 % below with the rule of ns-2. SACK is 1 to 3 % below, and 1 to
-/// 5 % above with that rule.
+/// losses. By the RFC's rule, NewReno is 3 to 6 % below ns-2; by the rule of ns-2 it would be 0 to 4 % below. SACK is 1
+/// to 3 % below ns-2, and would be 1 to 5 % above.
 ///
 /// Second, `pipe_` of `Sack1TcpAgent` counts lost segments as in flight until the recovery is over, while RFC 6675
-/// subtracts them. So ns-2 sends one segment less per loss. It also discards its scoreboard when a recovery ends.
+/// subtracts them. Therefore ns-2 sends one segment less per loss. `Sack1TcpAgent` also discards its scoreboard when a
+/// recovery ends.
 #[test]
 fn as_ns2() {
     let mut wrong = 0;
@@ -69,8 +70,8 @@ fn as_ns2() {
     assert_eq!(wrong, 0, "beyond 15 % of ns-2");
 }
 
-/// At 0.1 % loss, the goodput is within 15 % of the Mathis formula: segments per second = sqrt(3 / (2·b·p)) / RTT. p is
-/// the loss. b is 2 if the window grows with each acknowledgement, and 1 if it grows with the acknowledged bytes.
+/// At 0.1 % loss, the goodput in segments per second is within 15 % of the Mathis formula, sqrt(3 / (2·b·p)) / RTT. p
+/// is the loss. b is 2 if the window grows with each acknowledgement, and 1 if it grows with the acknowledged bytes.
 #[test]
 fn as_mathis() {
     let mut wrong = 0;

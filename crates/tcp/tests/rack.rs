@@ -12,7 +12,8 @@ fn timed(changes: &[(&str, &str)]) -> Pair {
     opened(&config)
 }
 
-/// RFC 8985 §7.3: the last segment is lost. A probe sends it again after two round trips, long before the RTO.
+/// RFC 8985 §7.3: the last segment is lost. A tail loss probe retransmits it after two round trips, long before the
+/// RTO.
 #[test]
 fn the_probe_repairs_the_tail() {
     let mut pair = timed(&[]);
@@ -42,8 +43,8 @@ fn the_probe_repairs_the_tail() {
     assert_eq!(pair.received[1], pattern(4_000));
 }
 
-/// RFC 8985 §7.3, §6.2: several segments at the end of a window are lost. A probe sends the last one again, and its
-/// answer shows that the others are lost.
+/// RFC 8985 §7.3, §6.2: several segments at the end of a window are lost. A tail loss probe retransmits the last
+/// segment. The acknowledgement of the probe shows that the other segments are lost.
 #[test]
 fn a_tail_loss_probe_reveals_further_losses() {
     let mut pair = timed(&[("iw", "8")]);
@@ -84,8 +85,8 @@ fn a_tail_loss_probe_reveals_further_losses() {
     assert_eq!(pair.received[1], pattern(8_000));
 }
 
-/// RFC 8985 §7.3: if there is new data that fits into the peer's window, it is sent as the probe. The congestion window
-/// does not matter.
+/// RFC 8985 §7.3: the tail loss probe is new data if the peer's window has room for new data. The congestion window is
+/// ignored.
 #[test]
 fn new_data_is_the_better_probe() {
     let mut pair = timed(&[]);

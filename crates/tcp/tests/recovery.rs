@@ -4,7 +4,7 @@ use crate::common::*;
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 5681 §3.2: 1 of ten segments is lost.
+/// RFC 5681 §3.2: with Reno, 1 of ten segments is lost. A fast retransmit repairs the loss.
 #[test]
 fn reno_1() {
     ten_with_losses(
@@ -57,7 +57,7 @@ fn reno_1() {
     );
 }
 
-/// RFC 5681 §3.2: 2 of ten segments are lost.
+/// RFC 5681 §3.2: with Reno, 2 of ten segments are lost. Each loss is repaired by a fast retransmit of its own.
 #[test]
 fn reno_2() {
     ten_with_losses(
@@ -111,7 +111,8 @@ fn reno_2() {
     );
 }
 
-/// RFC 5681 §3.2: 3 of ten segments are lost.
+/// RFC 5681 §3.2: with Reno, 3 of ten segments are lost. Two fast retransmits repair two losses. The third loss is
+/// repaired when the retransmission timer expires.
 #[test]
 fn reno_3() {
     ten_with_losses(
@@ -166,7 +167,7 @@ fn reno_3() {
     );
 }
 
-/// RFC 6582 §3.2: 1 of ten segments is lost.
+/// RFC 6582 §3.2: with NewReno, 1 of ten segments is lost. A fast retransmit repairs the loss.
 #[test]
 fn newreno_1() {
     ten_with_losses(
@@ -219,7 +220,7 @@ fn newreno_1() {
     );
 }
 
-/// RFC 6582 §3.2: 2 of ten segments are lost.
+/// RFC 6582 §3.2: with NewReno, 2 of ten segments are lost. A partial acknowledgement causes the second retransmission.
 #[test]
 fn newreno_2() {
     ten_with_losses(
@@ -273,7 +274,8 @@ fn newreno_2() {
     );
 }
 
-/// RFC 6582 §3.2: 3 of ten segments are lost.
+/// RFC 6582 §3.2: with NewReno, 3 of ten segments are lost. Partial acknowledgements cause one retransmission per round
+/// trip, and the retransmission timer does not expire.
 #[test]
 fn newreno_3() {
     ten_with_losses(
@@ -328,8 +330,8 @@ fn newreno_3() {
     );
 }
 
-/// RFC 3042 §2: if the window is small, limited transmit sends new data, which causes the third duplicate
-/// acknowledgement.
+/// RFC 3042 §2: in a small window, limited transmit sends new data on the first two duplicate acknowledgements. The new
+/// data causes the third.
 #[test]
 fn limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "yes"), ("iw", "3")]));
@@ -365,7 +367,7 @@ fn limited_transmit() {
     assert_eq!(pair.stats(Left).timeouts, 0);
 }
 
-/// Without limited transmit, the retransmission timer must detect a loss in a small window.
+/// Without limited transmit, a loss in a small window is repaired only after the retransmission timer.
 #[test]
 fn no_limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "no"), ("iw", "3")]));

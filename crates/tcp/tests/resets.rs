@@ -5,7 +5,7 @@ use anabranch_tcp::{CloseReason, Event};
 use anabranch_wire::tcp::{Flags, Header, Seq};
 use expect_test::expect;
 
-/// RFC 5961 §3.2: a reset is accepted if it has exactly the expected sequence number.
+/// RFC 5961 §3.2: a reset with exactly the expected sequence number is accepted.
 #[test]
 fn an_exact_reset_ends_the_connection() {
     let mut pair = opened(&plain());
@@ -22,7 +22,7 @@ fn an_exact_reset_ends_the_connection() {
     assert!(matches!(pair.events.last(), Some((_, Right, Event::Closed { reason: CloseReason::Reset, .. }))));
 }
 
-/// RFC 5961 §3.2: a reset within the window, but with another number, is answered by a challenge ACK.
+/// RFC 5961 §3.2: a reset with another sequence number inside the window is answered with a challenge ACK.
 #[test]
 fn a_reset_in_the_window_is_challenged() {
     let mut pair = opened(&plain());
@@ -43,8 +43,8 @@ fn a_reset_in_the_window_is_challenged() {
     );
 }
 
-/// RFC 5961 §4.2: a SYN on an open connection is answered by a challenge ACK. A peer that has restarted answers the
-/// challenge ACK by a reset.
+/// RFC 5961 §4.2: a SYN on an open connection is answered with a challenge ACK. A peer that has restarted answers the
+/// challenge ACK with a reset.
 #[test]
 fn a_syn_in_the_window_is_challenged() {
     let mut pair = opened(&plain());
@@ -63,7 +63,7 @@ fn a_syn_in_the_window_is_challenged() {
     );
 }
 
-/// RFC 5961 §5.2 and §7: acknowledgements of data that was never sent are answered by challenge ACKs, at a limited
+/// RFC 5961 §5.2 and §7: acknowledgements of data that was never sent are answered with challenge ACKs, at a limited
 /// rate.
 #[test]
 fn challenges_are_limited() {
@@ -75,8 +75,9 @@ fn challenges_are_limited() {
     assert_eq!(pair.stats(Right).acks_sent, 10);
 }
 
-/// RFC 9293 §3.5.2: a segment of an unknown connection is answered by a reset. If the segment has an ACK, the reset has
-/// the acknowledged number. Otherwise the reset acknowledges the segment. A reset is never answered.
+/// RFC 9293 §3.5.2: a segment of an unknown connection is answered with a reset. If the segment has ACK set, its
+/// acknowledgement number is the sequence number of the reset. Otherwise the reset acknowledges the segment. A reset is
+/// never answered.
 #[test]
 fn strangers_are_reset() {
     let mut pair = opened(&plain());
@@ -111,7 +112,7 @@ fn strangers_are_reset() {
     assert_eq!(pair.host(Right).dropped().stray, 4);
 }
 
-/// RFC 9293 §3.10.7.4: data before the window or after it is answered by an ACK with the expected sequence number.
+/// RFC 9293 §3.10.7.4: data before or beyond the window is answered with an ACK of the expected sequence number.
 #[test]
 fn data_outside_the_window_is_answered() {
     let mut pair = opened(&plain());
@@ -138,8 +139,8 @@ fn data_outside_the_window_is_answered() {
     assert_eq!(pair.received[1], b"0123456789");
 }
 
-/// RFC 5961 §5.2: an acknowledgement older than the largest window cannot come from an honest peer. It is answered by a
-/// challenge ACK, and the segment's data is not accepted.
+/// RFC 5961 §5.2: an acknowledgement older than the largest window cannot come from an honest peer. Its segment is
+/// answered with a challenge ACK, and the segment's data is not accepted.
 #[test]
 fn an_ancient_acknowledgement_is_challenged() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "4000B"), ("mss", "1000B")]));

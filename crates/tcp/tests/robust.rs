@@ -13,7 +13,7 @@ fn packet(side: Side, payload: &[u8], ecn: Ecn) -> Packet<'_> {
     Packet { source, target, ecn, tag: 7, payload }
 }
 
-/// Packets of a connection are changed at random, and their checksums are corrected. The engine does not panic.
+/// The packets of a connection are changed at random and get correct checksums. The engine must not panic.
 #[test]
 fn mutated_and_random_segments_do_no_harm() {
     for seed in 0..200 {
@@ -70,7 +70,7 @@ fn mutated_and_random_segments_do_no_harm() {
                         },
                     };
                     let (source, target) = if side == Left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
-                    // An ICMP message quotes a packet that was sent in the other direction.
+                    // The ICMP message quotes the last packet that its receiver sent.
                     let quoted =
                         seen.borrow().iter().rev().find(|(to, _)| *to != side).map(|(_, b)| b.clone());
                     let quoted = quoted.unwrap_or_default();
@@ -84,7 +84,7 @@ fn mutated_and_random_segments_do_no_harm() {
                 }
             }
         }
-        // Packets and ICMP messages with random bytes do no harm either.
+        // Packets and ICMP messages of random bytes must not panic either.
         for _ in 0..200 {
             let mut bytes = vec![0; rng.below(100) as usize];
             rng.fill(&mut bytes);
@@ -126,7 +126,7 @@ fn floods_are_bounded() {
     assert!(answers <= 8 + 1024, "{answers}");
 }
 
-/// Returns the output of two endpoints. They are polled in a random order that `order` decides.
+/// Returns the output of two endpoints. The seed `order` decides the order in which they are polled.
 fn transcript(config: &Config, order: u64) -> Vec<String> {
     let mut rng = Rng::new(order);
     let mut hosts = [LEFT, RIGHT].map(|ip| Endpoint::new(config.clone(), vec![ip], Rng::new(5)));

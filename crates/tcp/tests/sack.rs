@@ -5,7 +5,7 @@ use anabranch_tcp::testing::Fate;
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 6675 §5: 1 of ten segments is lost.
+/// RFC 6675 §5: with SACK, 1 of ten segments is lost. A fast retransmit repairs the loss.
 #[test]
 fn sack_1() {
     ten_with_losses(
@@ -58,7 +58,8 @@ fn sack_1() {
     );
 }
 
-/// RFC 6675 §5: 2 of ten segments are lost.
+/// RFC 6675 §5: with SACK, 2 of ten segments are lost. The second lost segment is retransmitted one round trip after
+/// the first, and before new data.
 #[test]
 fn sack_2() {
     ten_with_losses(
@@ -112,7 +113,8 @@ fn sack_2() {
     );
 }
 
-/// RFC 6675 §5: 3 of ten segments are lost.
+/// RFC 6675 §5: with SACK, 3 of ten segments are lost. The second and third lost segments are retransmitted together,
+/// one round trip after the first and before new data.
 #[test]
 fn sack_3() {
     ten_with_losses(
@@ -167,7 +169,7 @@ fn sack_3() {
     );
 }
 
-/// RFC 6675 §4 NextSeg rule 4: the last segments of a window are lost. A rescue retransmission avoids a timeout.
+/// RFC 6675 §4 NextSeg rule 4: the last segments of a window are lost, and a rescue retransmission avoids a timeout.
 #[test]
 fn rescue() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "10")]));
@@ -209,8 +211,8 @@ fn rescue() {
     assert_eq!(pair.received[1], pattern(10_000));
 }
 
-/// RFC 6675 §2: an acknowledgement that advances and also reports new data by SACK counts as a duplicate. Here it is
-/// the only acknowledgement that arrives, and it shows the loss at once.
+/// RFC 6675 §2: an acknowledgement that advances SND.UNA and SACKs new data counts as a duplicate. Here a single
+/// acknowledgement arrives, and it shows the loss immediately.
 #[test]
 fn sack_by_one_acknowledgement() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "6")]));
@@ -245,7 +247,7 @@ fn sack_by_one_acknowledgement() {
     assert_eq!(pair.stats(Left).timeouts, 0);
 }
 
-/// RFC 6675 §5: the scoreboard is kept when a recovery ends, and starts the next recovery at once.
+/// RFC 6675 §5: the scoreboard is kept when a recovery ends, and the next recovery starts immediately from its losses.
 #[test]
 fn a_loss_within_a_recovery() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("recovery", "sack"), ("iw", "10")]));
@@ -300,7 +302,7 @@ fn a_loss_within_a_recovery() {
     assert_eq!(pair.received[1], pattern(16_000));
 }
 
-/// RFC 6937 §3: half of a window is lost. Retransmissions are sent one by one as acknowledgements arrive, and not in a
+/// RFC 6937 §3: half of a window is lost. Retransmissions are sent one by one as acknowledgements arrive, not in a
 /// burst.
 #[test]
 fn proportional_rate_reduction() {
@@ -358,8 +360,8 @@ fn proportional_rate_reduction() {
     assert_eq!(pair.received[1], pattern(16_000));
 }
 
-/// RFC 8985 §6.1: of segments sent at the same instant, a higher sequence number counts as later. A segment that
-/// arrives shows the loss of segments with lower numbers only.
+/// RFC 8985 §6.1: among segments sent at the same instant, the one with the higher sequence number counts as sent
+/// later. An arriving segment therefore shows the loss of lower-numbered segments only.
 #[test]
 fn rack_sent_in_one_instant() {
     let mut pair =
@@ -394,10 +396,10 @@ fn rack_sent_in_one_instant() {
     assert_eq!(pair.received[1], pattern(6_000));
 }
 
-/// RFC 6675 §4, NextSeg rule 1: a segment sent during a recovery is lost, and retransmitted in the same recovery. This
-/// loss starts another recovery, which does not retransmit the segment again. The answer to the first retransmission
-/// has a timestamp older than any retransmission of the second recovery (RFC 3522 §3.2). So it does not undo that
-/// recovery's reduction.
+/// RFC 6675 §4, NextSeg rule 1: a segment sent during a recovery is lost, and retransmitted in the same recovery. Its
+/// loss starts a second recovery, which does not retransmit the segment again. The acknowledgement of the
+/// retransmission echoes a timestamp older than any retransmission of the second recovery (RFC 3522 §3.2). This echo
+/// must not undo the second reduction.
 #[test]
 fn a_repair_outlives_its_recovery() {
     let mut pair = opened(&plain_with(&[

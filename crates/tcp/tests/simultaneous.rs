@@ -125,7 +125,7 @@ impl Both {
     }
 }
 
-/// RFC 9293 §3.5, figure 7: the SYNs of both sides cross.
+/// RFC 9293 §3.5, figure 7: the SYNs of both sides cross. Both sides answer with a SYN-ACK, and one connection opens.
 #[test]
 fn the_syns_cross() {
     let mut both = Both::new(1, &[]);
@@ -145,7 +145,7 @@ fn the_syns_cross() {
     );
 }
 
-/// A SYN-ACK is lost. The SYN-ACK of the other side suffices, or the lost one is sent again.
+/// A SYN-ACK is lost. The connection opens by the other side's SYN-ACK, or after the lost SYN-ACK was retransmitted.
 #[test]
 fn a_syn_ack_is_lost() {
     let mut both = Both::new(2, &[3]);

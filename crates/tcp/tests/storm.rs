@@ -1,4 +1,4 @@
-//! Storms: every byte arrives once, in order and intact, no matter which faults the network has.
+//! Storms: every byte arrives once, in order and intact, whichever faults the network has.
 //!
 //! `SEED=n` runs one seed, `SEEDS=n` the first n seeds.
 

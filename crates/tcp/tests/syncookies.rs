@@ -22,7 +22,7 @@ fn flood(pair: &mut Pair, count: u16) {
     }
 }
 
-/// RFC 4987 §3.6: while a flood of SYNs fills the backlog, an honest peer can connect, with all its options. The
+/// RFC 4987 §3.6: while a flood of SYNs fills the backlog, an honest peer can connect and keeps all its options. The
 /// listener remembers no more connections than its backlog allows.
 #[test]
 fn an_honest_peer_gets_in_through_a_flood() {
@@ -51,7 +51,7 @@ fn an_honest_peer_gets_in_through_a_flood() {
     }
 }
 
-/// With `syncookies=yes`, every handshake uses a cookie. Without timestamps, the cookie only preserves the MSS.
+/// With `syncookies=yes`, every handshake uses a cookie. Without timestamps, the cookie preserves only the MSS.
 #[test]
 fn without_timestamps_only_the_mss_is_kept() {
     let mut pair = Pair::with(with(&[("timestamps", "no")]), with(&[("syncookies", "yes")]), 1);
@@ -80,7 +80,8 @@ fn without_timestamps_only_the_mss_is_kept() {
     assert_eq!(info.mss, 1_460);
 }
 
-/// The ACK that ends the handshake is lost. The first data carries the cookie, too, and completes the handshake.
+/// The ACK that ends the handshake is lost. The first data segment also carries the cookie, and completes the
+/// handshake.
 #[test]
 fn a_lost_ack_is_made_up_for_by_data() {
     let mut pair =
@@ -109,7 +110,7 @@ fn a_lost_ack_is_made_up_for_by_data() {
     assert_eq!(pair.received[1], b"hello");
 }
 
-/// An ACK without a valid cookie is answered by a reset, and opens no connection.
+/// An ACK without a valid cookie is answered with a reset, and opens no connection.
 #[test]
 fn a_forged_ack_opens_nothing() {
     let mut pair = Pair::with(with(&[]), with(&[("syncookies", "yes")]), 1).silent();

@@ -6,8 +6,8 @@ use anabranch_tcp::{CloseReason, Event};
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 6298 §5.5: the RTO doubles with each timeout. RFC 5681 §3.1: the window is then one segment, and slow start
-/// begins.
+/// RFC 6298 §5.5: the RTO doubles with each timeout. RFC 5681 §3.1: after a timeout, the window is one segment, and
+/// slow start begins.
 #[test]
 fn backing_off() {
     let mut pair = opened(&plain());
@@ -41,8 +41,8 @@ fn backing_off() {
     assert_eq!(pair.received[1], pattern(4000));
 }
 
-/// RFC 6298 §3, Karn's algorithm: retransmitted segments are not measured. The RTO remains doubled until a new segment
-/// is measured.
+/// RFC 6298 §3, Karn's algorithm: a retransmitted segment gives no RTT sample. The RTO remains doubled until a new
+/// segment gives a sample.
 #[test]
 fn karn() {
     let mut pair = opened(&plain());
@@ -64,7 +64,8 @@ fn karn() {
     assert_eq!(pair.info(Left).rto, Duration::from_secs(1));
 }
 
-/// RFC 3522: the delay grows suddenly, so a timeout is spurious. Timestamps show this, and the reduction is undone.
+/// RFC 3522: the delay grows suddenly, which causes a spurious timeout. Timestamps reveal it, and the reduction is
+/// undone.
 #[test]
 fn a_needless_timeout_is_undone() {
     let config = plain_with(&[("timestamps", "yes"), ("undo", "yes"), ("iw", "4")]);
@@ -128,7 +129,7 @@ fn the_connection_ends_after_the_configured_retries() {
     ));
 }
 
-/// RFC 5681 §4.1: after an RTO without data, the window is reduced to the initial window.
+/// RFC 5681 §4.1: after an idle period of an RTO, the window is reduced to the initial window.
 #[test]
 fn idle_restart() {
     let mut pair = opened(&plain());
@@ -141,8 +142,8 @@ fn idle_restart() {
     assert_eq!(pair.info(Left).cwnd, 4000);
 }
 
-/// Like Linux, the RTO exceeds the round-trip time by at least 200 ms. So a delayed acknowledgement on a steady path
-/// causes no timeout.
+/// Like Linux, the RTO exceeds the round-trip time by at least 200 ms. A delayed acknowledgement on a steady path
+/// therefore causes no timeout.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, timeouts) in [("0ms", 1), ("200ms", 0)] {
@@ -159,7 +160,7 @@ fn the_variation_has_a_floor() {
             pair.settle();
         }
         assert!(pair.info(Left).rto <= Duration::from_millis(301), "{:?}", pair.info(Left).rto);
-        // The first hundred segments are acknowledged at once. The next segment is acknowledged after the delay.
+        // The first hundred segments are acknowledged immediately, and the next one after the delay.
         let before = pair.stats(Left).timeouts;
         assert_eq!(before, 0);
         for _ in 0..41 {

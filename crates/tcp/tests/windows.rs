@@ -46,7 +46,7 @@ fn a_closed_window_is_probed() {
     assert_eq!(pair.stats(Left).probes, 3);
 }
 
-/// A window update is lost. The answer to the next probe shows that the window is open.
+/// A window update is lost. The acknowledgement of the next probe shows that the window is open.
 #[test]
 fn a_lost_window_update() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "2000B")]));
@@ -78,8 +78,8 @@ fn a_lost_window_update() {
     assert_eq!(pair.received[1], pattern(3000));
 }
 
-/// RFC 9293 §3.8.6.2.2: if an application reads few bytes at a time, the window opens in large steps, so that the peer
-/// sends no small segments.
+/// RFC 9293 §3.8.6.2.2: if the receiving application reads few bytes at a time, the window opens in large steps, so
+/// that the peer sends no small segments.
 #[test]
 fn a_slow_reader_makes_no_small_segments() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "4000B")]));
@@ -155,7 +155,7 @@ fn nagle() {
     );
 }
 
-/// Without the Nagle algorithm, the data of every write is sent at once.
+/// Without the Nagle algorithm, the data of every write is sent immediately.
 #[test]
 fn no_nagle() {
     let mut pair = opened(&plain());
@@ -209,8 +209,8 @@ fn window_scale() {
     assert_eq!(pair.info(Left).peer_window, 1_000_000);
 }
 
-/// RFC 9293 §3.7.1, RFC 1191 §6: an ICMP message that a packet is too big makes the segments smaller. It does not
-/// reduce the window.
+/// RFC 9293 §3.7.1, RFC 1191 §6: an ICMP message "packet too big" makes the segments smaller. The congestion window
+/// stays.
 #[test]
 fn too_big() {
     let mut pair = opened(&plain_with(&[("mss", "auto"), ("sack", "yes")]));
@@ -285,8 +285,8 @@ fn minshall() {
     );
 }
 
-/// RFC 9293 §3.8.6.1: the peer closes its window while data is in flight, and continues to answer. The connection
-/// survives.
+/// RFC 9293 §3.8.6.1: the peer closes its window while data is in flight, and answers all probes. The connection does
+/// not time out.
 #[test]
 fn a_window_closed_over_data_is_waited_for() {
     let mut pair = opened(&plain_with(&[("retries", "3")]));
@@ -312,8 +312,8 @@ fn a_window_closed_over_data_is_waited_for() {
     assert!(pair.received[1] == pattern(2000));
 }
 
-/// With a limit on unsent data, the send buffer accepts as much data as the congestion window allows, plus the limit.
-/// The transfer does not stall.
+/// With a limit on unsent data, the send buffer accepts the congestion window plus the limit. The transfer does not
+/// stall.
 #[test]
 fn the_unsent_limit_counts_beyond_the_congestion_window() {
     let run = |limit: Option<u64>| {

@@ -26,8 +26,8 @@ pub struct ClientSettings {
     pub protocols: Vec<Vec<u8>>,
     /// Whether the client resumes sessions with servers that it has connected to before (RFC 8446 §2.2).
     pub resumes: bool,
-    /// Whether the client sends its first data with the handshake of a resumed session (RFC 8446 §2.3). Only QUIC supports
-    /// this here.
+    /// Whether the client sends its first data with the handshake of a resumed session (RFC 8446 §2.3). Only QUIC
+    /// supports early data in this project.
     pub early_data: bool,
     /// Receives the secrets of all sessions, so that packet decoders can decrypt them.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -80,7 +80,7 @@ impl Client {
         let distrust = Distrust::default();
         let verifier = settings.trust.verifier(&provider)?;
         let verifier = Arc::new(Telling { verifier, distrust: distrust.clone() });
-        // The provider of a simulation has only TLS 1.3 cipher suites.
+        // The cryptographic provider of a simulation has only TLS 1.3 cipher suites.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
             Surroundings::Simulated(_) => Versions::Only13,
@@ -104,26 +104,27 @@ impl Client {
         Ok(Self { config: Arc::new(config), distrust, surroundings })
     }
 
-    /// The source of the client's randomness and time.
+    /// Returns the source of the client's randomness and time.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         self.surroundings.clone()
     }
 
-    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Handshakes with this configuration must run
-    /// within the [`Surroundings`] of this client.
+    /// Returns the rustls configuration, for a transport with built-in TLS (RFC 9001). Handshakes with this
+    /// configuration must run within the [`Surroundings`] of this client.
     #[must_use]
     pub fn rustls(&self) -> Arc<ClientConfig> {
         self.config.clone()
     }
 
-    /// The holder of the client's reason for refusing a server's certificate, for a transport with built-in TLS.
+    /// Returns the value that holds the client's reason for refusing a server's certificate, for a transport with
+    /// built-in TLS.
     #[must_use]
     pub fn distrust(&self) -> Distrust {
         self.distrust.clone()
     }
 
-    /// Begins a session with the server of this certificate name.
+    /// Begins a session with a server. The server's certificate must have this name.
     pub(crate) fn begin(&self, name: ServerName<'static>) -> Result<ClientConnection, rustls::Error> {
         self.surroundings.within(|| ClientConnection::new(self.config.clone(), name))
     }

@@ -10,8 +10,8 @@ use rustls::pki_types::ServerName;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Opens TLS sessions to the servers of another connector. For each server, the connector has the name that the certificate
-/// must have.
+/// Opens TLS sessions to the servers of another connector. For each server, it knows the name that the server's
+/// certificate must have.
 #[derive(Clone, Debug)]
 pub struct TlsConnector<W, C> {
     world: W,
@@ -27,7 +27,7 @@ impl<W: World, C: Connector> TlsConnector<W, C> {
     /// order of the servers.
     ///
     /// # Errors
-    /// One line about a name that certificates cannot have.
+    /// A one-line text about a name that certificates cannot have.
     pub fn new(world: W, below: C, client: Client, names: &[String]) -> Result<Self, String> {
         let name = |name: &String| {
             ServerName::try_from(name.trim_matches(['[', ']']).to_owned())
@@ -72,8 +72,8 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
     }
 }
 
-/// Accepts TLS sessions from another listener. A session is accepted before its handshake is done, and the caller limits the
-/// duration of the handshake.
+/// Accepts TLS sessions from another listener. A session is accepted before its handshake is done, so the caller has to
+/// limit the duration of the handshake.
 #[derive(Debug)]
 pub struct TlsListener<W, L> {
     world: W,

@@ -1,5 +1,5 @@
-//! Keeps the reason why a client last refused a server's certificate. QUIC, which has TLS built in, replaces the reason with
-//! a text of its own, so the reason would be lost otherwise.
+//! Keeps the reason why a client last refused a server's certificate. QUIC, which has TLS built in, replaces the reason
+//! with its own text, so the reason would otherwise be lost.
 
 use crate::fault;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -7,8 +7,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The reason why the last certificate was refused, shared by all clones. It must be taken within the call that has stored
-/// it, because the next refusal replaces it.
+/// The reason why the last certificate was refused, shared by all clones. The reason must be taken within the call that
+/// has stored it, because the next refusal replaces it.
 #[derive(Clone, Debug, Default)]
 pub struct Distrust(Arc<Mutex<Option<String>>>);
 

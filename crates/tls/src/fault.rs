@@ -22,8 +22,8 @@ pub(crate) fn line(error: &Error) -> String {
         Error::NoApplicationProtocol => "the two share no application protocol (ALPN)".to_owned(),
         Error::InvalidMessage(_) => "what the peer sent is not TLS".to_owned(),
         Error::PeerIncompatible(why) => incompatible(why),
-        // RFC 8446 §4.1.3: the server's random value marks a downgrade. The server supports TLS 1.3, but received a
-        // ClientHello without it.
+        // RFC 8446 §4.1.3: the server's random value says that the server supports TLS 1.3, but received a ClientHello
+        // without TLS 1.3 (a downgrade).
         Error::PeerMisbehaved(PeerMisbehaved::AttemptedDowngradeToTls12WhenTls13IsSupported) => {
             "somebody on the way took TLS 1.3 out of the offer".to_owned()
         }
@@ -74,14 +74,14 @@ fn incompatible(why: &PeerIncompatible) -> String {
     }
 }
 
-/// Returns one line that says that the peer ended TLS with this alert (RFC 8446 §6).
+/// Returns a one-line text that says that the peer ended TLS with this alert (RFC 8446 §6).
 #[must_use]
 pub fn ended_by_peer(alert: u8) -> String {
     format!("the peer ended TLS: {}", said(alert.into()))
 }
 
-/// Returns one line that says that this side ended TLS with this alert. For an alert without a text of its own, the line
-/// contains `otherwise`.
+/// Returns a one-line text that says that this side ended TLS with this alert. For an alert without its own text,
+/// `otherwise` is used.
 #[must_use]
 pub fn ended_here(alert: u8, otherwise: &str) -> String {
     match AlertDescription::from(alert) {

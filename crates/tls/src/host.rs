@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 pub(crate) struct Notes(Rc<RefCell<Option<Placement>>>);
 
 impl Notes {
-    /// Records a TLS record of a session.
+    /// Stores the position of a TLS record of a session, if recording is on.
     pub(crate) fn add(&self, session: u64, record: Piece) {
         if let Some(placement) = &mut *self.0.borrow_mut() {
             placement.add(session, 0, record);
@@ -40,7 +40,7 @@ impl<W: World> TlsHost<W> {
     /// Creates a host over `below`. All servers that this host connects to have certificates with the name `name`.
     ///
     /// # Errors
-    /// One line that says that certificates cannot have this name.
+    /// A one-line text that says that certificates cannot have this name.
     pub fn new(
         world: W,
         below: Rc<dyn Host>,

@@ -45,8 +45,9 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// Loads an identity from two PEM files: one with the certificate chain, the server's own certificate first, and one
-    /// with its key. Both may be the same file. [`read_secret_file`] refuses a key file to which others have access.
+    /// Loads an identity from two PEM files: one with the certificate chain, the server's own certificate first, and
+    /// one with the private key. Both may be the same file. [`read_secret_file`] refuses a key file to which others
+    /// have access.
     ///
     /// # Errors
     /// [`IdentityError::File`] with the file and the reason.
@@ -60,7 +61,8 @@ impl Identity {
         })
     }
 
-    /// Parses PEM text. The error consists of the wrong part, `certificate` or `key`, and the reason.
+    /// Parses PEM text. An error has two parts: which part of the input is wrong (`certificate` or `key`), and the
+    /// reason.
     fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, (&'static str, String)> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
         let chain = chain.map_err(|error| ("certificate", format!("no PEM: {error}")))?;
@@ -98,10 +100,10 @@ impl Identity {
         (chain, armour("PRIVATE KEY", self.key.secret_der()))
     }
 
-    /// Creates the certificates of a simulation for the server `name`. Returns the identity of the server, whose chain has
-    /// its own certificate and an intermediate one. Also returns the authority's certificate, which the client has to trust.
-    /// The keys are fixed, so equal arguments give equal bytes. The chain is padded to `bytes` bytes, unless it is longer
-    /// without padding.
+    /// Creates the certificates of a simulation for the server `name`. Returns the identity of the server, whose chain
+    /// has the server's own certificate and an intermediate certificate. Also returns the authority's certificate,
+    /// which the client has to trust. The keys are fixed, so equal arguments give equal bytes. The chain is padded to
+    /// `bytes` bytes, unless it is longer without padding.
     ///
     /// # Errors
     /// [`IdentityError::Made`], if certificates cannot contain the name.
@@ -121,8 +123,8 @@ impl Identity {
         Ok((Self { chain, key }, root_certificate.der().clone()))
     }
 
-    /// Like [`simulated`](Self::simulated), but the server has a single certificate with an ECDSA P-256 key, signed by the
-    /// authority. This suits protocols in which a server sends no chain.
+    /// Like [`simulated`](Self::simulated), but the server has a single certificate with an ECDSA P-256 key, signed by
+    /// the authority. This identity is for protocols in which a server sends no chain.
     ///
     /// # Errors
     /// [`IdentityError::Made`], if certificates cannot contain the name.
@@ -158,7 +160,7 @@ pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-/// The maximum size of a key file in bytes. The file may also contain a certificate chain.
+/// The maximum size of a key file in bytes. A key file may also contain a certificate chain.
 const MAX_KEY_FILE: u64 = 1 << 20;
 
 /// Encodes DER as PEM (RFC 7468).
@@ -182,7 +184,7 @@ fn armour(label: &str, der: &[u8]) -> String {
 
 /// Creates an Ed25519 key that is determined by `number`.
 fn fixed_key(number: u8) -> Result<KeyPair, rcgen::Error> {
-    // RFC 8410 §7: the key is encoded as PKCS #8, version 0, with a 32-byte seed.
+    // RFC 8410 §7: the key is encoded as PKCS #8, version 0, with the 32-byte seed at the end.
     let mut der =
         vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     der.extend([number; 32]);
@@ -200,7 +202,7 @@ fn leaf(
     validity(&mut params);
     params.distinguished_name.push(DnType::CommonName, name);
     if padding > 0 {
-        // An unknown, non-critical extension takes the space of the content that certificates have in practice.
+        // An unknown, non-critical extension takes the place of the further content that certificates have in practice.
         params.custom_extensions = vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
     }
     Ok(params.signed_by(key, issuer)?.der().clone())
@@ -213,8 +215,8 @@ fn padded(
     make: impl Fn(usize) -> Result<CertificateDer<'static>, rcgen::Error>,
 ) -> Result<CertificateDer<'static>, rcgen::Error> {
     let without = make(0)?.len();
-    // The extension adds an object identifier and lengths around the padding. Their size is measured with a sample
-    // certificate.
+    // The extension adds an object identifier and lengths to the padding. A sample certificate is made to measure their
+    // size.
     let around = make(1_000)?.len().saturating_sub(without + 1_000);
     make(bytes.saturating_sub(without + around))
 }
@@ -228,12 +230,13 @@ fn authority(name: &str) -> CertificateParams {
     params
 }
 
-/// Sets validity dates that contain all times of simulations.
+/// Sets validity dates that include all times of simulations.
 fn validity(params: &mut CertificateParams) {
     (params.not_before, params.not_after) = (date_time_ymd(2025, 1, 1), date_time_ymd(2099, 1, 1));
 }
 
-/// The P-256 key of simulations in PKCS #8 (RFC 5915 within RFC 5958). The secret is 32 bytes with the value four.
+/// The P-256 key of simulations in PKCS #8 (RFC 5915 within RFC 5958). The secret consists of 32 bytes with the value
+/// four.
 #[rustfmt::skip]
 const P256_KEY: [u8; 138] = [
     0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,

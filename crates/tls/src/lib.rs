@@ -1,36 +1,37 @@
 //! TLS over a transport's byte stream, based on `rustls`: RFC 8446 (TLS 1.3), and RFC 5246 with RFC 7627 (TLS 1.2).
 //!
-//! This crate is a layer, not a transport. [`TlsConnector`] and [`TlsListener`] wrap the connector and the listener of any
-//! transport whose sessions have one stream. Their sessions implement [`Session`](anabranch_transport::Session), too. The
-//! same code runs on a real network and in a simulation, because the sources of randomness and time are an argument
-//! ([`Surroundings`]).
+//! This crate is a layer, not a transport. [`TlsConnector`] and [`TlsListener`] wrap the connector and the listener of
+//! any transport whose sessions have one stream. Their sessions also implement
+//! [`Session`](anabranch_transport::Session). The same code runs on a real network and in a simulation, because the
+//! sources of randomness and time are an argument ([`Surroundings`]).
 //!
 //! - `session`: a session and its stream: handshake, records, closing
 //! - `connector`: opens and accepts sessions
-//! - `client`, `server`: the settings of each end
+//! - `client`, `server`: the settings of a client and of a server
 //! - `identity`: certificates and keys, loaded from files or generated
-//! - `names`: the hosts that a certificate is for
+//! - `names`: checks whether a certificate is for a host
 //! - `secret_file`: reads files that hold secrets, after a check of their permissions
 //! - `trust`: the certificates that a client trusts
 //! - `distrust`: the reason why a client refused a certificate
-//! - `simulation`: the source of secrets in a simulation, which fails outside of it
+//! - `simulation`: the source of secrets in a simulation, which fails outside a simulation
 //! - `host`: adds TLS to the whole transport of a host
 //! - `pair`: the client and server of an experiment, with matching certificates, and the secrets of their sessions
 //! - `fault`: converts errors to one-line messages for people
 //!
 //! # Randomness and time
 //!
-//! The source of randomness and of the time of day is an argument, but TLS uses both inside calls that have no parameters
-//! for them. Therefore each call of a session in a simulation runs within a scope that holds them. The provider of
-//! simulations takes them from that scope, and fails outside of it. This provider is ring's, with the random source and the
-//! key exchange replaced. Certificates of simulations have fixed Ed25519 keys, and the caller chooses their size.
+//! The source of randomness and of the time of day is an argument, but TLS uses both inside calls that have no
+//! parameters for them. Therefore each call of a session in a simulation runs within a scope that holds both sources.
+//! The cryptographic provider of simulations takes them from that scope, and fails outside a scope. The provider is
+//! ring's, with the random source and the key exchange replaced. Certificates of simulations have fixed Ed25519 keys,
+//! and the caller chooses their size.
 //!
 //! # Relation to other crates
 //!
-//! `TlsHost` wraps a whole `Host`, so any contestant whose sessions have one stream can use TLS. `Pair` has both ends of an
-//! experiment, the tickets of earlier sessions, and the secrets for packet captures. An engine's trace counts the bytes
-//! below TLS, not those above it. The layer records which bytes of the program are in which TLS record
-//! (`transport::Placement`), and attribution uses this.
+//! `TlsHost` wraps a whole `Host`, so any contestant whose sessions have one stream can use TLS. `Pair` has both ends
+//! of an experiment, the tickets of earlier sessions, and the secrets for packet captures. An engine's trace counts the
+//! bytes below TLS, not those above it. The layer records which bytes of the program are in which TLS record
+//! (`transport::Placement`), and attribution uses this record.
 
 mod client;
 mod connector;
@@ -67,7 +68,7 @@ pub use trust::{Fingerprint, Judge, Trust, TrustError};
 /// The TLS versions that an endpoint supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Versions {
-    /// TLS 1.3, and for older peers TLS 1.2 with ECDHE and AEAD.
+    /// TLS 1.3. With peers that do not support it, TLS 1.2 with ECDHE and AEAD.
     #[default]
     From12,
     /// TLS 1.3 only.

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// The hosts named in the certificate that a server currently uses.
+/// The hosts that the server's current certificate names.
 pub struct CertificateNames {
     shown: Arc<Shown>,
     /// The last host that matched, and the certificate that names it.
@@ -25,8 +25,8 @@ impl fmt::Debug for CertificateNames {
 }
 
 impl CertificateNames {
-    /// Whether the server's certificate names this host, which is a name or an address without brackets. A certificate
-    /// without any subject alternative names, as old ones are, matches every host.
+    /// Returns whether the server's certificate names this host, which is a name or an address without brackets. An old
+    /// certificate without any subject alternative names matches every host.
     #[must_use]
     pub fn include(&self, host: &str) -> bool {
         let shown = self.shown.current();
@@ -51,7 +51,7 @@ impl Shared {
 }
 
 impl Identity {
-    /// Whether the server's own certificate names this host; see [`CertificateNames::include`].
+    /// Returns whether the server's own certificate names this host; see [`CertificateNames::include`].
     #[must_use]
     pub fn names(&self, host: &str) -> bool {
         self.chain.first().is_none_or(|certificate| names(certificate, host))
@@ -59,7 +59,7 @@ impl Identity {
 }
 
 fn names(certificate: &CertificateDer<'_>, host: &str) -> bool {
-    // RFC 9525 §6.3: a trailing dot of the host name (the DNS root) is not part of the names in certificates.
+    // RFC 9525 §6.3: the trailing dot of a host name (the DNS root) is not part of the names in certificates.
     let host = host.strip_suffix('.').unwrap_or(host);
     let Ok(name) = ServerName::try_from(host) else { return false };
     let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return true };

@@ -1,6 +1,6 @@
-//! The client and the server of an experiment. The client trusts the authority that signed the server's certificate chain,
-//! whose size can be chosen. The pair also has the tickets of earlier sessions, and the secrets of all sessions for packet
-//! decoders.
+//! The client and the server of an experiment. The client trusts the authority that signed the server's certificate
+//! chain, whose size can be chosen. The pair also holds the tickets of earlier sessions, and the secrets of all
+//! sessions for packet decoders.
 //!
 //! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the same
 //! size. Only the source of the secrets differs.
@@ -20,10 +20,10 @@ pub enum Visits {
     /// The client has no tickets, so every session begins with a full handshake.
     #[default]
     Never,
-    /// The client has tickets from earlier sessions, and each new session resumes one of these (RFC 8446 §2.2) until the
+    /// The client has tickets from earlier sessions. Each new session resumes an earlier one (RFC 8446 §2.2) until the
     /// tickets are used up.
     Before,
-    /// Like `Before`, and the client's first requests are sent with the handshake (RFC 8446 §2.3).
+    /// Like `Before`, but the client also sends its first requests with the handshake (RFC 8446 §2.3).
     Early,
 }
 
@@ -32,7 +32,7 @@ pub enum Visits {
 pub struct Ends {
     /// The source of randomness and time for both ends.
     pub surroundings: Surroundings,
-    /// The TLS client, and the server name for which it asks; `None` if the host does not connect.
+    /// The TLS client, and the name that the server's certificate must have; `None` if the host does not connect.
     pub client: Option<(Client, String)>,
     /// The TLS server; `None` if the host does not accept connections.
     pub server: Option<Server>,
@@ -63,7 +63,7 @@ impl Pair {
     /// `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions before the experiment.
     ///
     /// # Errors
-    /// One line that says why the pair could not be created.
+    /// A one-line text that says why the pair could not be created.
     pub fn new(
         chain: usize,
         visits: Visits,
@@ -78,7 +78,7 @@ impl Pair {
     /// Like [`new`](Self::new), but the earlier sessions use another transport. Each call of `visit` makes one such session.
     ///
     /// # Errors
-    /// One line that says why the pair could not be created.
+    /// A one-line text that says why the pair could not be created.
     pub fn with_visits(
         chain: usize,
         visits: Visits,
@@ -160,7 +160,7 @@ fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near = client.begin(name)?.into();
     let mut far = server.begin()?.into();
-    // A handshake has two flights in each direction. The tickets come last.
+    // A handshake has two flights in each direction. The server's tickets come last.
     for _ in 0..FLIGHTS {
         pass((&client.surroundings, &mut near), (&server.surroundings, &mut far))?;
         pass((&server.surroundings, &mut far), (&client.surroundings, &mut near))?;
@@ -168,7 +168,7 @@ fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     Ok(())
 }
 
-/// Passes everything that one end wants to send to the other.
+/// Passes everything that one end has to send to the other end.
 fn pass(
     (here, from): (&Surroundings, &mut Connection),
     (there, to): (&Surroundings, &mut Connection),
@@ -184,7 +184,7 @@ fn pass(
     })
 }
 
-/// The number of tickets that a client keeps per server. It is rustls' default, and browsers keep about as many.
+/// The number of tickets that a client keeps per server: rustls' default, and about the number that browsers keep.
 const KEPT: usize = 8;
 /// The number of round trips after which the handshake is complete and the tickets have arrived.
 const FLIGHTS: usize = 3;

@@ -13,7 +13,7 @@ use std::path::Path;
 /// The permissions are checked only for regular files, because the mode of a pipe does not restrict its readers.
 ///
 /// # Errors
-/// One line that says why the file cannot be read, or who has access to it and how to change that.
+/// A one-line text that says why the file cannot be read, or who has access to the file and how to change that.
 pub fn read_secret_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|why| why.to_string())?;
     let metadata = file.metadata().map_err(|why| why.to_string())?;

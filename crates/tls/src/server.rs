@@ -24,9 +24,9 @@ pub struct ServerSettings {
     pub protocols: Vec<Vec<u8>>,
     /// Whether clients can resume sessions (RFC 8446 §2.2).
     pub resumes: bool,
-    /// Whether the server accepts data sent with the handshake of a resumed session (RFC 8446 §2.3). An attacker can replay
-    /// such data, and the application must tolerate that (RFC 8446 §8). Only this process can then resume the sessions,
-    /// because it keeps them in memory.
+    /// Whether the server accepts data sent with the handshake of a resumed session (RFC 8446 §2.3). An attacker can
+    /// replay this data, and the application must tolerate replays (RFC 8446 §8). With early data, sessions are kept in
+    /// memory, so only this process can resume them.
     pub early_data: bool,
     /// Receives the secrets of all sessions, so that packet decoders can decrypt them.
     pub key_log: Option<Arc<dyn KeyLog>>,
@@ -84,10 +84,11 @@ impl Shared {
         Server { config: self.0, shown: self.1, secret: self.2, surroundings }
     }
 
-    /// Uses this identity for new sessions. Existing sessions keep the identity they began with.
+    /// Uses this identity for new sessions. Existing sessions keep their identity.
     ///
     /// # Errors
-    /// One line that says why the certificates and the key do not match. The server then keeps its identity.
+    /// A one-line text that says why the certificates and the key do not match. In that case the server keeps its
+    /// previous identity.
     pub fn show(&self, identity: Identity) -> Result<(), String> {
         let key = certified(identity, self.0.crypto_provider())?;
         *self.1.0.write().unwrap_or_else(PoisonError::into_inner) = key;
@@ -99,7 +100,7 @@ impl Server {
     /// Creates a server with these settings.
     ///
     /// # Errors
-    /// One line that says why the certificates and the key do not match.
+    /// A one-line text that says why the certificates and the key do not match.
     pub fn new(settings: ServerSettings, surroundings: Surroundings) -> Result<Self, String> {
         let provider = surroundings.provider();
         Self::with(settings, surroundings, provider)
@@ -128,15 +129,16 @@ impl Server {
             config.send_tls13_tickets = 0;
             config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         } else if settings.early_data || matches!(surroundings, Surroundings::Simulated(_)) {
-            // Remember sessions in memory. Early data needs tickets that can be used only once. In a simulation stateless
-            // tickets cannot be used, because their keys come from the operating system's randomness.
+            // Sessions are remembered in memory. Early data needs tickets that can be used only once. In a simulation,
+            // stateless tickets cannot be used, because their keys come from the operating system's randomness.
             config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
         } else {
-            // Use stateless tickets, so that the server keeps no state of sessions, and every thread can resume a session.
+            // Stateless tickets are used, so that the server keeps no state of sessions, and every thread can resume a
+            // session.
             config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| fault::line(&error))?;
         }
         if settings.early_data && settings.resumes {
-            // RFC 9001 §4.6.1: TLS does not limit early data here, because QUIC limits it by flow control.
+            // RFC 9001 §4.6.1: TLS sets no limit on early data, because QUIC limits it by flow control.
             config.max_early_data_size = u32::MAX;
         }
         if let Some(log) = settings.key_log {
@@ -145,27 +147,27 @@ impl Server {
         Ok(Self { config: Arc::new(config), shown, secret, surroundings })
     }
 
-    /// Returns the part of the server that can be sent to other threads. It can also change the identity.
+    /// Returns the part of the server that can be sent to other threads. This part can also change the identity.
     #[must_use]
     pub fn shared(&self) -> Shared {
         Shared(self.config.clone(), self.shown.clone(), self.secret)
     }
 
-    /// A secret that stays the same after a restart, because it is derived from the private key with which the server was
-    /// created.
+    /// Returns a secret that stays the same after a restart, because it is derived from the private key with which the
+    /// server was created.
     #[must_use]
     pub fn secret(&self) -> [u8; 32] {
         self.secret
     }
 
-    /// The source of the server's randomness and time.
+    /// Returns the source of the server's randomness and time.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         self.surroundings.clone()
     }
 
-    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Handshakes with this configuration must run
-    /// within the [`Surroundings`] of this server.
+    /// Returns the rustls configuration, for a transport with built-in TLS (RFC 9001). Handshakes with this
+    /// configuration must run within the [`Surroundings`] of this server.
     #[must_use]
     pub fn rustls(&self) -> Arc<ServerConfig> {
         self.config.clone()

@@ -1,11 +1,11 @@
 //! A TLS session and its one stream: the handshake, records in both directions, and closing.
 //!
-//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling, data
-//! that waits for room in the transport, and the error if data ends without a closure alert.
+//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements the rest: scheduling,
+//! buffering of data for which the transport has no room, and the error if data ends without a closure alert.
 //!
-//! A background task ([`Duty`]) drives the handshake, and writes data for which the transport had no room. So the session
-//! makes progress without polls by the program. Only the program's reads take records from the transport, one at a time, so
-//! at most one record is buffered in each direction.
+//! A background task ([`Duty`]) drives the handshake, and writes data for which the transport had no room. The session
+//! therefore makes progress even if the program does not poll. Only the program's reads take records from the
+//! transport, one at a time, so at most one record is buffered in each direction.
 
 use crate::fault;
 use crate::host::Notes;
@@ -24,7 +24,7 @@ use std::task::{Context, Poll, Waker};
 const HEADER: usize = 5;
 /// The maximum payload of a record in bytes (RFC 8446 §5.2). One write accepts at most as many bytes.
 const LARGEST: usize = 16 * 1024;
-/// The maximum number of bytes by which encryption expands a record. The value is that of RFC 5246 §6.2.3, because TLS 1.2
+/// The maximum number of bytes by which encryption expands a record: the value of RFC 5246 §6.2.3, because TLS 1.2
 /// allows more than TLS 1.3.
 const EXPANSION: usize = 2048;
 /// The number of empty records that one poll reads before other tasks get their turn.
@@ -32,7 +32,8 @@ const MOST_EMPTY: u32 = 64;
 /// The maximum number of bytes that one call reads from the transport.
 const READ: usize = 32 * 1024;
 
-/// A session over TLS. A clone is another handle. Dropping the last handle closes the session gracefully.
+/// A session over TLS. A clone is another handle of the same session. Dropping the last handle closes the session
+/// gracefully.
 pub struct TlsSession<S: Session>(Rc<Handle<S>>);
 
 impl<S: Session> Clone for TlsSession<S> {
@@ -42,13 +43,13 @@ impl<S: Session> Clone for TlsSession<S> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// Calls `ask` with the transport's session below TLS.
+    /// Calls `ask` with the transport's session below TLS, and returns the result.
     pub fn below<R>(&self, ask: impl FnOnce(&S) -> R) -> R {
         self.with(|inner| ask(&inner.below))
     }
 }
 
-/// A handle of the session. The last handle of the session and its stream closes the session when it is dropped.
+/// A handle of the session. When the last handle of the session and of its stream is dropped, the session is closed.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {
@@ -94,7 +95,7 @@ struct Inner<S: Session> {
     tls: Connection,
     surroundings: Surroundings,
     stage: Stage,
-    /// Bytes from the transport that are not a whole record yet.
+    /// Bytes from the transport that do not form a whole record yet.
     input: Vec<u8>,
     /// The content of the last record, until the program has read it.
     plain: Vec<u8>,
@@ -113,11 +114,11 @@ struct Inner<S: Session> {
     end: Option<End>,
     read: u64,
     written: u64,
-    /// Whether the program holds the stream.
+    /// Whether the program has a handle of the stream.
     held: bool,
-    /// Whether an accept has returned the stream.
+    /// Whether an accept call has returned the stream.
     accepted: bool,
-    /// Whether the program has ended its data, so that it writes nothing more.
+    /// Whether the program has finished its data and will write no more.
     finishing: bool,
     finished: bool,
     closing: bool,
@@ -143,9 +144,9 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Makes all progress that does not need the program: the handshake, output and closing.
+    /// Does all work that does not need the program: the handshake, output and closing.
     fn go_on(&mut self) {
-        // The usual case: the data that was read needs no answer, so there is nothing to do.
+        // Usually the data that was read needs no answer, and there is nothing to do.
         let idle = self.stage == Stage::Open && self.output.is_empty();
         if idle && !self.finishing && !self.closing {
             return;
@@ -197,7 +198,7 @@ impl<S: Session> Inner<S> {
     fn take_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CloseReason>> {
         loop {
             if let Some(length) = whole_record(&self.input)? {
-                // Take the buffer itself instead of a copy, so that an idle session holds no memory for it.
+                // The buffer itself is taken and not copied, so that an idle session holds no memory for it.
                 let record = match self.input.len() == length {
                     true => std::mem::take(&mut self.input),
                     false => self.input.drain(..length).collect(),
@@ -212,7 +213,7 @@ impl<S: Session> Inner<S> {
             let mut scratch = shared.0.borrow_mut();
             match stream.poll_read(cx, &mut scratch) {
                 Poll::Ready(Ok(0)) => self.end = Some(End::Cut),
-                // The usual case: one complete record has arrived, which need not be buffered.
+                // Usually exactly one complete record has arrived, which need not be buffered.
                 Poll::Ready(Ok(read))
                     if self.input.is_empty() && whole_record(&scratch[..read])? == Some(read) =>
                 {
@@ -239,14 +240,14 @@ impl<S: Session> Inner<S> {
                 if more > 0 {
                     let had = plain.len();
                     plain.resize(had + more, 0);
-                    // This read cannot fail, because TLS has just reported this number of bytes.
+                    // This read cannot fail, because TLS has just reported that this number of bytes is available.
                     let read = tls.reader().read(&mut plain[had..]).unwrap_or(0);
                     plain.truncate(had + read);
                 }
             }
             Ok(closed)
         });
-        // TLS may want to send an alert, or an answer to a key update request.
+        // TLS may have an alert to send, or an answer to a request for a key update.
         self.seal();
         match opened {
             Ok(closed) => {
@@ -271,7 +272,8 @@ impl<S: Session> Inner<S> {
         self.sealed += (self.output.len() - had) as u64;
     }
 
-    /// Writes `output` to the transport until there is no more room. `cx` is the context of the background task.
+    /// Writes `output` to the transport until all is written or the transport has no more room. `cx` is the context of
+    /// the background task.
     fn flush(&mut self, cx: &mut Context<'_>) {
         let Some(stream) = &mut self.stream else {
             if self.closing {
@@ -297,8 +299,8 @@ impl<S: Session> Inner<S> {
             self.finished = true;
             stream.finish();
         }
-        // Drop the transport's stream if both directions have ended, or if the program reads no more. The transport then
-        // discards data that still arrives.
+        // The transport's stream is dropped if both directions have ended, or if the program will read no more. In the
+        // second case, the transport discards data that still arrives.
         if self.finished && (self.end.is_some() || self.closing && !self.held) {
             self.stream = None;
         }
@@ -312,7 +314,7 @@ impl<S: Session> Inner<S> {
             return;
         }
         self.stage = Stage::Failed(reason);
-        // Finish and close, so that only TLS's alert is still sent.
+        // The session finishes and closes, so that only TLS's alert is still sent.
         (self.finishing, self.closing) = (true, true);
         wake(&mut self.waiting);
         wake(&mut self.readers);
@@ -372,7 +374,7 @@ impl<S: Session> Inner<S> {
                 Poll::Ready(Ok(true)) => {
                     self.go_on();
                     empty += u32::from(self.plain.is_empty());
-                    // Let other tasks run, because a peer may send empty records without end.
+                    // Other tasks must run, because a peer may send empty records without end.
                     if empty == MOST_EMPTY {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
@@ -449,8 +451,8 @@ fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// Creates a session over the transport's session `below`. `tls` is the initial TLS state. The caller has to spawn the
-    /// returned task.
+    /// Creates a session over the transport's session `below`. `tls` is the initial TLS state. The caller must spawn
+    /// the returned task.
     pub(crate) fn over(
         below: S,
         tls: Connection,
@@ -494,7 +496,8 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// The background task of a session. It makes progress without polls by the program, and ends with the transport's session.
+/// The background task of a session. It makes progress even if the program does not poll, and ends with the transport's
+/// session.
 pub(crate) struct Duty<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Future for Duty<S> {
@@ -512,7 +515,7 @@ impl<S: Session> Future for Duty<S> {
                 if inner.stage == Stage::Handshake {
                     inner.fail(reason);
                 }
-                // Wake all waiting tasks. Their reads still return data that arrived before the end.
+                // All waiting tasks are woken. Their reads still return data that arrived before the end.
                 wake(&mut inner.waiting);
                 wake(&mut inner.readers);
                 wake(&mut inner.writers);
@@ -594,7 +597,8 @@ impl<S: Session> Session for TlsSession<S> {
             Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
             Poll::Pending => return Poll::Pending,
         }
-        // A TLS session has only one stream. After that stream, a call of this function waits for the end of the session.
+        // A TLS session has only one stream. Once the stream has been accepted, this function waits for the end of the
+        // session.
         if !self.with(|inner| std::mem::replace(&mut inner.accepted, true))
             && let Ok(stream) = self.open(0)
         {
@@ -633,7 +637,7 @@ impl<S: Session> Session for TlsSession<S> {
     }
 }
 
-/// The one stream of a session over TLS.
+/// The only stream of a session over TLS.
 pub struct TlsStream<S: Session>(Rc<Handle<S>>);
 
 impl<S: Session> TlsStream<S> {

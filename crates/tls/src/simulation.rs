@@ -6,7 +6,7 @@
 //! network therefore cannot use this provider by mistake.
 //!
 //! Signatures are Ed25519, so the key and the message determine their bytes. The secrets of the key exchange (X25519,
-//! RFC 7748) are drawn from the seed. Everything else is as in the provider of real networks.
+//! RFC 7748) are drawn from the seed. Everything else is the same as in the provider for real networks.
 
 use anabranch_base::{Instant, Rng};
 use rustls::crypto::{
@@ -91,7 +91,7 @@ impl Surroundings {
 }
 
 thread_local! {
-    /// The simulation whose call is running in this thread; `None` outside such a call.
+    /// The simulation whose session is running a call in this thread; `None` outside such a call.
     static SCOPE: RefCell<Option<Simulation>> = const { RefCell::new(None) };
 }
 
@@ -231,7 +231,7 @@ mod tests {
         assert_ne!(drawn(1), drawn(2));
         let now = simulated(1).within(|| VirtualClock.current_time()).expect("a time");
         assert_eq!(now.as_secs(), BEGINS + 1);
-        // The scope ends with the call, and the enclosing scope is restored.
+        // When a scope's call ends, the enclosing scope is restored.
         let inner = simulated(2);
         simulated(1).within(|| {
             inner.within(|| ());

@@ -1,4 +1,5 @@
-//! The certificates that a client trusts: those of authorities, one with a given fingerprint, or any certificate.
+//! The certificates that a client trusts: those signed by authorities, the certificate with a given fingerprint, or any
+//! certificate.
 
 use crate::identity::fingerprint;
 use crate::simulation::Surroundings;
@@ -22,11 +23,11 @@ pub enum Trust {
     /// Certificates signed by the system's authorities.
     #[default]
     System,
-    /// Certificates signed by these authorities, and these certificates themselves.
+    /// Certificates signed by these authorities, and the listed certificates themselves.
     Authorities(Vec<CertificateDer<'static>>),
-    /// The certificate with this fingerprint, whatever its names and dates.
+    /// The certificate with this fingerprint, whatever names and dates it has.
     Certificate(Fingerprint),
-    /// Any certificate. An attacker between client and server can then read all data.
+    /// Any certificate. An attacker between client and server can read all data.
     Anybody,
 }
 
@@ -129,8 +130,8 @@ impl Trust {
     }
 }
 
-/// Verifies server certificates for a protocol in which a server sends only one certificate. The protocol itself must check
-/// that the server has the certificate's private key.
+/// Verifies server certificates for a protocol in which a server sends only one certificate. The protocol must itself
+/// check that the server has the certificate's private key.
 #[derive(Debug)]
 pub struct Judge {
     verifier: Arc<dyn ServerCertVerifier>,
@@ -150,7 +151,7 @@ impl Judge {
     /// Verifies the certificate (DER) of a server. The certificate must be for `name`, a host name or an address.
     ///
     /// # Errors
-    /// One line that says why the certificate is not trusted.
+    /// A one-line text that says why the certificate is not trusted.
     pub fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
         let certificate = CertificateDer::from(certificate);
         let name = ServerName::try_from(name)
@@ -173,7 +174,7 @@ fn webpki(
         .map_err(|error| TrustError::Certificate(error.to_string()))
 }
 
-/// Loads the certificates of the authorities that this system trusts. Those that TLS cannot use are skipped.
+/// Loads the certificates of the authorities that this system trusts. Certificates that TLS cannot use are skipped.
 fn system() -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -185,7 +186,7 @@ fn system() -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Trusts one certificate, or any certificate, and checks that the server has its private key.
+/// Trusts the certificate with a fingerprint, or any certificate, and checks that the server has the private key.
 #[derive(Debug)]
 struct Known {
     fingerprint: Option<Fingerprint>,
@@ -232,8 +233,8 @@ impl ServerCertVerifier for Known {
     }
 }
 
-/// Trusts certificates signed by authorities, and the listed certificates themselves, for example a server's self-signed
-/// one.
+/// Trusts certificates signed by the listed authorities, and the listed certificates themselves, for example a server's
+/// self-signed certificate.
 #[derive(Debug)]
 struct Listed {
     authorities: Arc<WebPkiServerVerifier>,
@@ -250,8 +251,8 @@ impl ServerCertVerifier for Listed {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // webpki rejects a certificate authority's certificate as a server's own certificate, but here it was listed
-            // explicitly. webpki has already checked its dates. Its name remains to be checked.
+            // webpki rejects an authority's certificate as a server's own certificate, but this certificate was listed
+            // explicitly. webpki has already checked its dates, so only its name remains to be checked.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.own.contains(&Fingerprint(fingerprint(own))) =>
             {

@@ -1,3 +1,3 @@
-//! TLS over our TCP in virtual time, in one program.
+//! Tests of TLS over this project's TCP in virtual time.
 
 mod virtual_time;

@@ -72,7 +72,7 @@ async fn echo(session: TlsSession<TcpSession<SimWorld>>) {
     }
 }
 
-/// Runs `program` on two hosts that this link connects. Returns its result and the client's capture.
+/// Runs `program` on two hosts that the link `spec` connects. Returns the program's result and the client's capture.
 fn run<T, F: Future<Output = T>>(
     seed: u64,
     link: &str,
@@ -93,8 +93,8 @@ fn identity() -> (ServerSettings, Trust) {
     (ServerSettings::of(identity), Trust::Authorities(vec![root]))
 }
 
-/// Sends `said` to an echo server, reads it back, and closes. Returns when the handshake was complete and when the
-/// session had ended.
+/// Sends `said` to an echo server, reads it back, and closes the session. Returns the time at which the handshake was
+/// complete, and the time at which the session had ended.
 async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], CloseReason> {
     let (settings, trust) = identity();
     let world = worlds[0].clone();
@@ -103,7 +103,7 @@ async fn talk(worlds: [SimWorld; 2], said: Vec<u8>) -> Result<[Instant; 2], Clos
     session.established().await?;
     let ready = world.now();
     let mut stream = session.open(0).expect("the stream");
-    // Write and read at the same time: without reading, the buffers of both ends would fill up.
+    // Writing and reading take place at the same time: without reading, the buffers of both ends would fill up.
     let (mut written, mut back, mut buffer) = (0, Vec::new(), vec![0; 10_000]);
     poll_fn(|cx| {
         while written < said.len() {
@@ -135,7 +135,7 @@ fn bytes_cross_sealed_and_the_handshake_takes_one_round_trip_more() {
     let link = "rate=10mbit,rtt=40ms";
     let (came, capture) = run(1, link, |worlds| talk(worlds, SECRET.repeat(100)));
     let [ready, _] = came.expect("talked");
-    // One round trip for TCP and one for TLS, plus the transmission time of 3 kB of certificates.
+    // TCP takes one round trip and TLS one. The certificates of 3 kB add their transmission time.
     assert!((80..90).contains(&(ready.as_nanos() / 1_000_000)), "{ready}");
     assert!(!capture.windows(SECRET.len()).any(|window| window == SECRET), "readable on the wire");
 }
@@ -157,7 +157,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_others() {
 }
 
 /// Returns the reason why a client with this trust and this server name refuses the server. Checks that the server gets
-/// no data.
+/// no data from the client.
 fn refused(trust: Trust, name: &str) -> CloseReason {
     let (settings, _) = identity();
     let name = name.to_owned();
@@ -247,7 +247,7 @@ fn a_session_is_resumed_with_fewer_bytes() {
             session.established().await.expect("established");
             let mut stream = session.open(0).expect("the stream");
             stream.write_all(b"x").await.expect("written");
-            // The server sends its session tickets before the data, so they have arrived after this read.
+            // The server sends its session tickets before the data, so the tickets have arrived after this read.
             assert_eq!(stream.read(&mut [0; 9]).await, Ok(1));
             drop(stream);
             acknowledged.push(ends.client.inspect(|engine| engine.totals().bytes_received));
@@ -264,7 +264,7 @@ fn a_session_is_resumed_with_fewer_bytes() {
 #[test]
 fn a_missing_close_notify_is_reported_as_truncation() {
     let program = async |worlds: [SimWorld; 2]| {
-        // As if an attacker on the path sent a FIN: the server closes TCP without a closure alert.
+        // The server closes TCP without a closure alert, as if an attacker on the path had sent a FIN.
         let [here, there] = worlds;
         let (settings, trust) = identity();
         let server = Server::new(settings, surroundings(&there)).expect("a server");
@@ -277,7 +277,7 @@ fn a_missing_close_notify_is_reported_as_truncation() {
                 let session = listener.accept().await.expect("a session");
                 let mut stream = session.accept().await.expect("a stream");
                 stream.write_all(b"half").await.expect("written");
-                // Close the TCP connection, not the TLS session.
+                // This closes the TCP connection, not the TLS session.
                 anabranch_transport::Host::close(&cut);
             })
             .detach();

@@ -1,4 +1,4 @@
-//! A chat of 10,000 over two paths, and what an association costs, both ends together.
+//! Runs a chat with 10,000 members over two paths, and measures the memory per association (both ends together).
 //!
 //! `cargo bench -p anabranch-tokio --bench chat -- [ASSOCIATIONS [LINES [storm | rfc9260 | dtls ENDPOINTS]]]`
 

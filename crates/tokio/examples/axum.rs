@@ -1,6 +1,6 @@
-//! An unchanged axum application over SCTP: each stream of an association is a
-//! connection to it. Serves on loopback, sends two requests at once over one
-//! association, and ends: `cargo run -p anabranch-tokio --example axum`.
+//! An unchanged axum application over SCTP: axum sees each stream of an association as a connection. Serves on
+//! loopback, sends two requests at the same time over one association, and ends: `cargo run -p anabranch-tokio
+//! --example axum`.
 
 use anabranch_tokio::{Endpoint, Options, RecvStream, SendStream};
 use axum::Router;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 type Io = Join<RecvStream, SendStream>;
 
-/// All streams that peers begin, in the form that axum's server needs.
+/// All streams that peers begin, as a listener for axum's server.
 struct Streams {
     arriving: mpsc::Receiver<Io>,
 }
@@ -47,7 +47,8 @@ impl axum::serve::Listener for Streams {
                 let number = io.writer().number();
                 (io, number)
             }
-            // The endpoint has ended, and no further stream arrives.
+            // The endpoint has ended, and no further stream arrives. The trait allows no error here, so the call waits
+            // forever.
             None => std::future::pending().await,
         }
     }
@@ -77,12 +78,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends one request on a stream of its own and returns the answer.
+/// Sends one request on a new stream and returns the response.
 async fn ask(association: &anabranch_tokio::Association, path: &str) -> Result<String, Box<dyn Error>> {
     let (mut send, mut recv) = association.open_bi()?;
     send.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
-    // SCTP streams have no end of their own. HTTP gives the length of the answer; here its last line marks the end.
+    // SCTP streams have no half-close. HTTP gives the length of the response; here its last line marks the end.
     while !answer.ends_with(b"SCTP\n") && !answer.ends_with(b"stream\n") {
         if recv.read_buf(&mut answer).await? == 0 {
             break;

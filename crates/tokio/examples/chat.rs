@@ -1,4 +1,5 @@
-//! A chat room: everybody receives what the others write, and sees who comes, goes, or has trouble with a path.
+//! A chat room: each person receives the texts of the others, and is told who joins, leaves, or has trouble with a
+//! path.
 //!
 //! `cargo run -p anabranch-tokio --example chat` runs the room and three people on loopback. Across a network, run
 //! `chat room ADDRESS[,ADDRESS] UDP-PORT` at one end and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` at the others.
@@ -11,20 +12,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// The SCTP port, carried in the UDP port.
+/// The SCTP port. Its packets are carried in UDP.
 const PORT: u16 = 5222;
 
-/// The kinds of messages, as payload protocol identifiers.
+/// The kinds of messages, each with its payload protocol identifier.
 mod kind {
     /// A person's name, sent once, in order.
     pub(crate) const NAME: u32 = 1;
     /// A line of text, in order.
     pub(crate) const LINE: u32 = 2;
-    /// The person is typing: sent unordered, for at most a second.
+    /// The person is typing. Sent unordered, and abandoned after a second.
     pub(crate) const TYPING: u32 = 3;
 }
 
-/// Everybody in the room, by number.
+/// All people in the room, by their number.
 type People = Arc<Mutex<BTreeMap<u64, Association>>>;
 
 fn line() -> SendOptions {
@@ -35,7 +36,7 @@ fn typing() -> SendOptions {
     SendOptions::new().ppid(kind::TYPING).unordered(true).lifetime(Duration::from_secs(1))
 }
 
-/// Passes on what everybody writes, until the endpoint ends.
+/// Passes the texts of each person on to the others, until the endpoint ends.
 async fn room(endpoint: Endpoint) {
     let people = People::default();
     let mut number = 0;
@@ -72,8 +73,8 @@ async fn listen_to(number: u64, association: &Association, people: &People) {
     tell_others(number, people, &format!("{name} has gone"), &line());
 }
 
-/// Sends a text to all others. A person who does not read is not waited for: texts that do not fit into their
-/// buffer are lost.
+/// Sends a text to everybody except its author. The room does not wait for a person who does not read: a text that does
+/// not fit into that person's buffer is lost.
 fn tell_others(from: u64, people: &People, text: &str, options: &SendOptions) {
     for (_, other) in people.lock().expect("nobody panics").iter().filter(|(number, _)| **number != from) {
         let _ = other.try_send(0, text, options);
@@ -107,7 +108,7 @@ async fn print_all(association: Association) {
     }
 }
 
-/// Runs the room and three people on loopback; returns what the first of them received.
+/// Runs the room and three people on loopback. Returns what the first person received.
 pub async fn on_loopback() -> Result<Vec<String>, Box<dyn Error>> {
     let both: [IpAddr; 2] = ["127.0.0.1".parse()?, "127.0.0.2".parse()?];
     let server = Endpoint::new(Options::default().addresses(both).listen(PORT)).await?;

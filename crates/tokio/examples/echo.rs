@@ -7,10 +7,10 @@ use anabranch_tokio::{Association, Endpoint, Options, SendOptions};
 use std::error::Error;
 use std::net::SocketAddr;
 
-/// The SCTP port, carried in the UDP port.
+/// The SCTP port. Its packets are carried in UDP.
 const PORT: u16 = 7;
 
-/// Creates an endpoint that accepts associations at this address; with UDP port 0 the system chooses one.
+/// Creates an endpoint that accepts associations at this address. With UDP port 0, the system chooses a port.
 pub async fn listen(at: SocketAddr) -> std::io::Result<Endpoint> {
     Endpoint::new(Options::default().address(at.ip()).udp(at.port()).listen(PORT)).await
 }
@@ -35,7 +35,7 @@ async fn echo(association: Association) {
     println!("an association has ended: {}", association.closed().await);
 }
 
-/// Sends each of these messages on a stream of its own; returns the answers, by stream.
+/// Sends each of these messages on its own stream. Returns the answers in the order of the streams.
 pub async fn ask(server: SocketAddr, messages: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     let endpoint = Endpoint::new(Options::default()).await?;
     let association = endpoint.connect(&[server], PORT).await?;

@@ -12,12 +12,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// The SCTP port, carried in the UDP port.
+/// The SCTP port. Its packets are carried in UDP.
 const PORT: u16 = 5000;
 /// The interval between messages.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Options with which both ends leave a path after its first timeout (RFC 7829).
+/// Options of both ends. Data leaves a path after its first timeout (RFC 7829).
 fn options(addresses: &[IpAddr]) -> Options {
     let config = ConfigBuilder::new().potentially_failed(Some(0)).build().expect("nothing contradicts");
     Options::default().addresses(addresses.iter().copied()).config(config)
@@ -49,8 +49,8 @@ fn describe(path: &PathInfo) -> String {
     format!("path to {}: {role}, {state}", path.address)
 }
 
-/// Sends this number of messages, each at its time, and prints the paths whenever one changes its state. Returns the
-/// paths as they were at the end.
+/// Sends this number of messages at a fixed interval. Prints the paths whenever a path changes its state. Returns the
+/// state of the paths at the end.
 async fn send_messages(association: &Association, messages: u32) -> Result<Vec<PathInfo>, Box<dyn Error>> {
     let (mut send, mut recv) = association.open_bi()?;
     let (mut known, mut paths) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ async fn send_messages(association: &Association, messages: u32) -> Result<Vec<P
     Ok(paths)
 }
 
-/// Connects to all addresses of the server; the first one is the primary path.
+/// Connects to all addresses of the server. The first address is the primary path.
 async fn run_client(
     client: &Endpoint,
     server: &[SocketAddr],

@@ -40,7 +40,7 @@ impl Association {
         Self { handle: Arc::new(Handle { shared, id, signals, peer }) }
     }
 
-    /// Waits until the association is established. Returns an error if the association ends before.
+    /// Waits until the association is established. Returns an error if the association ends first.
     pub(crate) async fn established(&self) -> Result<(), CloseReason> {
         let id = self.handle.id;
         let up = |state: &mut State, _| {
@@ -60,7 +60,7 @@ impl Association {
         self.handle.peer
     }
 
-    /// Returns the local SCTP port; `None` once the association has ended.
+    /// Returns the local SCTP port; `None` after the association has ended.
     #[must_use]
     pub fn local_port(&self) -> Option<u16> {
         self.info().map(|info| info.local_port)
@@ -84,7 +84,7 @@ impl Association {
     /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in part.
     ///
     /// # Errors
-    /// [`SendError`], if the message cannot be sent. No part of it has been sent then.
+    /// [`SendError`], if the message cannot be sent. In that case no part of it was sent.
     pub async fn send(
         &self,
         stream: u16,
@@ -132,11 +132,11 @@ impl Association {
         self.handle.with(|state, now| state.recv(now, self.handle.id, None))
     }
 
-    /// Opens the stream with the lowest number that this side does not hold. The peer may be using a stream with that
-    /// number. To avoid this, use [`open_number`](Self::open_number).
+    /// Opens the stream with the lowest number of which this side has no handle. The peer may already use that stream.
+    /// Programs that must avoid this choose numbers themselves with [`open_number`](Self::open_number).
     ///
     /// # Errors
-    /// [`OpenError`], if this side holds all streams, or if the association has ended.
+    /// [`OpenError`], if this side has handles of all streams, or if the association has ended.
     pub fn open_bi(&self) -> Result<(SendStream, RecvStream), OpenError> {
         self.open(None)
     }
@@ -144,7 +144,8 @@ impl Association {
     /// Opens the stream with this number.
     ///
     /// # Errors
-    /// [`OpenError`], if there is no such stream, if this side already holds it, or if the association has ended.
+    /// [`OpenError`], if there is no such stream, if this side already has a handle of it, or if the association has
+    /// ended.
     pub fn open_number(&self, number: u16) -> Result<(SendStream, RecvStream), OpenError> {
         self.open(Some(number))
     }
@@ -154,7 +155,7 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// Accepts the next stream on which the peer has sent a message, and which this side does not hold.
+    /// Accepts the next stream on which the peer has sent a message and of which this side has no handle.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no stream has been taken.
     ///
@@ -174,9 +175,9 @@ impl Association {
         Events { handle: self.handle.clone() }
     }
 
-    /// Returns information about the association: its state, the negotiated features, and the values of each path. These are
-    /// the round-trip time, retransmission timeout, congestion window, bytes in flight and counters. Returns `None` once the
-    /// association has ended.
+    /// Returns information about the association: its state, the negotiated features, and the values of each path. The
+    /// values of a path are its round-trip time, retransmission timeout, congestion window, bytes in flight and
+    /// counters. Returns `None` once the association has ended.
     #[must_use]
     pub fn info(&self) -> Option<AssociationInfo> {
         self.handle.with(|state, _| state.endpoint.info(self.handle.id))
@@ -188,8 +189,8 @@ impl Association {
         self.handle.with(|state, _| state.endpoint.stats(self.handle.id))
     }
 
-    /// Shuts the association down gracefully. Messages sent before are still delivered, and sending returns an error from
-    /// now on. The call does not wait for the end; [`closed`](Self::closed) does.
+    /// Shuts the association down gracefully. Messages sent before this call are still delivered; later calls to send
+    /// return an error. This call does not wait for the end of the association; [`closed`](Self::closed) does.
     pub fn close(&self) {
         self.handle.with(|state, now| state.close(now, self.handle.id));
     }
@@ -199,7 +200,7 @@ impl Association {
         self.abort_because(b"");
     }
 
-    /// Aborts the association with a reason. The peer's program receives at most 512 bytes of it
+    /// Aborts the association with a reason. The peer's program receives at most the first 512 bytes of the reason
     /// ([`Event::AbortReason`](crate::Event::AbortReason)).
     pub fn abort_because(&self, reason: impl AsRef<[u8]>) {
         self.handle.with(|state, now| state.abort(now, self.handle.id, reason.as_ref()));

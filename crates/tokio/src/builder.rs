@@ -103,14 +103,14 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets the number of consecutive errors after which a path counts as potentially failed (RFC 7829). Data avoids such a
-    /// path until it answers. With `None`, data leaves a path only when the path has failed.
+    /// Sets the number of consecutive errors after which a path counts as potentially failed (RFC 7829). Data avoids a
+    /// potentially failed path until the path answers. With `None`, data leaves a path only when the path has failed.
     pub fn potentially_failed(mut self, errors: Option<u32>) -> Self {
         self.config.pf_max_retrans = errors;
         self
     }
 
-    /// Sets the maximum number of retransmissions of an INIT or a COOKIE ECHO. It limits how long
+    /// Sets the maximum number of retransmissions of an INIT or a COOKIE ECHO. This number limits how long
     /// [`Endpoint::connect`](crate::Endpoint::connect) waits.
     pub fn connect_retransmissions(mut self, most: u32) -> Self {
         self.config.init_max_retrans = most;
@@ -129,7 +129,7 @@ impl ConfigBuilder {
         self
     }
 
-    /// Sets whether other messages may be sent between the chunks of a large message (RFC 8260).
+    /// Sets whether chunks of other messages may be sent between the chunks of a large message (RFC 8260).
     pub fn interleaving(mut self, on: bool) -> Self {
         self.config.interleaving = on;
         self

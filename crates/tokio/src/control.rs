@@ -1,7 +1,8 @@
 //! Changes an existing association: its paths and addresses, its streams, and its shared keys.
 //!
-//! Home of RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6, RFC 4895 §3 (keys) as far as this crate implements them. A call that
-//! needs the peer's consent sends a request and returns at once. The peer's answer arrives through [`Association::events`].
+//! Home of RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6, RFC 4895 §3 (keys) as far as this crate implements them. A call
+//! that needs the peer's consent sends a request and returns immediately. The peer's answer arrives through
+//! [`Association::events`].
 
 use crate::association::Association;
 use anabranch_sctp::{
@@ -23,17 +24,14 @@ impl Association {
         })
     }
 
-    /// Asks the peer to make this address of ours its primary destination (RFC 5061 §4.2.4).
-    ///
-    /// # Errors
-    /// [`AddressError`], if the association has ended, or if its addresses are fixed.
+    /// Asks the peer to make this local address its primary destination (RFC 5061 §4.2.4).
     pub fn set_peer_primary(&self, address: IpAddr) -> Result<(), AddressError> {
         self.handle.with(|state, now| state.endpoint.set_peer_primary(now, self.handle.id(), address))
     }
 
-    /// Adds this address of the endpoint to the association, and announces it to the peer (RFC 5061). The peer's answer is
-    /// the event [`Event::LocalAddress`](crate::Event::LocalAddress). Initially an association uses all addresses of its
-    /// endpoint.
+    /// Adds this address of the endpoint to the association, and announces it to the peer (RFC 5061). The peer's answer
+    /// is the event [`Event::LocalAddress`](crate::Event::LocalAddress). At the start, an association uses all
+    /// addresses of its endpoint.
     ///
     /// # Errors
     /// [`AddressError`], if the association has ended, or if its addresses are fixed
@@ -42,7 +40,8 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.use_address(now, self.handle.id(), address, true))
     }
 
-    /// Removes this local address from the association, and announces that to the peer. Other associations keep the address.
+    /// Removes this local address from the association, and announces the removal to the peer. Other associations keep
+    /// the address.
     ///
     /// # Errors
     /// The errors of [`add_address`](Self::add_address).
@@ -51,8 +50,8 @@ impl Association {
     }
 
     /// Resets these streams, or all streams if the list is empty, so that their next message has the sequence number 0
-    /// (RFC 6525 §6.3.2). Messages sent before are transmitted first, and messages sent from now on wait for the peer's
-    /// answer. The answer is the event [`Event::StreamsReset`](crate::Event::StreamsReset) or
+    /// (RFC 6525 §6.3.2). Messages sent before this call are transmitted first. Messages sent after it wait for the
+    /// peer's answer. The answer is the event [`Event::StreamsReset`](crate::Event::StreamsReset) or
     /// [`Event::ResetFailed`](crate::Event::ResetFailed).
     ///
     /// # Errors
@@ -85,8 +84,8 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.set_scheduler(now, self.handle.id(), kind))
     }
 
-    /// Adds or replaces the shared key with this number (RFC 4895). Initially there is only key 0, which is empty and
-    /// active.
+    /// Adds or replaces the shared key with this number (RFC 4895). At the start there is only key 0, which is empty
+    /// and active.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be set.
@@ -111,7 +110,7 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.deactivate_key(now, self.handle.id(), key))
     }
 
-    /// Deletes a key. Chunks that the peer authenticates with it are not accepted any more.
+    /// Deletes a key. Chunks that the peer authenticates with this key are no longer accepted.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be deleted.

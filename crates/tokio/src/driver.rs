@@ -1,5 +1,5 @@
-//! The thread of an endpoint. It has an `OsWorld`, a socket, and the loop that passes packets and time to the engine and
-//! packets back to the network.
+//! The thread of an endpoint. It has an `OsWorld`, a socket, and the loop that passes packets and time to the engine
+//! and sends the engine's packets.
 
 #[cfg(feature = "dtls")]
 use crate::dtls::Names;
@@ -39,7 +39,8 @@ pub(crate) async fn start(
     let (begun, beginning) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // If the `OsWorld` cannot be created, `begun` is dropped with this closure, and the caller below gets an error.
+        // If the `OsWorld` cannot be created, this closure is dropped together with `begun`, and the caller below gets
+        // an error.
         os::run(world, async |world| {
             let ready = Thread::begin(
                 world,
@@ -61,7 +62,8 @@ pub(crate) async fn start(
 }
 
 /// Adapts the settings of an association to this crate. Buffers take their memory from the budget that all associations
-/// share. If the program has not chosen a method of path MTU discovery, packets become smaller when large ones are lost.
+/// share. If the program has set no method of path MTU discovery, black-hole detection is used: packets become smaller
+/// when large packets are lost.
 pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     let set = config.prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages");
     debug_assert!(set.is_ok(), "a value of the knob");
@@ -71,14 +73,14 @@ pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     config
 }
 
-/// The number of associations for which half of the memory is reserved, with the same amount for each.
+/// The number of associations for which memory is reserved. Half of the memory is divided equally among them.
 const FLOORS: u64 = 4096;
 
 /// The state of the endpoint's thread.
 struct Thread {
     world: OsWorld,
     driver: Driver<OsWorld, Box<dyn Datagrams>>,
-    /// The DTLS layer, which can tell why a peer was lost; `None` without DTLS.
+    /// The DTLS layer, which knows why a peer was lost; `None` without DTLS.
     layer: Option<Rc<dyn Layer>>,
     #[cfg(feature = "dtls")]
     names: Option<(Rc<DtlsLayer<OsWorld>>, Names)>,
@@ -117,7 +119,7 @@ impl Thread {
         let layer: Option<Rc<dyn Layer>> = None;
         let mut paths = None;
         if let Some(layer) = &layer {
-            // RFC 8261 §6.1: a peer has one DTLS connection over one path.
+            // RFC 8261 §6.1: an association over DTLS has a single path, because a peer has one DTLS connection.
             socket = layer.over(socket);
             paths = Some(1);
             config.asconf = false;
@@ -147,7 +149,7 @@ impl Thread {
         Ok((thread, Started { shared, addresses }))
     }
 
-    /// Runs the endpoint until its socket fails, or until no program needs it any more.
+    /// Runs the endpoint until its socket fails, or until the program needs the endpoint no longer.
     async fn run(mut self) {
         poll_fn(|cx| {
             #[cfg(feature = "dtls")]

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The DTLS settings of an endpoint. To accept associations it needs an identity, and to connect it needs trust. An endpoint
-/// may have both.
+/// The DTLS settings of an endpoint. An endpoint that accepts associations needs an identity. An endpoint that connects
+/// needs trust. An endpoint may have both.
 ///
 /// ```
 /// use anabranch_tokio::{Dtls, Fingerprint, Identity};
@@ -25,9 +25,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Dtls {
-    /// The certificate and key with which the endpoint accepts associations. With `None` it accepts none.
+    /// The certificate and key with which the endpoint accepts associations. With `None`, the endpoint accepts none.
     pub identity: Option<Identity>,
-    /// The certificates that the endpoint trusts when it connects. With `None` it cannot connect.
+    /// The certificates that the endpoint trusts when it connects. With `None`, the endpoint cannot connect.
     pub trust: Option<Trust>,
     /// The DTLS versions that the endpoint supports.
     pub version: Version,
@@ -68,18 +68,19 @@ impl Dtls {
     }
 }
 
-/// The names that the certificates of servers must have. The list passes them from the program to the endpoint's thread.
+/// The names that the certificates of servers must have, as a list that passes them from the program to the endpoint's
+/// thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 
 impl Names {
-    /// Requires that the certificate of the server at this address has this name. Without a name nothing changes.
+    /// Requires that the certificate of the server at this address has this name. If `name` is `None`, nothing changes.
     pub(crate) fn expect(&self, server: SocketAddr, name: Option<String>) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.extend(name.map(|name| (server, name)));
     }
 
-    /// Passes all names in the list to the DTLS layer.
+    /// Moves all names in the list to the DTLS layer.
     pub(crate) fn tell(&self, layer: &DtlsLayer<OsWorld>) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (server, name) in names.drain(..) {

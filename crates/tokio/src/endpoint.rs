@@ -20,9 +20,9 @@ pub struct ConnectOptions {
     pub local_port: Option<u16>,
     /// The number of streams that this side requests in both directions; `None` for the configured number.
     pub streams: Option<u16>,
-    /// The settings of this association; `None` for those of the endpoint.
+    /// The settings of this association; `None` for the settings of the endpoint.
     pub config: Option<Config>,
-    /// The name that the peer's certificate must have; `None` if it must be for the peer's address.
+    /// The name that the peer's certificate must have. With `None`, the certificate must be for the peer's address.
     #[cfg(feature = "dtls")]
     pub server_name: Option<String>,
 }
@@ -48,7 +48,7 @@ impl ConnectOptions {
         self
     }
 
-    /// Sets the settings of this association, which replace those of the endpoint.
+    /// Sets the settings of this association. They replace the settings of the endpoint.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
@@ -80,8 +80,8 @@ pub enum ConnectError {
     Ended,
 }
 
-/// The SCTP endpoint of a host. A clone is another handle of the same endpoint. When the last handle has been dropped, the
-/// endpoint accepts no more associations, and it ends after its last association.
+/// The SCTP endpoint of a host. A clone is another handle of the same endpoint. When the last handle is dropped, the
+/// endpoint stops accepting associations, and ends when its last association has ended.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -204,8 +204,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the next association that a peer has begun. The program can examine it before accepting it. Returns `None` if
-    /// the endpoint does not accept associations, or not any more.
+    /// Returns the next association that a peer has begun. The program can examine it before accepting it. Returns
+    /// `None` if the endpoint does not, or no longer, accept associations.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no association has been taken.
     pub async fn accept(&self) -> Option<Incoming> {
@@ -253,8 +253,8 @@ impl Endpoint {
         self.inner.shared.lock().endpoint.totals()
     }
 
-    /// Accepts no more associations, refuses those that wait to be accepted, and shuts all existing ones down gracefully.
-    /// The call does not wait for their ends; [`wait_idle`](Self::wait_idle) does.
+    /// Stops accepting associations, refuses those that wait to be accepted, and shuts all existing associations down
+    /// gracefully. The call does not wait for their ends; [`wait_idle`](Self::wait_idle) does.
     pub fn close(&self) {
         self.inner.shared.with(|state, now| state.close_all(now));
     }

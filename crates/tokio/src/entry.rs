@@ -1,5 +1,5 @@
-//! The state of an association that the endpoint keeps behind its lock: the streams, their holders, the waiting tasks, and
-//! the reason of the end.
+//! The state of an association that the endpoint keeps behind its lock: the streams, which halves have handles, the
+//! waiting tasks, and the reason for the end.
 //!
 //! Home of no protocol rule.
 
@@ -21,22 +21,22 @@ pub(crate) struct Signals {
     pub(crate) state: Notify,
     /// A stream has data to read, or no more data will arrive.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream that no program holds, or no more streams will begin.
+    /// The peer has begun a stream of which the program has no handle, or no more streams will begin.
     pub(crate) begun: Notify,
 }
 
-/// The state of an association besides the engine's.
+/// The state of an association that the engine does not keep.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) signals: Arc<Signals>,
     /// The peer's first address, with the peer's SCTP port.
     pub(crate) peer: SocketAddr,
-    /// The peer's UDP port at the start of the association.
+    /// The UDP port of the peer when the association started.
     pub(crate) udp: u16,
     pub(crate) established: bool,
     /// Whether the peer began the association.
     pub(crate) accepted: bool,
-    /// Whether a program holds the association, or may still accept it.
+    /// Whether the program has a handle of the association, or may still accept it.
     pub(crate) held: bool,
     /// Whether this side has started to close the association.
     pub(crate) closing: bool,
@@ -46,11 +46,11 @@ pub(crate) struct Entry {
     pub(crate) peer_shutdown: bool,
     outbound: u16,
     inbound: u16,
-    /// The lowest stream number that may be free: all streams below it are held.
+    /// The lowest stream number that may be free. The program has handles of all streams below it.
     first_free: u16,
-    /// The streams that are held or announced, sorted by number.
+    /// The streams that are announced or have a handle, sorted by number.
     streams: Vec<StreamEntry>,
-    /// The streams that the peer has begun and that no program holds, in the order in which they began.
+    /// The streams that the peer has begun and of which the program has no handle, in the order in which they began.
     begun: VecDeque<u16>,
     /// The queue of messages that wait for room in the send buffer.
     pub(crate) turns: Turns,
@@ -63,7 +63,7 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct StreamEntry {
     number: u16,
-    /// Whether the sending half and the receiving half are held, in this order.
+    /// Whether a handle exists of the sending half and of the receiving half, in this order.
     pub(crate) halves: [bool; 2],
     /// Whether the stream is in the list `begun`.
     announced: bool,
@@ -127,7 +127,7 @@ impl Entry {
         self.signals.state.notify_waiters();
     }
 
-    /// Returns the lowest stream that is not held.
+    /// Returns the lowest stream without a handle.
     pub(crate) fn free_stream(&mut self) -> Option<u16> {
         let pairs = self.pairs();
         let free = (self.first_free..pairs).find(|&number| !self.is_held(number));
@@ -146,7 +146,7 @@ impl Entry {
     fn stream(&mut self, number: u16) -> &mut StreamEntry {
         let place = self.place(number).unwrap_or_else(|place| {
             if self.streams.len() < 4 {
-                // Reserve room for one stream only, because thousands of associations may never use more.
+                // Room for only one stream is reserved, because thousands of associations may never use more.
                 self.streams.reserve_exact(1);
             }
             let (halves, announced) = ([false; 2], false);
@@ -157,7 +157,7 @@ impl Entry {
         &mut self.streams[place]
     }
 
-    /// Takes both halves of a stream. Returns false if either half is held.
+    /// Takes both halves of a stream. Returns false if either half already has a handle.
     pub(crate) fn hold(&mut self, number: u16) -> bool {
         if self.is_held(number) {
             return false;
@@ -166,8 +166,8 @@ impl Entry {
         true
     }
 
-    /// Releases one half of a stream. Returns true if the unread data must be discarded, because the receiving half was
-    /// released while the sending half is still held. Otherwise the data remains for the next holder of the stream.
+    /// Releases one half of a stream. Returns true if the stream's unread data must be discarded: its receiving half
+    /// was released while its sending half still has a handle. Otherwise the next handle of the stream gets the data.
     pub(crate) fn give_back(&mut self, number: u16, half: usize) -> bool {
         let stream = self.stream(number);
         stream.halves[half] = false;
@@ -182,20 +182,21 @@ impl Entry {
         half == RECV && held && !self.reads_all
     }
 
-    /// Whether data on a stream is discarded, because its receiving half has been dropped while its sending half is held.
+    /// Returns whether data on a stream is discarded, because its receiving half was dropped while its sending half
+    /// still has a handle.
     pub(crate) fn is_unread(&self, number: u16) -> bool {
         !self.reads_all && self.place(number).is_ok_and(|place| self.streams[place].halves == [true, false])
     }
 
-    /// Removes and returns the first stream that the peer has begun and that no program holds.
+    /// Removes and returns the first stream that the peer has begun and of which the program has no handle.
     pub(crate) fn take_begun(&mut self) -> Option<u16> {
         let number = self.begun.pop_front()?;
         self.stream(number).announced = false;
         Some(number)
     }
 
-    /// Announces a stream with data to read to tasks that accept streams, if no program holds it and it is not announced
-    /// yet.
+    /// Announces a stream with unread data to the tasks that accept streams, if the stream has no handle and is not
+    /// announced yet.
     pub(crate) fn announce(&mut self, number: u16) {
         if number >= self.pairs() || self.is_held(number) {
             return;
@@ -228,8 +229,8 @@ impl Entry {
         self.stream(number).low = Some(Box::new((most, cx.waker().clone())));
     }
 
-    /// Handles new room in the send buffer. Waiting messages come first; tasks that write bytes are woken if no message
-    /// waits.
+    /// Handles new room in the send buffer. Waiting messages get it first. Tasks that write bytes are woken only if no
+    /// message waits.
     pub(crate) fn on_writable(&mut self) {
         if self.turns.is_empty() {
             self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);
@@ -238,7 +239,7 @@ impl Entry {
         }
     }
 
-    /// Removes a message from the queue, because it was accepted or its task gave up.
+    /// Removes a message from the queue, because the message was accepted or its task gave up.
     pub(crate) fn leave(&mut self, ticket: u32) {
         self.turns.leave(ticket);
         if self.turns.is_empty() {
@@ -246,7 +247,8 @@ impl Entry {
         }
     }
 
-    /// Wakes the tasks whose streams have drained to their thresholds. Returns false if no such task waits any more.
+    /// Wakes the tasks whose streams' buffered amounts have fallen to their thresholds. Returns false if no more tasks
+    /// wait for a threshold.
     pub(crate) fn wake_drained(&mut self, endpoint: &Endpoint, id: AssociationId) -> bool {
         let mut waits = false;
         for stream in &mut self.streams {

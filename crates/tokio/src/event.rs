@@ -1,5 +1,5 @@
-//! The events of an association, except received messages. They are about its paths, its streams, its peer, and messages
-//! that were sent.
+//! The events of an association, except received messages. The events are about the association's paths, streams and
+//! peer, and about messages that were sent.
 //!
 //! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate implements them.
 
@@ -22,11 +22,11 @@ pub enum Event {
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// Data makes progress again after an interruption. It uses another path, or a path that had failed during the
-    /// interruption.
+    /// Data makes progress again after an interruption. The data uses another path, or a path that had failed during
+    /// the interruption.
     Interrupted {
-        /// Who was sending. True if the peer was: no data arrived. False if this side was: none of its data was
-        /// acknowledged.
+        /// Which side was sending. True if the peer was sending, and no data arrived. False if this side was sending,
+        /// and none of its data was acknowledged.
         received: bool,
         /// The duration of the interruption, which is at least 100 ms.
         outage: Duration,
@@ -49,7 +49,8 @@ pub enum Event {
         /// The state of the address at the peer after the change.
         change: AddressChange,
     },
-    /// The peer is closing the association and accepts no more data. Messages sent before are still delivered.
+    /// The peer is closing the association and accepts no more data. Messages sent before this event are still
+    /// delivered.
     PeerShutdown,
     /// The peer has restarted (RFC 9260 §5.2.4 A). Sequence numbers of all streams start again at 0, and unacknowledged
     /// messages are lost. [`SendFailed`](Self::SendFailed) has been reported for each of these messages.
@@ -69,16 +70,18 @@ pub enum Event {
         /// Whether at least a part of the message was sent. The message may have arrived in that case.
         sent: bool,
     },
-    /// A message will not be sent again, although as far as is known it was not delivered (RFC 9260 §11.2.2).
+    /// A message will not be sent again, although no acknowledgement shows that it was delivered (RFC 9260 §11.2.2).
     SendFailed(Box<SendFailed>),
-    /// Streams were reset, as requested by either side (RFC 6525). Their next message has the sequence number 0.
+    /// Streams were reset, as requested by either side (RFC 6525). The next message on each of these streams has the
+    /// sequence number 0.
     StreamsReset {
         /// The direction of the streams.
         direction: Direction,
         /// The streams that were reset, in ascending order; an empty list means all streams.
         streams: Box<[u16]>,
     },
-    /// The peer did not perform a reset requested by [`Association::reset_streams`](crate::Association::reset_streams).
+    /// The peer did not perform the reset that [`Association::reset_streams`](crate::Association::reset_streams)
+    /// requested.
     ResetFailed {
         /// The direction of the streams; `None` for the whole association.
         direction: Option<Direction>,
@@ -100,7 +103,7 @@ pub enum Event {
         /// The number of additional incoming streams.
         incoming: u16,
     },
-    /// The peer did not add the streams requested by [`Association::add_streams`](crate::Association::add_streams).
+    /// The peer did not add the streams that [`Association::add_streams`](crate::Association::add_streams) requested.
     AddFailed {
         /// The number of outgoing streams that were requested.
         outgoing: u16,
@@ -129,9 +132,9 @@ pub enum Event {
     },
     /// The peer's program has aborted the association with this reason. The event [`Closed`](Self::Closed) follows.
     AbortReason(Box<[u8]>),
-    /// This number of events before the next event was lost, because the program did not take them in time.
+    /// This number of events was lost before the next event, because the program did not take the events in time.
     Missed(u64),
-    /// The association has ended, for this reason. This is the last event.
+    /// The association has ended for this reason. This is the last event.
     Closed(CloseReason),
 }
 
@@ -156,7 +159,7 @@ pub struct SendFailed {
 }
 
 impl Event {
-    /// Converts an event of the engine. Returns `None` if the program learns of it by other means.
+    /// Converts an event of the engine. Returns `None` if the program learns of the event by other means.
     pub(crate) fn of(event: EngineEvent) -> Option<Self> {
         Some(match event {
             EngineEvent::PathUp { address, .. } => Self::PathUp(address),
@@ -208,7 +211,8 @@ impl Event {
     }
 }
 
-/// The queue of the most recent events of an association that the program has not taken yet.
+/// The queue of an association's events that the program has not taken yet. If the queue is full, the oldest events are
+/// dropped.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     waiting: VecDeque<Event>,
@@ -227,7 +231,7 @@ impl EventQueue {
     pub(crate) fn push(&mut self, event: Event, most: usize) {
         self.weight += event.weight();
         if self.waiting.capacity() == 0 {
-            // Reserve room for one event only, because most associations never have more than one waiting.
+            // Room for only one event is reserved, because in most associations no more than one event waits at a time.
             self.waiting.reserve_exact(1);
         }
         self.waiting.push_back(event);
@@ -257,7 +261,7 @@ impl EventQueue {
             None if self.done => Poll::Ready(None),
             None => {
                 if !self.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    // Reserve room for one waker only, because usually only one task waits for events.
+                    // Room for only one waker is reserved, because usually only one task waits for events.
                     self.wakers.reserve_exact(1);
                     self.wakers.push(cx.waker().clone());
                 }

@@ -1,4 +1,4 @@
-//! What all handles of an association and of its streams share, and the calls that wait.
+//! The state that all handles of an association and of its streams share, and the calls that wait.
 
 use crate::entry::Signals;
 use crate::message::{SendError, SendOptions};
@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Notify;
 
-/// The state that all handles of an association and of its streams share. Dropping it releases the association.
+/// The state that all handles of an association and of its streams share. When this state is dropped, the association
+/// is released.
 pub(crate) struct Handle {
     pub(crate) shared: Arc<Shared>,
     pub(crate) id: AssociationId,
@@ -55,7 +56,7 @@ impl Handle {
     ) -> R {
         loop {
             let mut notified = pin!(signal.notified());
-            // Register for notifications before the call, so that a notification during the call is not missed.
+            // `notified` is enabled before the call, so that a notification during the call is not missed.
             notified.as_mut().enable();
             if let Some(answer) = self.with(&mut ask) {
                 return answer;
@@ -64,7 +65,7 @@ impl Handle {
         }
     }
 
-    /// Sends a message, after earlier waiting messages and when the send buffer has room for it.
+    /// Sends a message, once earlier waiting messages have been accepted and the send buffer has room for this one.
     pub(crate) async fn send(
         &self,
         stream: u16,
@@ -87,7 +88,7 @@ impl Handle {
     }
 }
 
-/// A position in the queue of messages that wait for room in the send buffer. Dropping it gives the position up.
+/// A position in the queue of messages that wait for room in the send buffer. Dropping the value gives up the position.
 struct Turn<'a> {
     handle: &'a Handle,
     ticket: Option<u32>,

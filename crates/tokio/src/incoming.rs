@@ -8,9 +8,9 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// An association that a peer has begun, and that the program has not accepted yet. The peer has proven that it receives
-/// packets at its address, and waits for an answer. No other state is kept for it. Dropping this value refuses the
-/// association.
+/// An association that a peer has begun, and that the program has not accepted yet. The peer has proven that it
+/// receives packets at its address, and waits for an answer. The endpoint keeps only this value for the peer. Dropping
+/// the value refuses the association.
 #[must_use = "dropped, it is refused"]
 pub struct Incoming {
     shared: Arc<Shared>,
@@ -48,7 +48,7 @@ impl Incoming {
         self.request().peer.port()
     }
 
-    /// Returns all addresses that the peer has listed in its INIT.
+    /// Returns all addresses that the peer listed in its INIT.
     #[must_use]
     pub fn remote_addresses(&self) -> &[IpAddr] {
         &self.request().addresses
@@ -69,9 +69,9 @@ impl Incoming {
     /// Accepts the association. The endpoint answers the peer's COOKIE ECHO, which completes the handshake.
     ///
     /// # Errors
-    /// The association is no longer available. This happens if it has waited longer than its State Cookie is valid
-    /// (`cookie_life`), and the peer gets an error and may start again. It also happens if the peer has given up, or if the
-    /// endpoint accepts no more associations.
+    /// The association is no longer available. It may have waited longer than its State Cookie is valid
+    /// (`cookie_life`); the peer then gets an error and may start again. The peer may also have given up, or the
+    /// endpoint may have stopped accepting associations.
     pub fn accept(mut self) -> Result<Association, CloseReason> {
         let peer = self.remote_address();
         let request = self.request.take();

@@ -59,22 +59,22 @@ impl SendOptions {
         self
     }
 
-    /// Sets the reliability of the message. [`lifetime`](Self::lifetime), [`retransmissions`](Self::retransmissions) and
-    /// [`priority`](Self::priority) set it, too. The last of these calls applies.
+    /// Sets the reliability of the message. [`lifetime`](Self::lifetime), [`retransmissions`](Self::retransmissions)
+    /// and [`priority`](Self::priority) also set the reliability. The last of these calls applies.
     #[must_use]
     pub fn reliability(mut self, reliability: Reliability) -> Self {
         self.reliability = reliability;
         self
     }
 
-    /// Abandons the message if it has not been delivered within this time (RFC 3758 §4.1).
+    /// Abandons the message if it is not delivered within this time (RFC 3758 §4.1).
     #[must_use]
     pub fn lifetime(self, lifetime: Duration) -> Self {
         self.reliability(Reliability::Lifetime(lifetime))
     }
 
-    /// Abandons the message when one of its chunks is lost after this number of retransmissions (RFC 7496 §3.1). With 0,
-    /// each chunk is sent once.
+    /// Abandons the message when one of its chunks is lost after this number of retransmissions (RFC 7496 §3.1). With
+    /// 0, each chunk is sent only once.
     #[must_use]
     pub fn retransmissions(self, most: u32) -> Self {
         self.reliability(Reliability::Retransmissions(most))
@@ -87,8 +87,8 @@ impl SendOptions {
         self.reliability(Reliability::Priority(priority))
     }
 
-    /// Sets a number of the program's choice, which [`Event::Abandoned`](crate::Event::Abandoned) and
-    /// [`Event::SendFailed`](crate::Event::SendFailed) return.
+    /// Sets a number that the program chooses. [`Event::Abandoned`](crate::Event::Abandoned) and
+    /// [`Event::SendFailed`](crate::Event::SendFailed) return this number.
     #[must_use]
     pub fn context(mut self, context: u32) -> Self {
         self.context = context;
@@ -102,7 +102,8 @@ impl SendOptions {
         self
     }
 
-    /// Converts the options to the engine's form. `ppid` is the payload protocol identifier if the program has set none.
+    /// Converts the options to the engine's form. `ppid` is the payload protocol identifier to use if the program has
+    /// set none.
     pub(crate) fn message(&self, stream: u16, ppid: u32) -> Message {
         Message {
             stream,

@@ -6,8 +6,8 @@ use anabranch_sctp::Config;
 use anabranch_transport::sctp::Carrier;
 use std::net::IpAddr;
 
-/// The options of an endpoint. By default the endpoint sends SCTP in UDP from a port that the system chooses, and uses all
-/// addresses of the host. It has the profile `modern` and accepts no associations.
+/// The options of an endpoint. By default the endpoint sends SCTP in UDP from a port that the system chooses, and uses
+/// all addresses of the host. The endpoint has the profile `modern` and accepts no associations.
 ///
 /// ```
 /// use anabranch_tokio::{ConfigBuilder, Options};
@@ -27,14 +27,14 @@ pub struct Options {
     pub carrier: Carrier,
     /// The SCTP port on which associations are accepted; `None` if none are accepted.
     pub listen: Option<u16>,
-    /// The maximum number of associations that wait until the program accepts or refuses them. If a peer connects while this
-    /// many wait, its handshake is retried by its timers.
+    /// The maximum number of associations that wait until the program accepts or refuses them. If a peer connects while
+    /// this number of associations wait, the peer's timers retry the handshake.
     pub backlog: usize,
     /// The maximum size of a received message in bytes; see [`RecvError::TooLong`](crate::RecvError::TooLong).
     pub max_receive: usize,
-    /// The memory in bytes for the messages of all associations together: messages that are not acknowledged, and received
-    /// messages that are not read. Each association may always use 1/8192 of this memory. An association whose path needs
-    /// more may use more, up to its `sndbuf` and `rcvbuf`, if enough memory is left for all.
+    /// The memory in bytes for the messages of all associations together: messages that are not acknowledged, and
+    /// received messages that are not read. Each association may always use 1/8192 of this memory. An association whose
+    /// path needs more may use more, up to its `sndbuf` and `rcvbuf`, if enough memory is left for the others.
     pub memory: u64,
     /// The settings of the SCTP engine: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
     pub config: Config,
@@ -52,7 +52,7 @@ impl Default for Options {
             backlog: 256,
             max_receive: 16 << 20,
             memory: 1 << 30,
-            // The engine's own default is the literal RFC 9260. Programs get the profile `modern` instead.
+            // The engine's default profile is the literal RFC 9260. The default of this crate is `modern`.
             config: Config::profile("modern").unwrap_or_default(),
             #[cfg(feature = "dtls")]
             dtls: None,

@@ -20,9 +20,9 @@
 //!
 //! # Profile
 //!
-//! - `modern` is the profile for today's programs. It has an initial window of 10 packets, RTO.Min of 200 ms, CUBIC, and
-//!   time-based loss detection (RACK). It interleaves messages if the peer supports that, and leaves a path after the first
-//!   timeout. It is the default of this crate and of the `anabranch` commands.
+//! - `modern` is the profile for today's programs. It has an initial window of 10 packets, RTO.Min of 200 ms, CUBIC,
+//!   and time-based loss detection (RACK). It interleaves messages if the peer supports I-DATA. Data leaves a path
+//!   after the path's first timeout. `modern` is the default of this crate and of the `anabranch` commands.
 //! - `rfc9260` has the literal values of RFC 9260. A retransmission by timer waits at least one second.
 //!
 //! [`Config::knobs`](crate::Config::knobs) lists every setting with its meaning, its value, and the source of the value.
@@ -32,9 +32,9 @@
 //! # Carrier
 //!
 //! [`Carrier::Udp`](crate::Carrier) needs no privileges and passes NATs. Use the port
-//! [`ENCAPSULATION_PORT`](crate::ENCAPSULATION_PORT) for a server. Use port 0 for a client, so that the system chooses a
-//! port. `Carrier::Ip` sends packets as IP protocol 132, which needs the privilege to open raw sockets. If the kernel of the
-//! host implements SCTP, the kernel answers the same packets, too.
+//! [`ENCAPSULATION_PORT`](crate::ENCAPSULATION_PORT) for a server. Use port 0 for a client, so that the system chooses
+//! a port. `Carrier::Ip` sends packets as IP protocol 132, which needs the privilege to open raw sockets. If the kernel
+//! of the host implements SCTP, the kernel also answers the received packets.
 //!
 //! # Packet size
 //!

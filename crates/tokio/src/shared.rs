@@ -32,7 +32,7 @@ impl Shared {
         let now = self.clock.now();
         let result = ask(&mut state, now);
         let waker = state.settle(now);
-        // Release the lock first, because the thread takes it as soon as it wakes.
+        // The lock is released first, because the thread takes it as soon as the thread wakes.
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

@@ -1,5 +1,5 @@
-//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. Programs call
-//! it from their tasks. The endpoint's thread calls it with packets, time and the engine's events.
+//! The state of an endpoint behind its lock: the engine, the associations, and the tasks that wait for them. Programs
+//! call this state from their tasks. The endpoint's thread calls it with packets, time and the engine's events.
 //!
 //! Home of RFC 9260 §11.2 (notifications) as far as notifications change the state kept here.
 
@@ -31,17 +31,18 @@ pub(crate) struct State {
     pub(crate) backlog: usize,
     /// The SCTP port on which the endpoint accepts associations; `None` if it accepts none.
     listening: Option<u16>,
-    /// Whether a program holds a handle of the endpoint.
+    /// Whether the program has a handle of the endpoint.
     held: bool,
     /// The number of associations that have not ended.
     live: usize,
     /// The reason why the endpoint has failed permanently; `None` if it has not failed.
     failure: Option<CloseReason>,
-    /// Whether there is a DTLS layer below the engine, which knows why a peer was lost.
+    /// Whether a DTLS layer below the engine knows why a peer was lost.
     pub(crate) layered: bool,
-    /// The associations whose peers were lost, until the layer has been asked for the reason. The address is the peer's.
+    /// The associations whose peers were lost, each with the peer's address. They wait until the DTLS layer was asked
+    /// for the reason.
     unexplained: Vec<(AssociationId, SocketAddr)>,
-    /// The associations with tasks that wait for a lower buffered amount.
+    /// The associations with tasks that wait until a stream's buffered amount has fallen to a threshold.
     draining: Vec<AssociationId>,
     /// The buffer into which data is read from the engine.
     pub(crate) buffer: Box<[u8]>,
@@ -102,8 +103,8 @@ impl State {
         self.entry(id).map(|entry| &mut entry.events)
     }
 
-    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint, if it has
-    /// failed, or else that it has ended.
+    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint if it
+    /// has failed, otherwise that the association has ended.
     pub(crate) fn end(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
@@ -126,7 +127,7 @@ impl State {
         Ok(())
     }
 
-    /// Accepts no more associations, and refuses those that wait to be accepted.
+    /// Stops accepting associations, and refuses those that wait to be accepted.
     pub(crate) fn close_listener(&mut self, now: Instant) {
         while let Some(request) = self.endpoint.poll_request() {
             self.endpoint.refuse(now, request.id, &[]);
@@ -160,12 +161,12 @@ impl State {
         request: RequestId,
     ) -> Option<(AssociationId, Arc<Signals>)> {
         let id = self.endpoint.admit(now, request)?;
-        // The engine reports the new association as an event, and handling the event adds the state.
+        // The engine reports the new association by an event. Handling the event adds the state.
         self.settle(now);
         self.entry(id).map(|entry| (id, entry.signals.clone()))
     }
 
-    /// Records that no program holds the endpoint any more. The endpoint then ends after its last association.
+    /// Records that the program has no handle of the endpoint any more. The endpoint ends after its last association.
     pub(crate) fn release_endpoint(&mut self, now: Instant) {
         self.held = false;
         self.close_listener(now);
@@ -176,12 +177,12 @@ impl State {
         self.live
     }
 
-    /// Whether the endpoint has nothing left to do, so that its thread may end.
+    /// Returns whether the endpoint has nothing left to do, so that its thread may end.
     pub(crate) fn is_done(&self) -> bool {
         !self.held && self.live == 0 && !self.endpoint.has_output()
     }
 
-    /// Accepts no more associations, and shuts all existing ones down gracefully.
+    /// Stops accepting associations, and shuts all existing associations down gracefully.
     pub(crate) fn close_all(&mut self, now: Instant) {
         self.close_listener(now);
         let live = self.entries.iter().filter(|(_, entry)| entry.ended().is_none());
@@ -203,7 +204,7 @@ impl State {
         signals
     }
 
-    /// Shuts an association down gracefully: messages that were accepted before are still delivered.
+    /// Shuts an association down gracefully: messages that were already accepted are still delivered.
     pub(crate) fn close(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.closing = true;
@@ -220,7 +221,8 @@ impl State {
         self.settle(now);
     }
 
-    /// Releases an association that no program holds any more, and closes it gracefully if it has not ended.
+    /// Releases an association of which the program has no handle any more, and closes it gracefully if it has not
+    /// ended.
     pub(crate) fn let_go(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.held = false;
@@ -244,9 +246,10 @@ impl State {
         self.ports.release(id);
     }
 
-    /// Discards the unread data of an association that no program reads any more, so that the peer can continue to send.
+    /// Discards the unread data of an association that the program no longer reads, so that the peer can continue to
+    /// send.
     fn discard_unread(&mut self, now: Instant, id: AssociationId) {
-        // Wake the thread, because it has to announce the new room in the receive buffer to the peer.
+        // The thread must run, because it announces the new room in the receive buffer to the peer.
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv_next(now, id, &mut self.buffer) {}
     }
@@ -257,7 +260,7 @@ impl State {
         while let Ok(Some(_)) = self.endpoint.recv(now, id, stream, &mut self.buffer) {}
     }
 
-    /// Takes both halves of the stream with this number. Without a number, takes the lowest stream that is not held.
+    /// Takes both halves of the stream with this number. Without a number, takes the lowest stream that has no handle.
     pub(crate) fn open_stream(&mut self, id: AssociationId, number: Option<u16>) -> Result<u16, OpenError> {
         let end = self.end();
         let Some(entry) = self.entry(id) else { return Err(OpenError::Closed(end)) };
@@ -275,12 +278,12 @@ impl State {
         if entry.hold(number) { Ok(number) } else { Err(OpenError::AlreadyOpen(number.into())) }
     }
 
-    /// Takes the next stream that the peer has begun and that no program holds.
+    /// Takes the next stream that the peer has begun and of which the program has no handle.
     pub(crate) fn accept_stream(&mut self, id: AssociationId) -> Result<Option<u16>, CloseReason> {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // Skip streams whose data has been read by another call meanwhile.
+            // Streams whose data another call has read meanwhile are skipped.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -402,7 +405,7 @@ impl State {
         }
     }
 
-    /// Ends all associations after a permanent failure of the endpoint.
+    /// Ends all associations, because the endpoint has failed permanently.
     pub(crate) fn fail(&mut self, now: Instant, reason: &CloseReason) {
         self.failure.get_or_insert_with(|| reason.clone());
         for id in self.entries.keys().copied().collect::<Vec<_>>() {
@@ -423,7 +426,7 @@ impl State {
         if let Some(present) = present {
             follow_addresses(&mut self.endpoint, now, port, present);
         }
-        // Destinations that had no route may have one now.
+        // Destinations that had no route may now have a route.
         self.endpoint.handle_routes(now);
     }
 
@@ -434,7 +437,7 @@ impl State {
         }
     }
 
-    /// Wakes the tasks whose streams have drained to their thresholds.
+    /// Wakes the tasks whose streams' buffered amounts have fallen to their thresholds.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));
@@ -457,7 +460,7 @@ impl EngineOwner for State {
     }
 
     fn handle_failure(&mut self, error: &io::Error) {
-        // The engine is not called any more after this, so any time will do.
+        // The engine is not called again after a failure, so the value of `now` does not matter.
         self.fail(Instant::ZERO, &CloseReason::Network(error.to_string()));
     }
 }

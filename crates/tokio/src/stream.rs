@@ -1,4 +1,4 @@
-//! The two halves of a stream pair, which transfer messages, and bytes (`AsyncRead`, `AsyncWrite`).
+//! The two halves of a stream pair. They transfer messages, and also bytes (`AsyncRead`, `AsyncWrite`).
 
 use crate::entry::{RECV, SEND};
 use crate::handle::Handle;
@@ -16,7 +16,7 @@ pub(crate) fn pair(handle: &Arc<Handle>, number: u16) -> (SendStream, RecvStream
     (send, RecvStream { handle: handle.clone(), number })
 }
 
-/// The sending half of a stream. When it is dropped, written data is still sent.
+/// The sending half of a stream. Written data is sent even after this half has been dropped.
 #[derive(Debug)]
 pub struct SendStream {
     handle: Arc<Handle>,
@@ -38,8 +38,8 @@ impl SendStream {
         self.number
     }
 
-    /// Sets the options of messages and bytes that are sent without options of their own. If the options have no payload
-    /// protocol identifier, bytes are sent with 63 (HTTP over SCTP).
+    /// Sets the default options for messages and bytes on this stream. If the options have no payload protocol
+    /// identifier, bytes are sent with 63 (HTTP over SCTP).
     pub fn set_options(&mut self, options: SendOptions) {
         self.options = options;
     }
@@ -50,7 +50,7 @@ impl SendStream {
     /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in part.
     ///
     /// # Errors
-    /// [`SendError`], if the message cannot be sent. No part of it has been sent then.
+    /// [`SendError`], if the message cannot be sent. In that case no part of it was sent.
     pub async fn send(&mut self, message: impl AsRef<[u8]>) -> Result<(), SendError> {
         self.handle.send(self.number, message.as_ref(), &self.options).await
     }
@@ -75,7 +75,7 @@ impl SendStream {
         self.handle.with(|state, _| state.endpoint.buffered_amount(self.handle.id(), self.number))
     }
 
-    /// Sets the threshold of [`buffered_amount_low`](Self::buffered_amount_low) in bytes, which is 0 at first.
+    /// Sets the threshold of [`buffered_amount_low`](Self::buffered_amount_low) in bytes. Its default is 0.
     pub fn set_buffered_amount_low_threshold(&mut self, bytes: usize) {
         self.low = bytes;
     }
@@ -106,8 +106,8 @@ impl SendStream {
         .await
     }
 
-    /// Sets the priority of the stream (0 is served first) or its weight, for schedulers that use one of them (RFC 8260 §3);
-    /// see [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
+    /// Sets the priority of the stream (0 is served first) or its weight, depending on the scheduler (RFC 8260 §3); see
+    /// [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
     ///
     /// # Errors
     /// [`SchedulerError`], if the association has ended.
@@ -135,8 +135,8 @@ impl AsyncWrite for SendStream {
         })
     }
 
-    /// Returns at once, because the engine already has the written data. The engine delivers the data, or the association
-    /// ends with a reason.
+    /// Returns immediately, because written data is already in the engine. The engine delivers the data, or the
+    /// association ends with a reason.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let end = self.handle.with(|state, _| {
             let end = state.end();
@@ -151,9 +151,9 @@ impl AsyncWrite for SendStream {
     }
 }
 
-/// The receiving half of a stream. If it is dropped while the sending half is held, data that still arrives on the stream is
-/// discarded, so that other streams have room in the receive buffer. The data is not discarded if a task receives messages
-/// from any stream ([`Association::recv`](crate::Association::recv)).
+/// The receiving half of a stream. If this half is dropped while the sending half exists, data that arrives on the
+/// stream is discarded, so that other streams have room in the receive buffer. The data is not discarded if a task
+/// receives messages from any stream ([`Association::recv`](crate::Association::recv)).
 #[derive(Debug)]
 pub struct RecvStream {
     handle: Arc<Handle>,

@@ -1,5 +1,6 @@
-//! Transfers messages and bytes between programs and the engine, behind the lock. There are no further buffers. An accepted
-//! message is in the engine's send buffer, and a received message stays in the engine's receive buffer until it is read.
+//! Transfers messages and bytes between programs and the engine, behind the lock. This module has no buffers of its
+//! own. An accepted message is in the engine's send buffer, and a received message stays in the engine's receive buffer
+//! until it is read.
 //!
 //! Home of RFC 9260 §11.1.5 and §11.1.7 as far as this crate implements them.
 
@@ -59,8 +60,8 @@ impl State {
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
         let piece = match endpoint.interleaves(id) {
             false => fragment,
-            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. All bytes
-            // for which there is room then become one message.
+            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. Therefore all
+            // bytes for which there is room become one message.
             true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
         };
         match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {
@@ -124,8 +125,8 @@ impl State {
         }
     }
 
-    /// Reads a stream as a sequence of bytes, across message boundaries. Returns `None` if there is nothing to read now, and
-    /// 0 bytes at the graceful end of the association.
+    /// Reads a stream as a sequence of bytes, across message boundaries. Returns `None` if no bytes can be read now,
+    /// and 0 bytes at the graceful end of the association.
     pub(crate) fn read(
         &mut self,
         now: Instant,
@@ -152,8 +153,8 @@ impl State {
     }
 }
 
-/// The minimum size in bytes of the messages into which written bytes are divided. It is used while the engine does not know
-/// how much data fits into a packet.
+/// The minimum size in bytes of the messages into which written bytes are divided. This size is used while the engine
+/// does not know how much data fits into a packet.
 const MIN_PIECE: usize = 512;
 
 /// The maximum size in bytes of the messages into which written bytes are divided, if messages are interleaved.

@@ -1,11 +1,11 @@
-//! The queue of messages that wait for room in the send buffer of an association. It is first come, first served, so that
-//! small messages do not overtake a large one for ever.
+//! The queue of messages that wait for room in the send buffer of an association. The queue is first come, first
+//! served, so that small messages cannot overtake a large message again and again.
 //!
 //! Home of no protocol rule.
 
 use std::task::{Context, Waker};
 
-/// The waiting messages by ticket, each with the waker of its task, the first one in front.
+/// The waiting messages in order, each with its ticket and the waker of its task.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     next: u32,
@@ -13,12 +13,12 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Whether the message with this ticket is the first one, or no message waits.
+    /// Returns whether the message with this ticket is the first one, or no message waits.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
     }
 
-    /// Whether no message waits.
+    /// Returns whether no message waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -36,8 +36,8 @@ impl Turns {
         ticket
     }
 
-    /// Removes a ticket from the queue, because its message was accepted or its task gave up. If the ticket was the first
-    /// one, wakes the next task.
+    /// Removes a ticket from the queue, because its message was accepted or its task gave up. If it was the first
+    /// ticket, wakes the next task.
     pub(crate) fn leave(&mut self, ticket: u32) {
         let was_first = self.is_next(Some(ticket));
         self.waiting.retain(|(other, _)| *other != ticket);

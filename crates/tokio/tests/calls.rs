@@ -1,4 +1,5 @@
-//! Each waiting call is dropped while it waits: it must have no effect, and the next call does the work.
+//! Each call that can wait is dropped while it waits. The dropped call must have no effect, and a later call must
+//! succeed.
 #![cfg(target_os = "linux")]
 
 use crate::ends::{Ends, LONG, once, soon};
@@ -16,7 +17,7 @@ async fn a_connect_that_is_dropped_leaves_no_association() {
     }
     soon(|| ends.client.associations() == 0).await;
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    // A dropped connection attempt may have been accepted already: then the association has ended.
+    // The server may have seen some of the dropped attempts. Their associations have ended and can be accepted or not.
     let server = ends.server.clone();
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -57,7 +58,7 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
     let (_ends, ours, theirs) = Ends::up(&[("sndbuf", "20000B"), ("rcvbuf", "20000B")]).await;
     let options = SendOptions::new();
     let mut taken = Vec::new();
-    // Send until the buffers of both ends are full.
+    // Messages are sent until the buffers of both ends are full: 50 attempts in a row do not complete.
     let mut turn = 0_u32;
     let mut refused = 0;
     soon(|| {
@@ -66,14 +67,14 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
             taken.push(turn);
             (turn, refused) = (turn + 1, 0);
         } else {
-            // This message was not accepted, so its number can be reused.
+            // The dropped call did not send its message, so the next call may use the same number.
             refused += 1;
         }
         refused == 50
     })
     .await;
     assert_eq!(ours.try_send(0, [7; 5_000], &options), Err(SendError::Full));
-    // One sender waits; a later one may not overtake it.
+    // One `send` waits for room. A later one must not overtake it.
     let waiting = tokio::spawn({
         let ours = ours.clone();
         async move { ours.send(0, [8; 5_000], &SendOptions::new()).await }
@@ -133,7 +134,7 @@ async fn a_buffered_amount_falls_to_its_threshold() {
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     assert_eq!(send.buffered_amount(), 0);
     timeout(LONG, send.buffered_amount_low()).await.expect("at once").expect("it is up");
-    // The peer does not read: its buffer fills, then ours.
+    // The peer does not read, so its receive buffer fills, and then this side's send buffer.
     let mut sent = 0;
     soon(|| {
         while send.buffered_amount() <= 10_000 && ours.try_send(0, [7; 1_000], &SendOptions::new()).is_ok() {
@@ -162,7 +163,7 @@ async fn a_buffered_amount_falls_to_its_threshold() {
     assert!(matches!(end, Err(SendError::Closed(_))), "{end:?}");
 }
 
-/// After the end, every sending and receiving call returns the reason for the close.
+/// After the association has ended, every sending and receiving call returns the reason for the end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_end_all_calls_return_the_reason() {
     let (_ends, ours, theirs) = Ends::up(&[]).await;
@@ -177,7 +178,7 @@ async fn after_the_end_all_calls_return_the_reason() {
     assert_eq!(ours.try_send(0, "late", &options), Err(SendError::Closed(end.clone())));
     assert_eq!(send.send("late").await, Err(SendError::Closed(end.clone())));
     assert_eq!(recv.recv().await, Err(RecvError::Closed(end.clone())));
-    // Data that arrived before the end is still delivered.
+    // Data that arrived before the end can still be read.
     assert_eq!(ours.recv().await.expect("a message").bytes, "the last");
     assert_eq!(ours.recv().await, Err(RecvError::Closed(end.clone())));
     assert_eq!(ours.try_recv(), Err(RecvError::Closed(end.clone())));

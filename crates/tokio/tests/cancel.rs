@@ -1,5 +1,5 @@
-//! Futures that are dropped at any await, as `select!` does, and late writes: nothing is silently lost, truncated or
-//! duplicated.
+//! Futures are dropped at any await, as `select!` does, and data is written just before a close. Nothing may be lost,
+//! truncated or duplicated.
 #![cfg(target_os = "linux")]
 
 use crate::wait::{LONG, pace, soon};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// The length of a message with more pieces than the queue for a reader holds.
+/// The length in bytes of a message that is too large for the receive buffer of [`associated`].
 const LENGTH: usize = 2_000_000;
 
 async fn endpoint(listen: Option<u16>, rcvbuf: &str, largest: usize) -> Endpoint {
@@ -25,7 +25,7 @@ async fn endpoint(listen: Option<u16>, rcvbuf: &str, largest: usize) -> Endpoint
     Endpoint::new(options).await.expect("an endpoint")
 }
 
-/// Opens an association whose receive buffer holds a fraction of [`LENGTH`]: the first poll never finds the whole
+/// Opens an association whose receive buffer is much smaller than [`LENGTH`], so the first poll never finds a whole
 /// message.
 async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
     associated_with("256KiB", 1 << 22).await
@@ -57,7 +57,7 @@ async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// Polls with a new future each time. Returns the result and the number of polls that were pending.
+/// Receives a message with a new future for each poll. Returns the result and the number of polls that were pending.
 async fn bit_by_bit(recv: &mut RecvStream) -> (Result<bytes::Bytes, RecvError>, u32) {
     let mut pending = 0;
     loop {
@@ -107,7 +107,8 @@ async fn received_parts_are_available_to_byte_readers() {
     });
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     for seed in 0..10 {
-        // Dropped while it waits: a part of the message may have arrived.
+        // `recv` is dropped while it waits. A part of the message may have arrived, and the byte reader must get that
+        // part.
         assert!(once(recv.recv()).await.is_none(), "message {seed} was there at once");
         let mut got = vec![0; LENGTH];
         timeout(LONG, recv.read_exact(&mut got)).await.expect("in time").expect("all of it");
@@ -167,7 +168,7 @@ async fn nothing_is_sent_after_the_end_and_the_writer_is_told() {
     }
 }
 
-/// `close` takes effect after all data written before it, even if every queue on the way is full.
+/// All data written before `close` arrives, even if the buffers of both ends are full when `close` is called.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_written_before_a_close_arrives() {
     for round in 0..5 {
@@ -186,7 +187,7 @@ async fn what_was_written_before_a_close_arrives() {
                 let (send, mut recv) =
                     timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
                 readers.push(tokio::spawn(async move {
-                    // Read more slowly than the writer writes.
+                    // The reader pauses after each piece, so it is slower than the writer.
                     let (mut all, mut piece) = (Vec::new(), vec![0; 50_000]);
                     loop {
                         match timeout(LONG, recv.read(&mut piece))
@@ -223,7 +224,7 @@ async fn what_was_written_before_a_close_arrives() {
     }
 }
 
-/// A dropped call of `open_bi` or `accept_bi` takes no stream away from the association.
+/// Dropping the results of `open_bi`, or the future of `accept_bi`, leaves every stream available.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opening_and_accepting_may_be_dropped() {
     let (_ends, ours, theirs) = associated().await;
@@ -231,7 +232,7 @@ async fn opening_and_accepting_may_be_dropped() {
         drop(ours.open_bi());
         assert!(once(theirs.accept_bi()).await.is_none(), "nothing was sent");
     }
-    // Every stream can still be opened.
+    // After the dropped calls, every stream can be opened.
     let mut held = Vec::new();
     for number in 0..ours.streams() {
         let mut opened = None;

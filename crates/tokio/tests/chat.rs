@@ -1,9 +1,10 @@
-//! A chat of a size for every test run; `cargo bench -p anabranch-tokio --bench chat` runs it at full size.
+//! Runs the chat at a size that suits every test run. `cargo bench -p anabranch-tokio --bench chat` runs it at full
+//! size.
 #![cfg(target_os = "linux")]
 
 use crate::swarm::{self, Setup};
 
-/// The number of lines received: each member receives those of the seven others in its room.
+/// Returns the number of lines received by all members: each receives the lines of the seven others in its room.
 fn heard(setup: Setup) -> u64 {
     7 * u64::from(setup.lines) * setup.associations as u64
 }
@@ -24,7 +25,8 @@ async fn many_chat_over_two_paths() {
     let setup = Setup { associations: 400, lines: 5, seed: 7, storm: false, rfc9260: false, dtls: None };
     let outcome = swarm::run(setup).await;
     assert_eq!(outcome.heard, heard(setup));
-    // Other tests run in this process at the same time, so the bound is loose; the benchmark gives the exact value.
+    // Other tests run in this process at the same time, so this bound on memory is loose. The benchmark gives the exact
+    // value.
     assert!(outcome.idle < 1 << 20 && outcome.spoken < 1 << 20, "{outcome:?}");
 }
 

@@ -1,5 +1,5 @@
-//! The controls and events of an association: options of messages, events, paths, addresses, streams, keys, and whether
-//! a peer is accepted.
+//! Tests the controls and events of an association: message options, paths, addresses, streams, keys, and accepting or
+//! refusing peers.
 #![cfg(target_os = "linux")]
 
 use crate::ends::{Ends, LONG, addresses, options, soon};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Returns the result of `wanted` for the first event that has one.
+/// Waits for the first event for which `wanted` returns a result, and returns that result.
 async fn until<T>(events: &mut Events, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
     let found = async {
         loop {
@@ -57,7 +57,7 @@ async fn abandoned_and_undelivered_messages_are_reported() {
     let settings = [("partial_reliability", "yes"), ("sndbuf", "100000B"), ("rcvbuf", "10000B")];
     let (_ends, ours, theirs) = Ends::up(&settings).await;
     let mut events = ours.events();
-    // The peer does not read, so data beyond its receive buffer stays here.
+    // The peer does not read. Its receive buffer fills, and the remaining messages expire in this side's send buffer.
     for context in 0..10 {
         let brief = SendOptions::new().context(context).lifetime(Duration::from_millis(50)).ppid(4);
         ours.send(2, [7; 5_000], &brief).await.expect("sent");
@@ -78,7 +78,7 @@ async fn abandoned_and_undelivered_messages_are_reported() {
     });
     let failed = failed.await;
     assert_eq!((failed.stream, failed.ppid, failed.length), (1, 5, 40_000));
-    // The message is returned unless a part of it has arrived.
+    // The undelivered message is returned, unless the peer has acknowledged a part of it.
     assert!(failed.message.is_none_or(|message| message == vec![9; 40_000]));
 }
 
@@ -198,7 +198,7 @@ async fn incoming_associations_are_examined_before_accept() {
         let refused = timeout(LONG, unwanted).await.expect("in time").expect("no panic");
         assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
     }
-    // Associations beyond the backlog retry until there is room.
+    // More peers connect than the backlog holds. They retry until there is room, and all are accepted.
     let mut waiting = Vec::new();
     for _ in 0..5 {
         let (client, to) = (ends.client.clone(), at.clone());
@@ -218,7 +218,7 @@ async fn incoming_associations_are_examined_before_accept() {
     assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
 }
 
-/// Unread events are bounded, and the number of lost ones is reported.
+/// At most a fixed number of unread events is kept, and `Missed` reports the number of lost events.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_that_nobody_takes_are_counted() {
     let settings = [("partial_reliability", "yes"), ("rcvbuf", "2000B")];

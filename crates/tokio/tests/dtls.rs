@@ -1,5 +1,5 @@
-//! Associations over DTLS: a server with a certificate, clients that know its fingerprint, and clients that expect
-//! another.
+//! Associations over DTLS: a server with a certificate, clients that know its fingerprint, and clients that expect a
+//! different fingerprint.
 #![cfg(target_os = "linux")]
 
 use crate::ends::{LONG, addresses, options};

@@ -16,12 +16,12 @@ pub struct Ends {
     pub client: Endpoint,
 }
 
-/// Loopback addresses.
+/// Returns the first `count` loopback addresses.
 pub fn addresses(count: u8) -> Vec<IpAddr> {
     (1..=count).map(|last| [127, 0, 0, last].into()).collect()
 }
 
-/// Returns options with these settings in addition to those of `modern`.
+/// Returns options with the profile `modern` and these changed settings.
 pub fn options(addresses: &[IpAddr], settings: &[(&str, &str)]) -> Options {
     let config = settings.iter().fold(ConfigBuilder::new(), |config, (key, value)| config.set(key, value));
     Options::default().addresses(addresses.iter().copied()).config(config.build().expect("settings"))
@@ -39,7 +39,7 @@ impl Ends {
         Self { server, client }
     }
 
-    /// Opens an association; returns the client's end and the server's.
+    /// Opens an association. Returns the client's handle and the server's handle.
     pub async fn associate(&self) -> (Association, Association) {
         let accepting = async { self.server.accept().await.expect("somebody").accept() };
         let both = async { tokio::join!(self.client.connect(self.server.local_addresses(), 80), accepting) };

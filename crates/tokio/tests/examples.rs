@@ -1,4 +1,4 @@
-//! The examples do what their first lines say. Each runs unmodified in this process, and must end in time.
+//! Runs the examples. Each runs unmodified in this process, must do what its first lines say, and must end in time.
 #![cfg(target_os = "linux")]
 
 #[path = "../examples/chat.rs"]
@@ -15,7 +15,7 @@ use anabranch_tokio::PathState;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Generous: only a hang exceeds it.
+/// This limit is generous: only a run that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,7 +35,7 @@ async fn everybody_in_the_room_hears_the_others() {
     assert_eq!(heard, expected);
 }
 
-/// The example itself checks the messages.
+/// The example itself checks the messages; this test checks the state of its two paths.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_association_has_two_paths() {
     let paths = timeout(LONG, multihoming::on_loopback()).await.expect("in time").expect("no error");

@@ -1,5 +1,5 @@
-//! Endpoints on loopback, used by several threads: bytes and messages, back-pressure, dropped handles, and how sessions
-//! end.
+//! Endpoints on loopback, used by several threads: bytes and messages, back-pressure, dropped handles, and the ends of
+//! associations.
 #![cfg(target_os = "linux")]
 
 use anabranch_tokio::{
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Generous: only a hang exceeds it.
+/// This limit is generous: only a test that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn endpoint(listen: Option<u16>) -> Endpoint {
@@ -89,7 +89,7 @@ async fn a_reader_who_does_not_read_holds_up_his_writer() {
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     let block = pattern(1 << 20, 3);
     let mut written = 0_u64;
-    // Buffers on the way hold some data, but less than can be written in two seconds.
+    // The buffers between writer and reader take some data. They must fill up within two seconds.
     let stuck = timeout(Duration::from_secs(2), async {
         loop {
             send.write_all(&block).await.expect("written");
@@ -98,7 +98,7 @@ async fn a_reader_who_does_not_read_holds_up_his_writer() {
     });
     assert!(stuck.await.is_err());
     assert!(written < 64 << 20, "{written} bytes were taken");
-    // When the reader reads again, everything that was written completely arrives.
+    // When the reader starts to read, the first block arrives intact.
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     let mut first = vec![0; block.len()];
     timeout(LONG, recv.read_exact(&mut first)).await.expect("in time").expect("a block");

@@ -1,4 +1,4 @@
-//! What a program sees of a failing network and of a peer that restarts. A relay on loopback forwards the packets, and
+//! Tests what a program sees of a failing network and of a restarting peer. A relay on loopback forwards packets, or
 //! drops them on request.
 #![cfg(target_os = "linux")]
 
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// Forwards packets between a server and the client that sends to `address`.
+/// Forwards packets between a server and a client. The client sends its packets to `address`.
 struct Relay {
     address: SocketAddr,
     cut: Arc<AtomicBool>,
-    /// The number of packets from the client that it has dropped.
+    /// The number of the client's packets that the relay has dropped.
     dropped: Arc<AtomicU32>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -48,7 +48,7 @@ impl Relay {
                         near.send_to(&down[..length], client).await
                     }
                 };
-                // A send error is ignored: the receiver may be gone.
+                // The result of sending is ignored, because the receiver may no longer exist.
                 drop(sent);
             }
         });
@@ -66,7 +66,8 @@ impl Drop for Relay {
     }
 }
 
-/// Path failures are detected within tenths of a second; the association itself survives many.
+/// Settings with which a path failure is detected within tenths of a second, while the association survives many
+/// failures.
 const IMPATIENT: [(&str, &str); 7] = [
     ("init_max_retrans", "100"),
     ("rto_initial", "50ms"),
@@ -114,7 +115,8 @@ async fn a_peer_that_does_not_come_back_ends_the_association() {
     is_told(&mut ours.events(), Event::Closed(reason)).await;
 }
 
-/// RFC 9260 §5.2.4 A: the peer restarts without its state, and its new association replaces the old one.
+/// RFC 9260 §5.2.4 A: the client restarts without its state. Its new association replaces the old one, and the sequence
+/// numbers of streams start again at 0.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_of_the_peer_is_told_of_and_streams_begin_anew() {
     let settings = [("assoc_max_retrans", "200")];
@@ -130,7 +132,7 @@ async fn a_restart_of_the_peer_is_told_of_and_streams_begin_anew() {
     ours.send(3, "before", &SendOptions::new()).await.expect("sent");
     let message = timeout(LONG, theirs.recv()).await.expect("in time").expect("a message");
     assert_eq!((message.ssn, &message.bytes[..]), (0, &b"before"[..]));
-    // None of the packets that end the association get through.
+    // The relay drops the client's packets, so the server does not learn that the old association has ended.
     relay.cut(true);
     ours.abort();
     soon(|| relay.dropped.load(Ordering::Relaxed) > 0).await;

@@ -1,4 +1,4 @@
-//! What a program on tokio sees of an association.
+//! Tests of this crate as a program on tokio uses it.
 
 mod calls;
 mod cancel;

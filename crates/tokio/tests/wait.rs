@@ -1,13 +1,13 @@
-//! Waiting in tests: for a condition, not for a duration. Only this module of the tests sleeps.
+//! Helpers with which tests wait for a condition, not for a duration. Only this module of the tests sleeps.
 #![allow(dead_code, reason = "each program takes what it needs")]
 
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Generous: only a hang exceeds it.
+/// This limit is generous: only a test that hangs exceeds it.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Waits until the condition holds.
+/// Waits until `is` returns true.
 pub async fn soon(mut is: impl FnMut() -> bool) {
     let wait = async {
         while !is() {

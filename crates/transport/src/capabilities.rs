@@ -6,13 +6,13 @@ pub enum Streams {
     /// A session has one stream, number 0, from the handshake on.
     #[default]
     One,
-    /// A session has numbered stream pairs. Each pair can be used again when the exchange on it is over.
+    /// A session has numbered stream pairs. A pair can be used again when the exchange on it is over.
     Reusable,
     /// Each exchange has a fresh stream, whose number is never used again.
     Fresh,
 }
 
-/// Whether a transport has a feature that a key of a contestant can request.
+/// Whether a transport has a feature that a contestant may request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Feature {
     /// The transport does not have the feature.
@@ -59,8 +59,8 @@ pub enum Carrier {
 }
 
 impl Carriers {
-    /// Returns the carrier of one endpoint. It is UDP if `in_udp` requests UDP or if the transport can only run in UDP.
-    /// A server in UDP uses the well-known port.
+    /// Returns the carrier of one endpoint. The carrier is UDP if `in_udp` is set or if the transport can run only in
+    /// UDP. A server in UDP uses the well-known port.
     #[must_use]
     pub const fn choose(self, in_udp: bool, server: bool) -> Carrier {
         match (self.ip, self.udp) {
@@ -108,7 +108,7 @@ pub struct Capabilities {
     pub streams: Streams,
     /// Whether a side can end its direction of a stream while the session continues.
     pub half_close: bool,
-    /// Whether a write may become a message of its own, so that the size of writes matters.
+    /// Whether a write may become a message of its own, so that the size of each write matters.
     pub messages: bool,
     /// Whether messages may be delivered out of order.
     pub unordered: bool,
@@ -116,24 +116,24 @@ pub struct Capabilities {
     pub partial_reliability: Feature,
     /// Whether streams may be added to an existing session.
     pub grows: Feature,
-    /// Whether a session can use several paths at once.
+    /// Whether a session can use several paths at the same time.
     pub paths: bool,
     /// Whether a session survives a change of the host's addresses, because the transport notifies the peer of the
     /// change.
     pub moves: Feature,
-    /// Whether data that is written before the handshake is done is sent with the handshake.
+    /// Whether data written before the handshake is done is sent with the handshake.
     pub early_data: bool,
     /// Whether the transport itself encrypts and authenticates the data that it sends.
     pub secure: bool,
-    /// Whether the transport's packets can go over a layer with handshakes of its own
+    /// Whether the transport's packets can pass through a layer with its own handshake
     /// ([`Layer`](crate::protocol::Layer)).
     pub layered: bool,
     /// Whether endless downloads over this transport can serve as background traffic.
     pub background: bool,
     /// The lower protocols that may carry the transport.
     pub carriers: Carriers,
-    /// Whether the host's kernel implements the transport. In that case none of this project's engines runs, and there
-    /// are no traces.
+    /// Whether the host's kernel implements the transport. In that case none of this project's engines runs, and no
+    /// trace is recorded.
     pub kernel: bool,
     /// The words that tables use for the transport's concepts.
     pub words: Words,

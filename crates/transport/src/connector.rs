@@ -43,14 +43,15 @@ pub trait Connector: Clone + 'static {
     /// The type of the sessions that [`connect`](Self::connect) returns.
     type Session: Session;
 
-    /// Starts a session to the server with the number `server`; a single server has number 0. The session has its
-    /// [`id`](Session::id) at once. The handshake continues in the background; see [`Session::established`].
+    /// Starts a session to the server with the number `server`; servers are counted from 0. The session's
+    /// [`id`](Session::id) is valid immediately. The handshake continues in the background; see
+    /// [`Session::established`].
     ///
     /// # Errors
     /// [`ConnectError`] if the session could not be started.
     fn connect(&self, server: usize) -> Result<Self::Session, ConnectError>;
 
-    /// Returns the number of stream pairs that a new session requests; 1 if a session is a single stream.
+    /// Returns the number of stream pairs that a new session requests; 1 if a session has a single stream.
     fn streams(&self) -> u64;
 
     /// Returns whether each exchange has a fresh stream. If so, [`streams`](Self::streams) is the number of streams

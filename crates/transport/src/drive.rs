@@ -1,12 +1,12 @@
 //! The loop that drives any engine over any `World`.
 //!
-//! Each turn of the loop passes the received packets and the current time to the engine, and then takes packets and
-//! events from it. Then the loop sets the timer to the engine's deadline and waits. Applications issue commands between
-//! two polls of the loop and wake the loop.
+//! Each turn of the loop passes the received packets and the current time to the engine, and takes packets and events
+//! from the engine. The loop then sets the timer to the engine's deadline and waits. Applications issue commands
+//! between two polls of the loop and wake the loop.
 //!
-//! The loop allocates no memory per packet, because it uses two batches again and again. It moves the timer only if the
-//! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this
-//! when the timer fires.
+//! The loop allocates no memory per packet, because it uses two batches again and again. The loop moves the timer only
+//! if the deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop
+//! notices this when the timer fires.
 
 use anabranch_base::time::Instant;
 use anabranch_base::{Engine, Icmp, RecvBatch, SendBatch};
@@ -22,8 +22,8 @@ pub trait EngineOwner: 'static {
     /// The type of the protocol engine that the loop drives.
     type Engine: Engine;
 
-    /// The number of received bytes after which the loop sends packets before it receives more. With a much larger
-    /// number, acknowledgements would wait for a whole window.
+    /// The number of received bytes after which the loop first sends packets before it receives further packets. With a
+    /// much larger value, acknowledgements would wait for a whole window of data.
     const AT_ONCE: usize = 16 * 1024;
 
     /// Returns the engine that the loop drives.
@@ -54,7 +54,7 @@ impl Notify {
         }
     }
 
-    /// Returns the waker that [`notify`](Self::notify) uses, for callers that wake the loop later.
+    /// Returns the waker that [`notify`](Self::notify) uses, for callers that wake the loop at a later time.
     #[must_use]
     pub fn waker(&self) -> Option<Waker> {
         self.waker.clone()
@@ -77,8 +77,8 @@ impl Notify {
     }
 }
 
-/// Drives the engine of `owner` over `socket` until the socket fails. The socket is that of a `World`, or a layer
-/// around it.
+/// Drives the engine of `owner` over `socket` until the socket fails. `socket` is a socket of a `World`, or a layer
+/// around one.
 pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     world: W,
     socket: S,
@@ -88,8 +88,8 @@ pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
-/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The loop needs the engine only while it
-/// is polled.
+/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The loop uses the engine only while the
+/// loop is polled.
 #[derive(Debug)]
 pub struct Driver<W: World, S> {
     world: W,
@@ -116,12 +116,12 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
     }
 
-    /// Receives the packets that have arrived and sends those that are due. Ready once the socket has failed. If there
-    /// is more work than one poll may do, wakes the task, as [`Notify::notify`] does.
+    /// Receives the packets that have arrived, and sends the packets that are due. Ready once the socket has failed. If
+    /// more work is left than one poll may do, the task is woken again immediately.
     #[inline(always)]
     pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {
-            // The timer has no waker, or the waker of another task.
+            // The timer will wake no task, or the task that polled the loop before.
             self.listening = false;
         }
         match self.turn(cx, owner) {
@@ -137,8 +137,8 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     fn turn<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> io::Result<()> {
         let mut taken = 0;
         for _ in 0..ROUNDS_PER_POLL {
-            // Read the time in each round, because a real clock advances meanwhile. Otherwise the answer to a packet
-            // sent in this round could appear to arrive at the same instant as the packet was sent.
+            // The time is read in each round, because a real clock advances between rounds. Otherwise the answer to a
+            // packet sent in this round could appear to arrive at the instant at which the packet was sent.
             let now = self.world.now();
             let mut more = self.receive(cx, now, owner.engine())?;
             // The engine gets all packets that arrived together, up to AT_ONCE bytes, before it answers them.
@@ -159,18 +159,18 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             while let Some(event) = owner.engine().poll_event() {
                 owner.handle_event(now, event);
             }
-            // The socket will wake this task, and the engine's deadline is in the future (the second promise of
-            // [`Engine`]).
+            // If no packets are left: the socket will wake this task, and the engine's deadline is in the future (the
+            // second promise of [`Engine`]).
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
             }
-            // Let the tasks that read the data run while the data is still in the caches.
+            // The tasks that read the data must run while the data is still in the CPU caches.
             if taken >= BYTES_PER_POLL {
                 break;
             }
         }
-        // Let other tasks run before this task receives the remaining packets.
+        // Other tasks must run before this task receives the remaining packets.
         cx.waker().wake_by_ref();
         Ok(())
     }
@@ -178,7 +178,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     /// Receives one batch. Returns false if no packet had arrived, or if no further packet waits.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
-        // A batch that is already empty is not cleared again.
+        // Most batches are empty here; clearing only non-empty batches saves time.
         if !self.input.is_empty() {
             self.input.clear();
         }
@@ -186,7 +186,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(())) => {
-                // Read the flag before the engine gets the batch, because the engine may empty the batch.
+                // The flag `drained` is read before the engine gets the batch, because the engine may empty the batch.
                 let drained = self.input.drained;
                 if let Some(icmp) = self.input.icmp {
                     self.report(now, engine, &icmp);
@@ -203,15 +203,16 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         engine.handle_icmp(now, icmp, self.input.segments().next().unwrap_or_default());
     }
 
-    /// Sends packets until the engine has no more, or until the socket accepts no more. In the second case the socket
-    /// wakes this task later.
+    /// Sends packets until the engine has no more, or until the socket accepts no more. If the socket accepts no more,
+    /// the socket wakes this task later.
     #[inline(always)]
     fn transmit<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<()> {
         loop {
             // The engine fills the batch only if the previous batch was accepted.
             if self.output.is_empty() && !engine.poll_transmit(now, &mut self.output) {
                 match self.flush(cx, now, engine)? {
-                    // The engine knows now which packets were not sent, and may send them on another path.
+                    // `flush` has told the engine which packets were not sent. The engine may now send them on another
+                    // path.
                     Poll::Ready(true) => continue,
                     _ => return Ok(()),
                 }
@@ -224,7 +225,8 @@ impl<W: World, S: Datagrams> Driver<W, S> {
                 return Ok(());
             }
             match self.socket.poll_send(cx, &mut self.output) {
-                // There is no route, or the host no longer has the source address. The packets are lost.
+                // The host has no route to the destination, or no longer has the source address. The packets of the
+                // batch are lost.
                 Poll::Ready(Err(error)) if is_unroutable(&error) => {
                     if let Some(packet) = self.output.packets().next() {
                         engine.handle_unsent(now, packet);
@@ -237,8 +239,8 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         }
     }
 
-    /// Sends the packets that the socket has queued. If the socket accepts no more, it wakes this task later. Returns
-    /// true if the engine was notified of packets that could not be sent.
+    /// Sends the packets that the socket has queued. If the socket accepts no more, the socket wakes this task later.
+    /// Returns true if the engine was notified of packets that could not be sent.
     #[inline]
     fn flush<E: Engine>(
         &mut self,
@@ -252,7 +254,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(error)) if is_unroutable(&error) => {
                     told = true;
-                    // These packets may belong to several associations, so notify the engine of each.
+                    // The unsent packets may belong to several associations, and the engine must learn of each packet.
                     for packet in self.unsent.packets() {
                         engine.handle_unsent(now, packet);
                     }
@@ -265,7 +267,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
 
     #[inline(always)]
     fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
-        // A deadline in the past no longer counts as set, whether or not the timer has fired.
+        // A timer setting in the past no longer counts as set, whether or not the timer has fired.
         if self.armed.is_some_and(|at| at <= now) {
             self.armed = None;
         }
@@ -286,7 +288,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     fn listen(&mut self, cx: &mut Context<'_>) {
         self.listening = true;
         if self.timer.poll(cx).is_ready() {
-            // With a real clock, the deadline may have passed since `now` was read. If so, run the loop again.
+            // With a real clock, the deadline may have passed since `now` was read. In that case the loop runs again.
             self.armed = None;
             cx.waker().wake_by_ref();
         }
@@ -301,6 +303,6 @@ fn is_unroutable(error: &io::Error) -> bool {
 
 /// The number of batches that one poll receives before other tasks get their turn.
 const ROUNDS_PER_POLL: usize = 256;
-/// The number of bytes that one poll receives before other tasks get their turn, so that the data is read while it is
-/// in the caches.
+/// The number of bytes that one poll receives before other tasks get their turn. The limit lets readers process the
+/// data while it is in the CPU caches.
 const BYTES_PER_POLL: usize = 128 * 1024;

@@ -36,21 +36,21 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// The type of the engine's identifiers of sessions.
     type Id: Copy + Ord + Debug + 'static;
 
-    /// Attributes of written data that the holder of a stream can set, in addition to [`Delivery`].
+    /// Attributes of written data that the owner of a stream can set, in addition to [`Delivery`].
     type Marks: Copy + Default + Debug + 'static;
 
     /// Whether a session has a single stream, number 0, which exists from the handshake on. Otherwise the peer learns
-    /// of a stream by the first bytes on it.
+    /// of a stream when the first bytes on the stream arrive.
     const ONE_STREAM: bool;
 
-    /// Whether the peer learns where the data of this side ends while the session continues.
+    /// Whether a side can end its direction of a stream while the session continues.
     const HALF_CLOSE: bool;
 
-    /// Whether each exchange has a fresh stream. Stream numbers are then never used again, and a stream is over when no
-    /// handle of it exists ([`let_go`](Self::let_go)).
+    /// Whether each exchange has a fresh stream. Numbers of fresh streams are never used again, and such a stream ends
+    /// when its last handle is dropped ([`let_go`](Self::let_go)).
     const FRESH_STREAMS: bool = false;
 
-    /// The number of received bytes after which packets are sent before more are received.
+    /// The number of received bytes after which packets are sent before further packets are received.
     const AT_ONCE: usize = 16 * 1024;
 
     /// The name of the engine's tasks in reports that list what each task waits for.
@@ -74,7 +74,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Stops accepting sessions on `port`.
     fn close_listener(&mut self, port: u16);
 
-    /// Informs the engine how many sessions wait to be accepted on `port`, so that it can reject further peers early.
+    /// Informs the engine how many sessions wait to be accepted on `port`, so that the engine can reject further peers
+    /// early.
     fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         let _ = (port, waiting);
     }
@@ -91,7 +92,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     fn peer(&self, id: Self::Id) -> Option<SocketAddr>;
 
     /// Returns the number of bytes that were written and not acknowledged. Acknowledged probes of a closed window count
-    /// as not acknowledged until the window opens, because a peer that reads nothing can acknowledge them.
+    /// as not acknowledged until the window opens, because even a peer that reads nothing acknowledges probes.
     fn unacknowledged(&self, id: Self::Id) -> u64;
 
     /// Returns the number of streams that a new session requests.
@@ -109,7 +110,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// be read now.
     fn recv(&mut self, now: Instant, id: Self::Id, stream: StreamId, into: &mut [u8]) -> (usize, bool);
 
-    /// Reads data of one message only. Returns the number of bytes and whether the message ends with them, and then
+    /// Reads data of one message only. Returns the number of bytes, whether the message ends with these bytes, and
     /// whether no more data can be read now. An engine without messages does the same as [`recv`](Self::recv).
     fn recv_part(
         &mut self,
@@ -151,8 +152,8 @@ pub trait SessionEngine: Engine + Sized + 'static {
         from: &[u8],
     ) -> Result<usize, Refusal>;
 
-    /// Returns whether the drive loop has to run after bytes were taken, because there are packets to send or a
-    /// deadline has moved.
+    /// Returns whether the drive loop has to run after a write, because there are packets to send or a deadline has
+    /// moved.
     fn has_work(&self) -> bool {
         true
     }
@@ -184,7 +185,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         self.abort(now, id);
     }
 
-    /// Limits the data that the engine accepts to the amount that the network can take next plus `bytes`.
+    /// Limits the unsent data that the engine accepts to `bytes` bytes more than the network can take next.
     fn limit_unsent(&mut self, now: Instant, id: Self::Id, bytes: u64) {
         let _ = (now, id, bytes);
     }
@@ -194,13 +195,14 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id);
     }
 
-    /// Requests more streams in both directions. Returns false if that is not possible.
+    /// Requests more streams in both directions. Returns false if the engine cannot add streams.
     fn add_streams(&mut self, now: Instant, id: Self::Id, more: u64) -> bool {
         let _ = (now, id, more);
         false
     }
 
-    /// Requests a reset of a stream in both directions, and drops unsent data. Returns false if that is not possible.
+    /// Requests a reset of a stream in both directions, and drops the stream's unsent data. Returns false if a reset is
+    /// not possible.
     fn reset_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) -> bool {
         let _ = (now, id, stream);
         false
@@ -212,7 +214,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         while self.recv(now, id, stream, &mut buffer).0 > 0 {}
     }
 
-    /// Drops the data that was written on a stream and has not been sent.
+    /// Drops the data that was written on a stream but not sent.
     fn cancel(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
@@ -243,18 +245,19 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream, reading, code);
     }
 
-    /// Returns the code with which the peer has cancelled one direction of a stream; `None` if it has not.
+    /// Returns the code with which the peer has cancelled one direction of a stream; `None` if the peer has not
+    /// cancelled it.
     fn cancel_code(&self, id: Self::Id, stream: StreamId, reading: bool) -> Option<u64> {
         let _ = (id, stream, reading);
         None
     }
 
-    /// Returns the position at which the byte count of a stream continues after a reset at `position`.
+    /// Returns the byte count of a stream after a reset at the byte count `position`.
     fn position_after_reset(position: u64) -> u64 {
         position
     }
 
-    /// Informs the other engines on this host that share a port of sessions that have started or ended.
+    /// Informs the other engines that share a port on this host about sessions that have started or ended.
     fn publish(&mut self) {}
 
     /// Informs the engine of the addresses that the host has now.
@@ -265,7 +268,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Returns the settings in use.
     fn settings(&self) -> Box<dyn Settings>;
 
-    /// Records a log of each connection that is started from now on, if the engine has a log format.
+    /// From now on, records a log of each connection that is started, if the engine has a log format.
     fn keep_logs(&mut self) {}
 
     /// Returns the logs recorded since the last call.
@@ -312,7 +315,7 @@ pub struct Write<M> {
     pub message: Option<usize>,
     /// How whole messages are delivered.
     pub delivery: Delivery,
-    /// The attributes that the holder of the stream has set.
+    /// The attributes that the owner of the stream has set.
     pub marks: M,
 }
 

@@ -29,7 +29,7 @@ use std::task::{Context, Poll};
 pub struct KernelListener<W: KernelTcp> {
     world: W,
     listening: W::Listening,
-    /// The timer of a pause, which begins when the host cannot accept more connections.
+    /// The timer of the pause that follows a failure to accept a connection.
     pause: W::Timer,
     paused: bool,
 }
@@ -75,8 +75,8 @@ impl<W: KernelTcp> Listener for KernelListener<W> {
                     let id = u64::from(connection.remote().port());
                     return Poll::Ready(Ok(KernelSession::new(&self.world, connection, id, true)));
                 }
-                // Either the connection ended while it waited, or descriptors or memory ran out for a time. In both
-                // cases the socket can still be used, so try again after a pause.
+                // Either the connection ended while it waited to be accepted, or the host is short of descriptors or
+                // memory. The socket can still be used, so the next attempt follows after a pause.
                 Poll::Ready(Err(_)) => {
                     self.pause.set(Some(self.world.now() + PAUSE));
                     self.paused = true;
@@ -112,7 +112,7 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
         let remote = *self.servers.get(server).ok_or(ConnectError::NoSuchServer(server))?;
         let connection = self.world.connect_tcp(remote).map_err(|error| match error.kind() {
             io::ErrorKind::NetworkUnreachable => ConnectError::NoRoute(remote.to_string()),
-            // The kernel chooses the local address, so "not available" means that no port is free.
+            // The kernel chooses the local address, so "address not available" means that no local port is free.
             io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable => ConnectError::NoPort,
             _ if OUT_OF_DESCRIPTORS.iter().any(|code| error.raw_os_error() == Some(*code)) => {
                 ConnectError::NoDescriptor
@@ -143,7 +143,7 @@ struct ConnectionHandle<W: KernelTcp> {
 struct ConnectionState<W: KernelTcp> {
     established: bool,
     closed: Option<CloseReason>,
-    /// Whether a handle of the stream has ever existed, and whether one exists now.
+    /// Whether a handle of the stream has ever existed (`opened`), and whether one exists now (`open`).
     opened: bool,
     open: bool,
     /// Whether the peer has sent its last byte, and whether this side has sent its own.
@@ -151,9 +151,10 @@ struct ConnectionState<W: KernelTcp> {
     finished: bool,
     read: u64,
     written: u64,
-    /// Set after [`Session::close`], while the peer receives the remaining data. The timer limits this time.
+    /// Set by [`Session::close`]. While the peer receives the remaining data, the timer limits the time without
+    /// progress.
     closing_timer: Option<W::Timer>,
-    /// The number of bytes that the peer had not acknowledged when this was last checked.
+    /// The number of bytes that the peer had not acknowledged at the last check.
     left: u64,
     /// Tasks that wait for the handshake, for the stream or for the end of the connection.
     waiters: Waiters,
@@ -232,8 +233,7 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         }
     }
 
-    /// Ends a connection that this side has closed, if the peer has neither closed it nor acknowledged more data for
-    /// some time.
+    /// Ends a connection that this side has closed, if the peer has acknowledged no further data within `CLOSING`.
     fn end_stalled(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
         while state.closed.is_none()
             && state.closing_timer.as_mut().is_some_and(|timer| timer.poll(cx).is_ready())
@@ -270,8 +270,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         cx.waker().wake_by_ref();
     }
 
-    /// Waits until `ready` returns a value. Meanwhile, discards the incoming data of a connection that is being closed,
-    /// and ends it if it has stalled.
+    /// Waits until `ready` returns a value. Meanwhile, if this side has closed the connection, discards incoming data
+    /// and ends the connection if it has stalled.
     fn wait<T>(
         &self,
         cx: &mut Context<'_>,
@@ -398,7 +398,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
             let mut timer = self.held.world.timer();
             timer.set(Some(self.held.world.now() + CLOSING));
             state.closing_timer = Some(timer);
-            // Tasks that already wait must be polled again, so that they also wait for this timer.
+            // Tasks that wait already must be polled again, so that they also wait for this timer.
             state.waiters.wake();
             state.reader.wake();
         }
@@ -407,8 +407,8 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     fn abort(&self) {
         self.held.connection.abort();
         let mut state = self.held.state.borrow_mut();
-        // Count this side as finished, so that no FIN is sent before the reset, even if the session is closed after
-        // this. A FIN would make truncated data look complete.
+        // This side counts as finished, so that even a later close sends no FIN before the reset. A FIN would make
+        // truncated data look complete.
         state.finished = true;
         state.close(CloseReason::Aborted);
     }

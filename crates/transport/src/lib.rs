@@ -22,7 +22,7 @@
 //! engines. Constants of the engine say whether a session has one stream or many, and whether it supports half-close.
 //!
 //! `drive` accepts any `Datagrams`, so a layer may stand between the engine and the network. `AnySession` and related
-//! types hide the concrete type, so that code that uses them is compiled only once.
+//! types hide the concrete type, so code that uses them is compiled only once.
 
 pub mod capabilities;
 pub mod connector;

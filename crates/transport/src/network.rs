@@ -1,4 +1,4 @@
-//! Transports on real networks: how a program's use shapes their settings, how threads share a port, and where logs go.
+//! Transports on real networks: the needs of programs, the sharing of a port between threads, and connection logs.
 
 use anabranch_base::time::Duration;
 use anabranch_world::steering::Steering;
@@ -18,7 +18,7 @@ pub struct Needs {
     pub cancels: bool,
     /// Whether a side that only receives data has to notice that its peer is dead.
     pub detects_dead_peers: bool,
-    /// Whether the data of several users has to take turns.
+    /// Whether the data of several users must be sent in turns.
     pub fair: bool,
     /// The number of unsent bytes that a kernel may buffer for a session; `None` for the kernel's default.
     pub unsent: Option<u32>,
@@ -27,14 +27,13 @@ pub struct Needs {
 /// The number of streams that a program needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamNeed {
-    /// A server grants this number to each session, and no more.
+    /// A server grants this number of streams to each session, and no more.
     Grant(u16),
-    /// A client uses this number at the same time.
+    /// A client uses this number of streams at the same time.
     AtLeast(u16),
 }
 
-/// How several threads share a port or an IP protocol: which thread a packet is for, and what each thread knows of the
-/// others.
+/// How several threads share a port or an IP protocol: which thread gets a packet, and the identity of each thread.
 #[derive(Debug)]
 pub struct Sharing {
     /// Assigns packets to threads.
@@ -43,7 +42,7 @@ pub struct Sharing {
     pub members: Vec<Member>,
 }
 
-/// The identity of a thread among those that share a port. Only the transport knows its content.
+/// The identity of a thread among those that share a port. Only the transport knows the type of the content.
 #[derive(Clone)]
 pub struct Member(pub Arc<dyn Any + Send + Sync>);
 
@@ -77,7 +76,7 @@ pub struct Figures {
     pub cwnd: u64,
     /// The smoothed round-trip time of the path in use; 0 before the first measurement.
     pub srtt: Duration,
-    /// The paths of the session, those that were removed included. Empty if the transport does not distinguish paths.
+    /// All paths that the session has had, including removed ones. Empty if the transport does not distinguish paths.
     pub paths: Vec<PathFigures>,
 }
 
@@ -86,7 +85,7 @@ pub struct Figures {
 pub struct PathFigures {
     /// The destination address.
     pub address: IpAddr,
-    /// The path's state, in the words of results: `active`, `potentially-failed`, `failed` or `unconfirmed`.
+    /// The path's state, as the results name it: `active`, `potentially-failed`, `failed` or `unconfirmed`.
     pub state: &'static str,
     /// Whether new data is sent on this path.
     pub current: bool,

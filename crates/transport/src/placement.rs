@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A part of a stream that the layer below carries as a unit. The receiver can read no byte of it before all of it has
-/// arrived.
+/// A part of a stream that the layer carries as a unit, for example a TLS record. The receiver can read a byte of the
+/// piece only after the whole piece has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// The position of the piece in the layer's stream, in bytes from the start of the stream.
+    /// The range of the piece in the layer's stream, in bytes from the start of the stream.
     pub above: Range<u64>,
-    /// The position of the piece in the stream below, including the bytes that the layer adds.
+    /// The range of the piece in the stream below, including the bytes that the layer adds.
     pub below: Range<u64>,
 }
 
@@ -40,8 +40,8 @@ impl Placement {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()
     }
 
-    /// Returns the positions in the stream below at which the bytes `bytes` of a stream are, in order. A piece that
-    /// contains any of these bytes counts as a whole. Returns `None` if the stream has no recorded piece.
+    /// Returns, in order, the ranges of the stream below that carry the bytes `bytes` of a stream. A piece that
+    /// contains any of these bytes counts as a whole. Returns `None` if no piece of the stream is recorded.
     #[must_use]
     pub fn below(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let pieces = self.pieces.get(&(session, stream))?;

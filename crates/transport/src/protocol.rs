@@ -47,13 +47,13 @@ pub trait Protocol: Debug + Send + Sync {
     /// Returns the settings of a profile; `None` if there is no profile with this name.
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>>;
 
-    /// Returns the settings that a program on a real network starts with, before its own flags.
+    /// Returns the settings with which a program on a real network starts, before its own flags change them.
     fn deployed(&self) -> Option<Box<dyn Settings>> {
         self.profile(self.default_profile())
     }
 
-    /// Divides the packets of one port or IP protocol among `threads` threads by their content. `None` if the transport
-    /// cannot; the kernel then divides them by the peer's address and port.
+    /// Divides the packets of one port or IP protocol among `threads` threads, according to the content of the packets.
+    /// Returns `None` if the transport cannot do this; the kernel then divides packets by the peer's address and port.
     fn share(&self, threads: u32) -> Option<Sharing> {
         let _ = threads;
         None
@@ -64,8 +64,8 @@ pub trait Protocol: Debug + Send + Sync {
         false
     }
 
-    /// Returns whether the host's routes choose the local address of a client's packets. Otherwise the transport chooses
-    /// it from the addresses of its `World`.
+    /// Returns whether the host's routes choose the local address of a client's packets. Otherwise the transport
+    /// chooses an address of its `World`.
     fn is_routed(&self) -> bool {
         false
     }
@@ -77,7 +77,7 @@ pub trait Protocol: Debug + Send + Sync {
         None
     }
 
-    /// Returns the settings that no knob changes, as pairs of key and value.
+    /// Returns settings without a knob, as pairs of key and value.
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
@@ -104,11 +104,11 @@ pub struct Scheme {
     pub port: u16,
     /// Whether packets are carried in UDP. This is a choice only for transports that can also run directly on IP.
     pub in_udp: bool,
-    /// How HTTP is carried; `None` if the scheme does not carry HTTP.
+    /// How HTTP runs over sessions of this scheme; `None` if the scheme does not carry HTTP.
     pub http: Option<Http>,
 }
 
-/// How HTTP is carried on the sessions of a scheme.
+/// How HTTP runs over the sessions of a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Http {
     /// On the single stream of a session: HTTP/1.1 (RFC 9112), or HTTP/2 (RFC 9113) if client and server agree on it.
@@ -131,7 +131,7 @@ pub struct Start {
     /// For a protocol with built-in encryption: its certificates and trust anchors, in the type that it expects. `None`
     /// for other protocols.
     pub ends: Option<Rc<dyn Any>>,
-    /// For kernel transports: the kernel's name of the congestion control to use instead of the one in the settings.
+    /// For kernel transports: the kernel's name of a congestion control, which replaces the one in the settings.
     pub congestion: Option<String>,
     /// The layer between the engine and the network, if there is one. Only protocols whose packets can go over a layer
     /// accept it ([`Capabilities::layered`]).
@@ -146,7 +146,8 @@ pub struct Opening<W: World> {
     pub local: Option<IpAddr>,
     /// The socket of this thread, if it shares a port with other threads.
     pub socket: Option<W::Socket>,
-    /// The identity of this thread, if the transport has assigned one ([`Sharing::members`](crate::network::Sharing::members)).
+    /// The identity of this thread, if the transport assigns one
+    /// ([`Sharing::members`](crate::network::Sharing::members)).
     pub member: Option<Member>,
     /// The destination of connection logs; `None` if connections are not logged.
     pub logs: Option<Arc<dyn Logs>>,
@@ -234,8 +235,8 @@ pub trait Host {
     /// Returns the part of the trace that was recorded since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// If a layer lies between the applications and the engine: returns the map from the bytes written since the last
-    /// call to the bytes that the trace counts. The map is recorded only while a trace is recorded.
+    /// If a layer lies between the applications and the engine: returns the map from bytes that the applications wrote,
+    /// since the last call, to bytes that the trace counts. The map is recorded only while a trace is recorded.
     fn take_placement(&self) -> Placement {
         Placement::default()
     }
@@ -263,8 +264,8 @@ pub trait Host {
         0
     }
 
-    /// Returns the paths of all sessions so far, those that have ended included, one for each address of a peer. A session
-    /// with one path has none here.
+    /// Returns the paths of all sessions so far, including ended sessions. There is one entry for each address of a
+    /// peer. A session with a single path has no entry.
     fn paths(&self) -> Vec<PathFigures> {
         Vec::new()
     }
@@ -316,8 +317,7 @@ pub enum PathEvent {
     Interrupted(Interruption),
 }
 
-/// A time without progress of user data. The data then continued on another path, or on the same path after it had
-/// failed.
+/// A time without progress of user data. The data continued on another path, or on the same path after it had failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The session, identified by the port of the side that started it.
@@ -329,8 +329,8 @@ pub struct Interruption {
     /// True if the peer was the sender, and no data arrived from it. False if this side was the sender, and none of its
     /// data was acknowledged.
     pub received: bool,
-    /// The time of the last progress before the interruption. If no data was outstanding then, the time at which data
-    /// was next sent.
+    /// The time of the last progress before the interruption. If no data was outstanding at that time, this is the time
+    /// at which data was next sent.
     pub since: Instant,
     /// The time at which user data made progress again.
     pub until: Instant,

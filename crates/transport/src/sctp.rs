@@ -6,8 +6,8 @@
 //!
 //! A stream is a sequence of bytes. The bytes are carried in user messages, whose boundaries mean nothing to the
 //! reader. Written data is split into messages of one DATA chunk each, because a longer message would block other
-//! streams. With I-DATA a longer message does not block them, so messages have up to 64 KiB. SCTP has no half-close, so
-//! [`Stream::finish`] sends nothing.
+//! streams. With I-DATA a longer message does not block other streams, so messages have up to 64 KiB. SCTP has no
+//! half-close, so [`Stream::finish`] sends nothing.
 //!
 //! - `engine`: implements [`SessionEngine`](crate::engine::SessionEngine) for the SCTP endpoint
 //! - `ports`: which ports this program uses, and which ports other programs of the host use
@@ -159,8 +159,8 @@ impl<W: World> Runs<W> for Sctp {
     }
 }
 
-/// The SCTP of a host. A clone is another handle of it. It runs until the last handle of it and of its sessions is
-/// dropped.
+/// The SCTP of a host. A clone is another handle of the same SCTP, which runs until the last handle of it and of its
+/// sessions is dropped.
 pub type SctpHost<W> = BoundHost<W, SctpEngine>;
 /// A listener that accepts associations to one port.
 pub type SctpListener<W> = EngineListener<W, SctpEngine>;
@@ -180,8 +180,8 @@ fn local(carrier: Carrier) -> Local {
 }
 
 /// Creates an SCTP endpoint for `socket`, which is a socket of `world` or a layer around one. The endpoint uses all
-/// addresses of the socket, or the first `paths` of them. With `member`, it is one of several endpoints behind its
-/// port. Also returns the endpoint's port claims.
+/// addresses of the socket, or the first `paths` of them. With `member`, the endpoint is one of several behind a port.
+/// Also returns the endpoint's port claims.
 #[must_use]
 pub fn endpoint_over(
     world: &impl World,
@@ -316,15 +316,15 @@ impl<W: World> EngineSession<W, SctpEngine> {
 }
 
 impl<W: World> EngineStream<W, SctpEngine> {
-    /// Sets the payload protocol identifier of all messages written from now on. By default, whole messages have the
-    /// configured identifier. Bytes have it too; if none is configured, they have the identifier that answers the peer's
-    /// messages: [`PPID_HTTP`] or one of WebRTC's (RFC 8831 §8).
+    /// Sets the payload protocol identifier of all messages written from now on. By default, whole messages and bytes
+    /// have the configured identifier. If none is configured, bytes have the identifier that answers the peer's
+    /// messages: [`PPID_HTTP`] or an identifier of WebRTC (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }
 
-    /// Reads data of one user message only, whatever its identifier, and reports whether the message ends with this
-    /// data. `None` is the end of the stream.
+    /// Reads data of one user message only, with any payload protocol identifier, and reports whether the message ends
+    /// with this data. Returns `None` at the end of the stream.
     ///
     /// # Errors
     /// The session ended before the stream ended.

@@ -2,8 +2,8 @@
 //!
 //! A [`Session`] is a connection or an association. A [`Stream`] is a two-way sequence of bytes in a session. Streams
 //! have 64-bit numbers, which a transport assigns in one of three ways ([`Streams`](crate::Streams)). TCP has one
-//! stream, number 0. SCTP has reusable numbers, where stream *a* of one direction is paired with stream *a* of the
-//! other. QUIC has a fresh number for each exchange.
+//! stream, number 0. SCTP has reusable numbers, and stream *a* of one direction is paired with stream *a* of the other
+//! direction. QUIC has a fresh number for each exchange.
 //!
 //! All waits are polls. A poll that is pending has registered a waker and changed nothing else, so the future of an
 //! async method may be dropped at any await.
@@ -120,7 +120,7 @@ pub trait Session: Clone + 'static {
     /// session's key in the traces of engines.
     fn id(&self) -> u64;
 
-    /// Returns an address of the peer; `None` if it is not known.
+    /// Returns one of the peer's addresses; `None` if none is known.
     fn peer(&self) -> Option<SocketAddr> {
         None
     }
@@ -144,8 +144,8 @@ pub trait Session: Clone + 'static {
     fn streams(&self) -> u64;
 
     /// Returns whether each exchange has a fresh stream, whose number is never used again. The numbers are 0, 1, 2 and
-    /// so on, in the order in which the client starts the streams. [`streams`](Self::streams) is then the number of
-    /// streams that may be open at the same time.
+    /// so on, in the order in which the client starts the streams. With fresh streams, [`streams`](Self::streams) is
+    /// the number of streams that may be open at the same time.
     fn fresh_streams(&self) -> bool {
         false
     }
@@ -184,12 +184,12 @@ pub trait Session: Clone + 'static {
     /// Ready when the session has ended.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
 
-    /// Returns the number of bytes that were written and that the peer's transport has not acknowledged, as far as this
-    /// side knows. While this number falls, the peer is receiving data, however slowly.
+    /// Returns the number of bytes that were written and that the peer's transport is not known to have acknowledged.
+    /// While this number falls, the peer is receiving data, however slowly.
     fn unacknowledged(&self) -> u64;
 
-    /// Closes the session gracefully: data that was written is delivered first. The method returns at once; wait for
-    /// the end of the session with [`closed`](Self::closed).
+    /// Closes the session gracefully: data that was written is delivered first. The method returns immediately; wait
+    /// for the end of the session with [`closed`](Self::closed).
     fn close(&self);
 
     /// Aborts the session.
@@ -202,8 +202,8 @@ pub trait Session: Clone + 'static {
         self.abort();
     }
 
-    /// Limits the data that streams accept to the amount that the network can take next plus `bytes`. Data that is
-    /// written later then waits only for that amount. Does nothing if the transport has no such limit.
+    /// Limits the unsent data that streams accept to `bytes` bytes more than the network can take next. Data that is
+    /// written later then waits only behind that amount. Does nothing if the transport has no such limit.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
     }
@@ -213,7 +213,8 @@ pub trait Session: Clone + 'static {
         None
     }
 
-    /// Returns the name of the congestion control that a kernel has chosen for the session; `None` if no kernel did.
+    /// Returns the name of the congestion control that a kernel has chosen for the session; `None` if the session is
+    /// not one of a kernel.
     fn congestion(&self) -> Option<String> {
         None
     }
@@ -255,7 +256,8 @@ pub struct Delivery {
     pub unordered: bool,
     /// How long, or how often, a message is sent before it is abandoned (RFC 3758, RFC 7496).
     pub reliability: Reliability,
-    /// Whether data of other streams is sent first, if the transport's scheduler has priorities (RFC 8260 §3.4).
+    /// Whether the data of other streams is sent before this stream's, if the transport's scheduler has priorities (RFC
+    /// 8260 §3.4).
     pub background: bool,
 }
 
@@ -266,8 +268,8 @@ pub trait Stream: 'static {
     fn number(&self) -> StreamId;
 
     /// Returns the number of bytes read on this stream since the session started. After a [`reset`](Self::reset), the
-    /// count continues at the next multiple of 2^32 at both ends. So neither end needs to know how many bytes in flight
-    /// were cancelled.
+    /// count continues at the next multiple of 2^32 at both ends. The two ends therefore agree on the count, although
+    /// neither knows how many bytes in flight were cancelled.
     fn bytes_read(&self) -> u64;
 
     /// Returns the number of bytes written on this stream since the session started. After a reset, the count continues
@@ -287,7 +289,7 @@ pub trait Stream: 'static {
     /// The session ended before the stream ended.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>>;
 
-    /// As [`poll_read`](Self::poll_read), but stops at the end of a message if the transport has messages. The flag
+    /// Like [`poll_read`](Self::poll_read), but stops at the end of a message if the transport has messages. The flag
     /// says whether a message ends with the returned bytes. If the peer abandons a message of which a part has been
     /// read, a result of 0 bytes with the flag set reports this.
     ///
@@ -327,7 +329,7 @@ pub trait Stream: 'static {
                         taken += n;
                         rest = &rest[n..];
                     }
-                    // First report the bytes that were taken. The next call reports the error.
+                    // The bytes taken so far are reported first. The next call reports the error.
                     _ if taken > 0 => return Poll::Ready(Ok(taken)),
                     end => return end,
                 }
@@ -371,8 +373,8 @@ pub trait Stream: 'static {
     }
 
     /// Resets the stream in both directions. This cancels the exchange on the stream, which another exchange can then
-    /// use. Unsent data is dropped, and the peer is requested to drop its own. Reads and writes of the stream's holder
-    /// at the peer fail with [`CloseReason::Cancelled`].
+    /// use. Unsent data is dropped, and the peer is requested to drop its unsent data. At the peer, reads and writes on
+    /// the stream fail with [`CloseReason::Cancelled`].
     ///
     /// Bytes read until [`poll_reset`](Self::poll_reset) is ready were sent before the reset and may have gaps. Returns
     /// false, without any effect, if the transport cannot reset streams (TCP; SCTP without re-configuration, RFC 6525).
@@ -388,26 +390,26 @@ pub trait Stream: 'static {
     }
 
     /// Sets the rank of the stream. Data on streams with a lower rank is sent first, and streams with the same rank
-    /// take turns. Does nothing if the transport cannot order its send queue.
+    /// take turns. Does nothing if the transport cannot order the data that it sends.
     fn set_rank(&mut self, rank: u32) {
         let _ = rank;
     }
 
-    /// Cancels the direction in which this side writes, if the transport can cancel a single direction
-    /// (RFC 9000 §19.4). Unsent data is dropped, lost data need not be retransmitted, and reads of the peer fail with
+    /// Cancels the direction in which this side writes, if the transport can cancel a single direction (RFC 9000
+    /// §19.4). Unsent data is dropped, lost data need not be retransmitted, and the peer's reads fail with
     /// [`CloseReason::Cancelled`].
     fn cancel_writing(&mut self, code: u64) {
         let _ = code;
     }
 
-    /// Cancels the direction in which this side reads: requests the peer to stop sending, if the transport can cancel a
-    /// single direction (RFC 9000 §19.5).
+    /// Cancels the direction in which this side reads: requests that the peer stop sending, if the transport can cancel
+    /// a single direction (RFC 9000 §19.5).
     fn cancel_reading(&mut self, code: u64) {
         let _ = code;
     }
 
-    /// Returns the code with which the peer has cancelled one direction: that in which this side reads if `reading`,
-    /// otherwise that in which it writes. `None` if the peer has not cancelled it.
+    /// Returns the code with which the peer has cancelled one direction: the reading direction of this side if
+    /// `reading` is set, otherwise its writing direction. `None` if the peer has not cancelled that direction.
     fn cancel_code(&self, reading: bool) -> Option<u64> {
         let _ = reading;
         None
@@ -424,8 +426,8 @@ pub trait Stream: 'static {
     /// transport without half-close (SCTP) sends nothing for this.
     fn finish(&mut self);
 
-    /// Returns whether each side learns where the data of the other side ends ([`finish`](Self::finish)) while the
-    /// session continues, as in TCP.
+    /// Returns whether a side can end its direction with [`finish`](Self::finish) while the session continues, as in
+    /// TCP. The other side learns where the data ends.
     fn half_closes(&self) -> bool {
         false
     }
@@ -448,8 +450,8 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_write(cx, from)).await
     }
 
-    /// Writes all of `from`. If the future is dropped before it is ready, [`bytes_written`](Self::bytes_written) tells
-    /// how much was written.
+    /// Writes all of `from`. If the future is dropped before it is ready, the growth of
+    /// [`bytes_written`](Self::bytes_written) is the number of bytes of `from` that were written.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason>
     where
@@ -480,7 +482,7 @@ pub trait Stream: 'static {
 mod tests {
     use super::*;
 
-    /// For all reasons except `Finished`, data may be missing.
+    /// Only `Finished` is a graceful end. With all other reasons, data may be missing.
     #[test]
     fn only_a_finished_session_has_lost_nothing() {
         assert!(CloseReason::Finished.is_graceful());

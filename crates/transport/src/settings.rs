@@ -1,4 +1,4 @@
-//! The settings (knobs) of any transport. The transport's own table has their keys, values, help and sources.
+//! The settings (knobs) of any transport. Each transport has a table of their keys, values, help and sources.
 
 pub use anabranch_base::knobs::Knob;
 
@@ -8,7 +8,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 
-/// The settings of a transport. A type that is `Clone`, `PartialEq` and `Debug` only has to implement the methods of
+/// The settings of a transport. A type that is `Clone`, `PartialEq` and `Debug` needs to implement only the methods of
 /// this trait.
 pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Returns all knobs with their current values.
@@ -38,8 +38,8 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         true
     }
 
-    /// Returns the size in bytes of the largest write that the transport takes as a whole. `None` if it takes writes of
-    /// any size in parts.
+    /// Returns the size in bytes of the largest write that the transport takes as a whole. `None` if the transport
+    /// takes writes of any size in parts.
     fn largest_message(&self) -> Option<u64> {
         None
     }
@@ -68,7 +68,7 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
     /// Returns whether the settings use keys that both ends share.
     ///
     /// # Errors
-    /// They do not. The text says why not, or what to set.
+    /// The settings use no such keys. The text says why not, or what to set.
     fn uses_shared_keys(&self) -> Result<(), String> {
         Err("the transport has no keys".to_owned())
     }

@@ -5,8 +5,7 @@ use std::task::{Context, Waker};
 /// The wakers of the tasks that wait for one event. Each task is stored only once.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// The first waiting task, stored without an allocation. There are very many events, and most have only one waiting
-    /// task.
+    /// The first waiting task, stored without an allocation, because most events have only one waiting task.
     first: Option<Waker>,
     others: Option<Box<Others>>,
 }

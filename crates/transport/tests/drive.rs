@@ -1,4 +1,4 @@
-//! The drive loop with a minimal engine: it repeats questions every 100 ms until they are answered.
+//! Tests the drive loop with a minimal engine, which sends each question again every 100 ms until the answer arrives.
 
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
@@ -17,7 +17,7 @@ use std::task::{Poll, Waker};
 #[derive(Default)]
 struct Asker {
     local: Option<SocketAddr>,
-    /// Unanswered questions: number, destination, time of the next repetition.
+    /// Unanswered questions: number, destination, time of the next transmission.
     open: Vec<(u8, SocketAddr, Instant)>,
     answers: Vec<(u8, SocketAddr)>,
     events: Vec<u8>,
@@ -71,7 +71,7 @@ impl Engine for Asker {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // A question that was never sent waits to be sent, not for a timer.
+        // A question that was never sent (time 0) must be sent immediately and needs no timer.
         self.open.iter().map(|(.., due)| *due).filter(|due| *due > Instant::ZERO).min()
     }
 
@@ -182,7 +182,8 @@ fn lost_questions_are_asked_again_when_the_deadline_comes() {
             let (near, _near) = start(&here).await;
             let (_far, _task) = start(&there).await;
             ask(&near, 1, (FAR, 7).into());
-            // A later question, sent and answered meanwhile, must not move the timer.
+            // The second question is sent and answered while the first is open. It must not move the timer of the
+            // first.
             here.sleep_until(Instant::from_millis(150)).await;
             ask(&near, 2, (FAR, 7).into());
             heard(&near, 2).await;

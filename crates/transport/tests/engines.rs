@@ -1,5 +1,5 @@
-//! The calls of a host to its engine, and the effect of a failing socket on sessions, with an engine that only
-//! records its calls.
+//! Tests which engine methods a host calls, and how sessions end when the socket fails. The engine only records the
+//! calls.
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, RecvBatch, SendBatch};
@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An engine that records commands and reports this number of unread bytes on each stream.
+/// An engine that records its calls. `unread` is the number of unread bytes that it reports for each stream.
 #[derive(Default)]
 struct Noted {
     notes: Vec<String>,
@@ -202,7 +202,7 @@ impl Datagrams for Failing {
     }
 }
 
-/// Runs `program` with a host of this engine.
+/// Runs `program` with a host that has this engine.
 fn run<T, F: Future<Output = T>>(
     program: impl FnOnce(BoundHost<SimWorld, Noted>, Rc<Fault>, SimWorld) -> F,
 ) -> T {
@@ -256,7 +256,7 @@ fn stream_calls_reach_the_engine() {
         drop(stream);
         erased.limit_unsent(1_000);
         erased.close();
-        // An engine that cannot carry a close code aborts.
+        // The engine cannot send a close code, so it aborts the session.
         erased.close_with(1, "bye");
         assert_eq!(notes(), ["limit 7 to 1000", "close 7", "abort 7"]);
     });

@@ -1,4 +1,5 @@
-//! Sessions over the kernel's TCP, with a simulated kernel whose connections do what a test says, in virtual time.
+//! Sessions over the kernel's TCP. The kernel is simulated: each test determines what its connections return. Time is
+//! virtual.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -18,7 +19,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A virtual host with a kernel that opens and accepts the connections given to it.
+/// A virtual host with a kernel. The test supplies the connections that the kernel opens and accepts.
 #[derive(Clone)]
 struct Host {
     world: SimWorld,
@@ -26,7 +27,7 @@ struct Host {
     taken_in: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
 }
 
-/// A connection: its next results, and a record of the calls.
+/// A connection of the simulated kernel: the results that its methods will return, and a record of the calls.
 #[derive(Clone, Default)]
 struct Wire(Rc<RefCell<WireState>>);
 
@@ -34,9 +35,9 @@ struct Wire(Rc<RefCell<WireState>>);
 struct WireState {
     /// The result of the handshake.
     connected: Option<Result<(), ErrorKind>>,
-    /// The results of the next reads; an empty one is the end of the stream.
+    /// The results of the next reads; an empty vector is the end of the stream.
     incoming: VecDeque<Result<Vec<u8>, ErrorKind>>,
-    /// The error of the next write.
+    /// The error that the next write returns.
     broken: Option<ErrorKind>,
     written: Vec<u8>,
     unacknowledged: u64,
@@ -273,7 +274,7 @@ fn connect_errors_are_distinguished() {
         );
         assert_eq!(why(ErrorKind::AddrInUse.into()), ConnectError::NoPort);
         assert_eq!(why(ErrorKind::AddrNotAvailable.into()), ConnectError::NoPort);
-        // ENFILE and EMFILE.
+        // ENFILE is error 23, and EMFILE is error 24.
         assert_eq!(why(io::Error::from_raw_os_error(23)), ConnectError::NoDescriptor);
         assert_eq!(why(io::Error::from_raw_os_error(24)), ConnectError::NoDescriptor);
         assert!(matches!(why(ErrorKind::PermissionDenied.into()), ConnectError::Refused(_)));
@@ -371,7 +372,7 @@ fn data_after_our_close_is_discarded_until_the_peer_closes() {
         let wire = Wire::established();
         let session = host.begin(&wire);
         session.established().await.expect("established");
-        // More than one read returns, and then the end of the stream.
+        // One call of `discard` does not read all of this data. The end of the stream follows the data.
         (0..40).for_each(|_| wire.arrive(Ok(b"late")));
         wire.arrive(Ok(b""));
         session.close();
@@ -394,7 +395,7 @@ fn a_closing_connection_lives_on_while_its_peer_acknowledges() {
             clock.sleep_until(begin + Duration::from_secs(7)).await;
             peer.change(|state| state.unacknowledged = 400);
         });
-        // Checks after 5 s, 10 s and 15 s; the last one finds no progress.
+        // Progress is checked after 5 s, 10 s and 15 s. The last check finds none.
         assert_eq!(session.closed().await, CloseReason::TimedOut("while closing".to_owned()));
         assert_eq!(host.now().since(begin), Duration::from_secs(15));
         assert!(wire.0.borrow().aborted);

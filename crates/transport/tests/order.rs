@@ -1,5 +1,6 @@
-//! The guarantees of `Engine` on which the drive loop relies, for both engines. Between two mutations the order of
-//! the polls changes neither packets nor events. Once the polls are drained, no deadline lies in the past.
+//! Tests two guarantees of `Engine` on which the drive loop relies, for both engines. Between two calls that change the
+//! engine, the order of the polls changes neither packets nor events. Once all polls have been drained, no deadline
+//! lies in the past.
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::Ratio;
@@ -23,7 +24,7 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-/// Two engines, and a wire that loses packets and delays them, which reorders them.
+/// Two engines, and a wire that loses, delays and thereby reorders packets.
 struct Pair<E> {
     engines: [E; 2],
     logs: [Log; 2],
@@ -32,7 +33,7 @@ struct Pair<E> {
     sent: u64,
     luck: Rng,
     loss: Ratio,
-    /// Determines the order of polls; `None`: all packets, then all events.
+    /// Determines the order of the polls. `None` means all packets first, then all events.
     order: Option<Rng>,
 }
 
@@ -40,7 +41,7 @@ impl<E: Engine> Pair<E>
 where
     E::Event: Debug + Clone,
 {
-    /// Drains the polls of one engine and puts its packets on the wire.
+    /// Polls one engine until it has no packets or events left, and puts its packets on the wire.
     fn drain(&mut self, now: Instant, side: usize) -> Vec<E::Event> {
         let (mut transmitting, mut telling) = (true, true);
         let mut events = Vec::new();
@@ -51,7 +52,7 @@ where
                 None => true,
             };
             let engine = &mut self.engines[side];
-            // Reading the deadline must have no effect at any moment.
+            // The deadline is read at random moments, because reading it must have no effect.
             let _ = engine.poll_timeout();
             if transmitting && (transmit_first || !telling) {
                 batch.clear();
@@ -90,7 +91,8 @@ where
         deadlines.chain(arrival).min().filter(|at| *at <= until)
     }
 
-    /// Processes one arrival or deadline of `now`; returns the side that it concerned.
+    /// Processes the next arrival or deadline that is due at `now`. Returns the side that it concerned, or `None` if
+    /// nothing is due.
     fn happen(&mut self, now: Instant) -> Option<usize> {
         if let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= now) {
             let Flying { to: side, source, target, bytes } = entry.remove();
@@ -105,8 +107,8 @@ where
     }
 }
 
-/// Runs a transfer between two engines. `act` issues commands, for each event and when it is called to go on
-/// (`None`).
+/// Runs a transfer between two engines. `act` issues commands. It is called once with `None` at the start, and later
+/// with each event.
 fn play<E: Engine>(
     engines: [E; 2],
     seed: u64,
@@ -136,7 +138,7 @@ where
                 if events.is_empty() {
                     break;
                 }
-                // A command changes the engine, so it follows when all polls are drained.
+                // Commands change the engine, so they are issued only after all polls have been drained.
                 for event in events {
                     act(now, side, &mut pair.engines[side], Some(event));
                 }
@@ -198,12 +200,12 @@ fn play_tcp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
     (logs, got)
 }
 
-/// Returns the size of the message that is sent when `left` messages are left, in bytes.
+/// Returns the size in bytes of the message that is sent when `left` messages remain.
 fn size(left: u32) -> usize {
     1 + (left as usize * 997) % 5_000
 }
 
-/// Returns the size of all messages of both sides, in bytes.
+/// Returns the total size in bytes of the messages of both sides.
 fn everything() -> usize {
     (1..=3).chain(1..=60).map(size).sum()
 }
@@ -244,8 +246,8 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
         while left[side] > 0 {
             let stream = (left[side] % 4) as u16;
             let size = size(left[side]);
-            // Limits that are high enough for everything to arrive, so that the state for abandoning messages exists
-            // all the while.
+            // The limits are high enough for every message to arrive. They ensure that the state for abandoning
+            // messages exists during the whole transfer.
             let reliability = match left[side] % 5 {
                 1 => Reliability::Lifetime(Duration::from_secs(60)),
                 2 => Reliability::Retransmissions(50),

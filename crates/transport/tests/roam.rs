@@ -1,5 +1,5 @@
-//! A host that changes its address during a transfer: with dynamic addresses (RFC 5061) the transfer goes on, without
-//! them it fails.
+//! A host changes its address during a transfer. With dynamic addresses (RFC 5061) the transfer continues; without them
+//! the transfer fails.
 
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;
@@ -21,7 +21,8 @@ fn ms(ms: u64) -> Instant {
 }
 
 /// A server sends 10 MB to a client that has its first address until `leaves` and its second from `comes` on (in
-/// milliseconds). Returns when the last byte arrived, and the server's counters; `None` if it never arrived.
+/// milliseconds). Returns the time at which the last byte arrived, and the server's counters. Returns `None` if the
+/// transfer did not complete.
 fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(Instant, AssociationStats)> {
     download_with([None; 2], asconf, carrier, comes, leaves)
 }
@@ -80,7 +81,8 @@ fn download_with(
             let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
             let port = if let Carrier::Udp { port } = carrier { port } else { 0 };
             let peer = ["10.0.0.2", "10.1.0.2"].map(|address| SocketAddr::new(ip(address), port));
-            // A client that moves before it has learnt the second address must know it from the start.
+            // A client that loses its first address before the handshake could list the second must know both server
+            // addresses from the start.
             let known = if comes < 100 { 2 } else { 1 };
             let session = host.connect(&peer[..known], 80).expect("begun");
             let mut stream = session.open(0).expect("a stream");
@@ -109,7 +111,7 @@ fn download_with(
     outcome.expect_done()
 }
 
-/// The new address is added two seconds before the old one is removed.
+/// The client's new address is added two seconds before the old address is removed. The transfer continues.
 #[test]
 fn make_before_break() {
     for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
@@ -119,7 +121,7 @@ fn make_before_break() {
     }
 }
 
-/// The old address is removed two seconds before the new one is added.
+/// The client's old address is removed two seconds before the new address is added. The transfer continues.
 #[test]
 fn break_before_make() {
     for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
@@ -129,8 +131,8 @@ fn break_before_make() {
     }
 }
 
-/// The INIT is sent at 1 ms, the COOKIE ECHO at 21 ms, and its answer would arrive at 41 ms. The new address is added
-/// before the INIT, which then lists it, or after the old one was removed, or in between.
+/// The INIT is sent at 1 ms and the COOKIE ECHO at 21 ms; the COOKIE ACK would arrive at 41 ms. The client's address
+/// changes before, during or after these exchanges. The transfer completes in each case.
 #[test]
 fn a_handshake_survives_a_change_of_address() {
     for (comes, leaves) in [(0, 10), (5, 10), (15, 10), (0, 30), (10, 1_000)] {
@@ -139,8 +141,8 @@ fn a_handshake_survives_a_change_of_address() {
     }
 }
 
-/// RFC 4895 §4: with equal keys at both ends the transfer goes on as well; with different keys it fails, as without
-/// dynamic addresses.
+/// RFC 4895 §4: with equal shared keys at both ends, the transfer continues. With different keys, or a key at one end
+/// only, it fails.
 #[test]
 fn shared_keys_decide_who_may_roam() {
     let (one, other) = ("1 00112233445566778899aabbccddeeff", "1 ffeeddccbbaa99887766554433221100");
@@ -155,7 +157,7 @@ fn shared_keys_decide_who_may_roam() {
     }
 }
 
-/// Without dynamic addresses the peer never learns the new address: the association times out.
+/// Without dynamic addresses, the peer never learns the new address, and the association times out.
 #[test]
 fn without_asconf_the_association_times_out() {
     assert_eq!(download(false, Carrier::Ip, 1_000, 3_000), None);

@@ -1,4 +1,4 @@
-//! Sessions and streams as an application sees them, over TCP and over SCTP, through the types that hide the engine.
+//! Sessions and streams as an application sees them, over TCP and over SCTP, through types that hide the engine.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -30,10 +30,10 @@ struct Rig {
     link: LinkId,
 }
 
-/// Both engines.
+/// The transports of both engines.
 const BOTH: [&dyn Runs<SimWorld>; 2] = [&Tcp, &Sctp];
 
-/// Runs `program` on two hosts of `transport` with these settings changed.
+/// Runs `program` on two hosts of `transport`, after changing the settings given as pairs of key and value.
 fn run<T, F: Future<Output = T>>(
     transport: &dyn Runs<SimWorld>,
     changes: &[(&str, &str)],
@@ -162,7 +162,7 @@ fn a_session_has_as_many_streams_as_both_ends_have() {
     });
 }
 
-/// RFC 6525 §4.5: streams are added.
+/// RFC 6525 §4.5: a request for more stream pairs is granted.
 #[test]
 fn a_session_grows_where_the_transport_can_add_streams() {
     run(&Sctp, &[("streams", "2"), ("reconfig", "yes")], |rig, _| async move {
@@ -185,7 +185,7 @@ fn a_session_grows_where_the_transport_can_add_streams() {
     }
 }
 
-/// A stream that was opened by number is not returned again as a new stream of the peer.
+/// A stream that this side has opened by its number is not returned by `accept` as well.
 #[test]
 fn a_stream_that_the_peer_began_is_taken_once() {
     run(&Sctp, &[], |rig, _| async move {
@@ -201,7 +201,7 @@ fn a_stream_that_the_peer_began_is_taken_once() {
         assert_eq!(fourth.number(), 4);
         assert!(once(|cx| server.poll_accept(cx)).await.is_none());
         assert_eq!(read(&mut third, 5).await, b"hello");
-        // Bytes that are unread when a stream is dropped are left for its next holder.
+        // Unread bytes of a dropped stream are left for the next handle of the stream.
         drop(fourth);
         let mut again = server.accept().await.expect("it has unread bytes");
         assert_eq!((again.number(), read(&mut again, 5).await), (4, b"hello".to_vec()));
@@ -228,7 +228,7 @@ fn a_connection_ends_one_way_and_then_the_other() {
     });
 }
 
-/// SCTP has no half close: an end that has finished its stream writes no more, and its peer is not notified.
+/// SCTP has no half-close. A side that has finished its stream can write no more, and the peer is not notified.
 #[test]
 fn a_finished_stream_takes_no_more_bytes() {
     run(&Sctp, &[], |rig, _| async move {
@@ -266,7 +266,8 @@ fn a_closed_session_delivers_what_was_written_and_both_ends_learn_of_it() {
     }
 }
 
-/// RFC 9260 §9.1, RFC 9293 §3.10.5: an abort.
+/// RFC 9260 §9.1, RFC 9293 §3.10.5: an abort ends the session immediately on this side, and on the peer's side when the
+/// ABORT or RST arrives.
 #[test]
 fn an_aborted_session_is_over_at_once_at_both_ends() {
     for transport in BOTH {
@@ -282,7 +283,7 @@ fn an_aborted_session_is_over_at_once_at_both_ends() {
             assert!(matches!(server.closed().await, CloseReason::Reset(_)));
             assert!(rig.near.now().since(begin) < Duration::from_millis(20));
             let ended = pending.await;
-            // The single stream of a connection exists from the handshake on.
+            // In TCP, the only stream exists from the handshake on, so the accept may have succeeded before the abort.
             assert!(ended == Ok(()) || matches!(ended, Err(CloseReason::Reset(_))), "{ended:?}");
         });
         run(transport, &[], |rig, _| async move {
@@ -302,7 +303,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             let mut listener = rig.listen();
             let [client, server] = rig.pair(&mut listener).await;
             let [mut reading, mut writing] = [client.open(0).expect("a stream"), {
-                // With a single stream, use the other end's.
+                // In TCP, the client has only one stream, so the server's end of it is the writer.
                 match client.open(1) {
                     Ok(stream) => stream,
                     Err(_) => server.accept().await.expect("a stream"),
@@ -318,9 +319,9 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // Over TCP, which has a single stream, the server writes, and it has aborted its own session.
+            // In TCP, the writer belongs to the server, which has itself aborted the session.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
-            // Data that has arrived may be read first.
+            // The read must not report the end of the stream. It may return data that had arrived.
             assert!(!matches!(reader.await, Ok(0)));
         });
     }
@@ -382,7 +383,7 @@ fn a_trace_is_kept_while_it_is_wanted() {
     }
 }
 
-/// RFC 9260 §6.3.3, RFC 6298 §5.4: timeouts of the handshake count as well as those of data.
+/// RFC 9260 §6.3.3, RFC 6298 §5.4: timeouts during the handshake are counted, and so are timeouts of data.
 #[test]
 fn timeouts_of_handshake_and_data_are_counted() {
     for transport in BOTH {
@@ -408,7 +409,8 @@ fn timeouts_of_handshake_and_data_are_counted() {
     }
 }
 
-/// RFC 6525 §5.1: a holder with unread data is notified, and both ends count on from the next multiple of 2^32.
+/// RFC 6525 §5.1: the client resets a stream. The server's reads and writes on the stream fail, and both ends continue
+/// to count at the next multiple of 2^32.
 #[test]
 fn a_stream_that_is_reset_is_cancelled_for_its_other_holder_and_can_be_used_again() {
     run(&Sctp, &[("reconfig", "yes")], |rig, _| async move {
@@ -439,7 +441,7 @@ fn a_stream_that_is_reset_is_cancelled_for_its_other_holder_and_can_be_used_agai
     });
 }
 
-/// RFC 8260 §3.4: data of a stream with a lower rank is sent first.
+/// RFC 8260 §3.4: with the priority scheduler, data of a stream with a lower rank is sent first.
 #[test]
 fn ranks_order_streams_where_the_scheduler_knows_priorities() {
     let arrivals = |scheduler| {
@@ -478,7 +480,7 @@ fn ranks_order_streams_where_the_scheduler_knows_priorities() {
     assert_eq!(arrivals("fcfs"), [1, 2, 3], "a rank means nothing to it");
 }
 
-/// RFC 9260 §3.3.1: bytes and whole messages have the payload protocol identifier of the settings.
+/// RFC 9260 §3.3.1: bytes and whole messages carry the payload protocol identifier of the settings.
 #[test]
 fn messages_and_bytes_have_the_identifier_of_the_settings() {
     let network = Network::new(1);
@@ -513,8 +515,8 @@ fn messages_and_bytes_have_the_identifier_of_the_settings() {
     network.run(program, Instant::from_millis(10_000)).expect_done();
 }
 
-/// A client chooses the identifier of its bytes, and a server without one of its own answers in it. Without a choice
-/// both use that of HTTP.
+/// A client configures the payload protocol identifier of its bytes. A server without a configured identifier answers
+/// with the client's. If neither has one, both use the identifier of HTTP.
 #[test]
 fn a_server_answers_bytes_in_the_identifier_that_the_client_has_chosen() {
     for (chosen, expected) in [(0, PPID_HTTP), (51, 51), (53, 53)] {
@@ -538,7 +540,7 @@ fn a_server_answers_bytes_in_the_identifier_that_the_client_has_chosen() {
             assert_eq!(read(&mut input, 3).await, b"ask");
             input.write_all(b"answer").await.expect("written");
             assert_eq!(read(&mut out, 6).await, b"answer", "identifier {chosen}");
-            // The next message shows the identifier of the next request.
+            // Receiving a single message shows its identifier.
             out.write_all(b"again").await.expect("written");
             let mut buffer = [0; 100];
             let received = poll_fn(|cx| input.poll_recv(cx, &mut buffer)).await.expect("a message");
@@ -551,7 +553,7 @@ fn a_server_answers_bytes_in_the_identifier_that_the_client_has_chosen() {
     }
 }
 
-/// Data written as messages of one size is read as messages of that size.
+/// Several messages of one size that lie back to back in a slice are written together, and all bytes arrive.
 #[test]
 fn messages_of_one_size_that_lie_back_to_back_are_written_together() {
     for transport in BOTH {
@@ -572,7 +574,7 @@ fn messages_of_one_size_that_lie_back_to_back_are_written_together() {
     }
 }
 
-/// A host with several addresses uses as many of them as configured.
+/// An association uses only as many of its host's addresses as configured, starting with the first.
 #[test]
 fn an_association_uses_the_first_addresses_of_its_host() {
     let network = Network::new(1);

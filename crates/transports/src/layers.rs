@@ -7,13 +7,13 @@ use anabranch_transport::protocol::Start;
 use anabranch_world::World;
 use std::rc::Rc;
 
-/// The security of a transport on one host, by its place.
+/// The security of a transport on one host, by its position relative to the transport.
 pub enum Security {
-    /// TLS on the one stream of sessions. All servers have certificates with this name.
+    /// TLS on the only stream of each session. All servers have certificates with this name.
     Above(Client, Server, &'static str),
-    /// DTLS below the transport's packets. A client requires this name of the server's certificate.
+    /// DTLS below the transport's packets. A client requires that the server's certificate has this name.
     Below(anabranch_dtls::HostConfig, Option<String>),
-    /// The transport encrypts by itself.
+    /// The transport itself encrypts.
     Within(Ends),
 }
 
@@ -28,8 +28,8 @@ impl std::fmt::Debug for Security {
 }
 
 impl Security {
-    /// Adds what stands within or below the transport to the parameters of its start. Returns them with the rest, which
-    /// stands above it.
+    /// Adds security below or within the transport to the start parameters. Returns the parameters, and the security if
+    /// it is above the transport and [`over`](Self::over) has to add it later.
     pub fn begin<W: World>(self, world: &W, start: Start) -> (Start, Option<Self>) {
         match self {
             Self::Within(ends) => (Start { ends: Some(Rc::new(ends)), ..start }, None),
@@ -41,10 +41,10 @@ impl Security {
         }
     }
 
-    /// Adds what stands above the transport to a started host.
+    /// Adds TLS above a started transport, if this is the security. Otherwise returns the host unchanged.
     ///
     /// # Errors
-    /// One line about a name that certificates cannot have.
+    /// A one-line text about a name that certificates cannot have.
     pub fn over<W: World>(self, world: &W, host: Rc<dyn Host>) -> Result<Rc<dyn Host>, String> {
         match self {
             Self::Above(client, server, name) => {

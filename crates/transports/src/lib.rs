@@ -1,14 +1,14 @@
 //! The registry of transports, and how each is opened: in the virtual world and on real networks.
 //!
-//! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. A program makes
-//! the list once, and passes it to the code that needs it. It is not a global. All other code looks transports up in the
-//! list and asks them for their capabilities.
+//! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. A program
+//! creates the list once, and passes it to the code that needs it. The list is not a global variable. All other code
+//! looks up transports in the list and queries their capabilities.
 //!
-//! - `registry`: the list
+//! - `registry`: the list of transports
 //! - `scheme`: the schemes of URLs and addresses, with their transport and their encryption
 //! - `layers`: TLS above a transport, DTLS below it, for races and for real networks
 //! - [`security`]: the certificates of clients and servers on real networks
-//! - [`os`]: listeners, connectors and shared sockets on real networks
+//! - [`os`]: listeners, connectors and sockets shared by threads, on real networks
 //!
 //! The feature `quic`, which is on by default, adds QUIC to the list.
 

@@ -1,14 +1,14 @@
-//! Opens transports on real networks: listeners, connections, and sockets that threads share. This is the one place that
-//! knows how a scheme's sockets and layers are opened.
+//! Opens transports on real networks: listeners, connections, and sockets that threads share. Only this module knows
+//! how a scheme's sockets and layers are opened.
 //!
-//! - `listen`: the listeners of a place, and the sockets that threads share
+//! - `listen`: listeners, and the sockets that threads share
 //! - `dial`: a connector to a server
 //! - `stream`: connections with one stream, with or without TLS
 //!
 //! # Measured paths
 //!
-//! [`Listening`] and [`Dialed`] are erased, so a program is compiled once for all transports. The cost for each packet of
-//! some transports is measured. [`Listening::with`] and [`Dialed::with`] give the concrete types of those.
+//! [`Listening`] and [`Dialed`] erase the type of the transport, so a program is compiled once for all transports. For
+//! transports whose cost per packet is measured, [`Listening::with`] and [`Dialed::with`] give the concrete types.
 
 mod dial;
 mod listen;
@@ -26,7 +26,8 @@ use anabranch_transport::Settings;
 use anabranch_world::os::kernel_has_sctp;
 use std::net::SocketAddr;
 
-/// Returns a warning about this host for `scheme`: its kernel runs the same protocol on IP, and gets the same packets.
+/// Returns a warning about this host for `scheme`, if the host's kernel also runs the protocol on IP and gets the same
+/// packets.
 #[must_use]
 pub fn host_warning(scheme: &UrlScheme) -> Option<&'static str> {
     let rivals = scheme.needs_raw_sockets() && scheme.can().carriers.ip == Some(SCTP) && kernel_has_sctp();
@@ -36,14 +37,14 @@ pub fn host_warning(scheme: &UrlScheme) -> Option<&'static str> {
     )
 }
 
-/// The IP protocol number of SCTP, the only protocol of ours that a kernel may also run on raw packets.
+/// The IP protocol number of SCTP. No other protocol of this project runs on raw packets and may also run in a kernel.
 const SCTP: u8 = anabranch_transport::sctp::IP_PROTOCOL;
 
-/// Checks that this host can run `scheme` with `settings`, for at least one of the addresses. Only a kernel may lack a
-/// protocol or an option.
+/// Checks that this host can run `scheme` with `settings`, for at least one of the addresses. Only transports of the
+/// kernel can fail, because the kernel may lack a protocol or an option.
 ///
 /// # Errors
-/// One line that says what the kernel lacks.
+/// A one-line text that says what the kernel lacks.
 pub fn possible(scheme: &UrlScheme, settings: &dyn Settings, addresses: &[SocketAddr]) -> Result<(), String> {
     let Some(options) = scheme.protocol().kernel(settings, None).filter(|_| scheme.can().kernel) else {
         return Ok(());

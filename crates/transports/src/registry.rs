@@ -1,4 +1,4 @@
-//! The list of transports, and whether each runs in the virtual world, the emulated world, or both.
+//! The list of transports. Each transport runs in the virtual world, in the emulated world, or in both.
 //!
 //! The virtual world is the simulation. The emulated world sends real packets through the kernel of this machine.
 
@@ -17,11 +17,12 @@ use std::sync::Arc;
 /// The interface of a protocol that runs in the emulated world.
 #[cfg(target_os = "linux")]
 pub type Emulated = dyn Runs<anabranch_world::os::OsWorld>;
-/// Placeholder for the interface [`Emulated`] on systems without an emulated world.
+/// A placeholder for the interface [`Emulated`] on systems without an emulated world.
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport that can race. It derefs to the protocol of our engine if there is one, otherwise to the kernel's protocol.
+/// A transport that can race. It dereferences to the protocol of this project's engine or, if there is none, to the
+/// kernel's protocol.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn Runs<SimWorld>>>,
@@ -47,19 +48,19 @@ impl Transport {
         Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol), visit: None }
     }
 
-    /// Adds the protocol that runs in the emulated world under the name of this transport.
+    /// Adds the protocol that runs in the emulated world under this transport's name.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }
     }
 
-    /// Adds the function that makes visits ([`Visit`]), for a transport with built-in encryption.
+    /// Adds the [`Visit`] function, for a transport with built-in encryption.
     #[must_use]
     pub fn with_visits(self, visit: Visit) -> Self {
         Self { visit: Some(visit), ..self }
     }
 
-    /// Returns the function that makes visits ([`Visit`]); `None` unless the transport has built-in encryption.
+    /// Returns the [`Visit`] function; `None` unless the transport has built-in encryption.
     #[must_use]
     pub fn visit(&self) -> Option<Visit> {
         self.visit
@@ -83,7 +84,8 @@ impl Transport {
         self.simulated.is_none()
     }
 
-    /// Returns whether the kernel runs the transport in the emulated world, even if there is also an engine of ours.
+    /// Returns whether the kernel runs the transport in the emulated world, even if this project also has an engine for
+    /// it.
     #[must_use]
     pub fn is_kernel_in_emulation(&self) -> bool {
         self.emulated.as_ref().is_some_and(|protocol| protocol.capabilities().kernel)
@@ -118,7 +120,7 @@ impl Transports {
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }
 
-    /// Adds a transport, or replaces the one of the same name.
+    /// Adds a transport, or replaces the transport with the same name.
     #[must_use]
     pub fn with(mut self, transport: Transport) -> Self {
         let new = Arc::new(transport);
@@ -140,7 +142,7 @@ impl Transports {
         self.all.iter()
     }
 
-    /// Returns what each transport is in itself, without a world.
+    /// Returns the description of each transport, which is independent of a world.
     #[must_use]
     pub fn protocols(&self) -> Vec<&dyn Protocol> {
         self.iter().map(|transport| &***transport).collect()

@@ -1,6 +1,6 @@
 //! The schemes of URLs and addresses, each with its transport and its encryption.
 //!
-//! Most schemes come from a transport. Two more follow from the layers: TLS on a byte stream that carries HTTP for the
+//! Most schemes are declared by a transport. Two more are derived: TLS on a byte stream that carries HTTP for the
 //! registered scheme `http`, and DTLS (RFC 8261) below the first transport in UDP that accepts a layer.
 
 use crate::registry::{Transport, Transports};
@@ -9,20 +9,20 @@ use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Where the encryption of a scheme stands relative to its transport.
+/// The position of a scheme's encryption relative to the transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encryption {
     /// Traffic is not encrypted.
     None,
-    /// TLS on the one stream of a session.
+    /// TLS on the only stream of each session.
     Above,
     /// DTLS below the transport's packets.
     Below,
-    /// The transport encrypts by itself.
+    /// The transport itself encrypts.
     Within,
 }
 
-/// A scheme of URLs and addresses on real networks. Schemes are compared and ordered by their place in the list.
+/// A scheme of URLs and addresses on real networks. Schemes are compared and ordered by their position in the list.
 #[derive(Clone, Debug)]
 pub struct UrlScheme {
     order: usize,
@@ -58,7 +58,7 @@ impl UrlScheme {
         self.scheme.name
     }
 
-    /// Returns the scheme of HTTP URLs, or the name if it carries no HTTP.
+    /// Returns the scheme of HTTP URLs, or the scheme's name if the scheme carries no HTTP.
     #[must_use]
     pub fn url(&self) -> &'static str {
         self.scheme.url.unwrap_or(self.scheme.name)
@@ -70,13 +70,13 @@ impl UrlScheme {
         self.scheme.port
     }
 
-    /// Returns how HTTP is carried; `None` if the scheme does not carry HTTP.
+    /// Returns how HTTP runs over the sessions; `None` if the scheme does not carry HTTP.
     #[must_use]
     pub fn http(&self) -> Option<Http> {
         self.scheme.http
     }
 
-    /// Returns where the encryption stands.
+    /// Returns the position of the encryption relative to the transport.
     #[must_use]
     pub fn encryption(&self) -> Encryption {
         self.encryption
@@ -115,34 +115,35 @@ impl UrlScheme {
         self.protocol().capabilities()
     }
 
-    /// Returns whether a URL may list several addresses of one host. DTLS has one path (RFC 8261 §6.1).
+    /// Returns whether a URL may list several addresses of one host. Over DTLS it may not, because DTLS has one path
+    /// (RFC 8261 §6.1).
     #[must_use]
     pub fn has_paths(&self) -> bool {
         let can = self.can();
         can.paths && !can.kernel && self.encryption != Encryption::Below
     }
 
-    /// Returns whether packets are carried directly on IP by a program, which needs raw sockets.
+    /// Returns whether this program sends the packets directly on IP, which needs raw sockets.
     #[must_use]
     pub fn needs_raw_sockets(&self) -> bool {
         !self.can().kernel && !self.scheme.in_udp
     }
 
-    /// Returns whether the transport has ports of its own, behind the UDP port if it runs in UDP.
+    /// Returns whether the transport has ports of its own. In UDP, they are behind the UDP port.
     #[must_use]
     pub fn has_own_ports(&self) -> bool {
         let can = self.can();
         !can.kernel && can.carriers.ip.is_some()
     }
 
-    /// Returns the port of the transport, at the place with port `port` in a URL or an address. `inner` is the port behind
-    /// a UDP port.
+    /// Returns the transport's port for a URL or an address with the port `port`. `inner` is the transport's port if it
+    /// runs in UDP.
     #[must_use]
     pub fn transport_port(&self, port: u16, inner: u16) -> u16 {
         if self.has_own_ports() && self.scheme.in_udp { inner } else { port }
     }
 
-    /// Returns the carrier of a socket with the port `port`.
+    /// Returns the carrier of a socket that is bound to the port `port`.
     #[must_use]
     pub fn carrier(&self, port: u16) -> Carrier {
         if self.scheme.in_udp { Carrier::Udp { port } } else { Carrier::Ip }
@@ -150,8 +151,8 @@ impl UrlScheme {
 }
 
 impl Transports {
-    /// Returns the schemes of all transports that run on real networks, in the order of the list, followed by those over
-    /// TLS and DTLS.
+    /// Returns the schemes of all transports that run on real networks, in the order of the list, followed by the
+    /// derived schemes over TLS and DTLS.
     #[must_use]
     pub fn schemes(&self) -> Vec<UrlScheme> {
         let mut all: Vec<UrlScheme> = Vec::new();
@@ -164,8 +165,8 @@ impl Transports {
                 all.push(UrlScheme { order, scheme, transport, encryption });
             }
         }
-        // TLS runs on a byte stream. So a byte stream that carries unencrypted HTTP for the registered scheme `http` also
-        // yields the scheme `https`.
+        // TLS runs on any byte stream. A byte stream that carries unencrypted HTTP for the registered scheme `http`
+        // therefore also yields the scheme `https`.
         let plain = all.iter().find(|one| one.scheme.url == Some("http") && !one.is_secure()).cloned();
         if let Some(plain) = plain {
             let scheme = Scheme { name: "https", url: Some("https"), port: 443, ..plain.scheme };
@@ -181,20 +182,20 @@ impl Transports {
         all
     }
 
-    /// Returns the scheme called `name`, whether or not it carries HTTP.
+    /// Returns the scheme with the name `name`, whether or not the scheme carries HTTP.
     #[must_use]
     pub fn scheme(&self, name: &str) -> Option<UrlScheme> {
         self.schemes().into_iter().find(|one| one.name() == name)
     }
 
-    /// Returns the scheme whose URLs begin with `url`, if it carries HTTP.
+    /// Returns the scheme whose URLs begin with `url`, if the scheme carries HTTP.
     #[must_use]
     pub fn url_scheme(&self, url: &str) -> Option<UrlScheme> {
         self.schemes().into_iter().find(|one| one.scheme.url == Some(url))
     }
 
-    /// Returns the first engine that runs on real networks and has a scheme. It is the one that knobs are for if no
-    /// scheme in use has an engine.
+    /// Returns the first transport that runs on real networks with an engine and has a scheme. Knobs apply to this
+    /// transport if no scheme in use has an engine.
     #[must_use]
     pub fn first_engine(&self) -> Option<&Arc<Transport>> {
         let is_one = |transport: &&Arc<Transport>| {
@@ -213,7 +214,7 @@ mod tests {
     use anabranch_world::World;
     use std::io;
 
-    /// A transport with fresh streams that carries HTTP/1.1 on pairs of them.
+    /// A transport with fresh streams that carries HTTP/1.1, with each exchange on its own stream pair.
     #[derive(Debug)]
     struct Fresh;
 
@@ -268,7 +269,7 @@ mod tests {
         assert_eq!(all, expected.collect::<Vec<_>>());
     }
 
-    /// Only the scheme says how HTTP is carried. Streams that are fresh for each exchange do not make it HTTP/3.
+    /// The scheme alone determines how HTTP is carried: a transport with fresh streams does not necessarily use HTTP/3.
     #[test]
     fn fresh_streams_are_not_http3() {
         let fresh = Transport::simulated(Fresh).and_emulated(Arc::new(Fresh));

@@ -1,6 +1,7 @@
 //! The security of clients and servers on real networks: TLS above a transport, DTLS below it, or within the transport.
 //!
-//! A program reads certificates and trust. This module makes the TLS, DTLS or QUIC end of them that a scheme needs.
+//! A program loads certificates and trust anchors. From these, this module creates the TLS, DTLS or QUIC configuration
+//! that a scheme needs.
 
 use crate::scheme::{Encryption, UrlScheme};
 use anabranch_dtls::{EndsError, Settings as DtlsSettings};
@@ -12,18 +13,18 @@ use std::sync::Arc;
 
 pub use anabranch_tls::{Fingerprint, Identity, KeyLog, Shared, Trust, read_secret_file};
 
-/// The application protocols that are negotiated (ALPN, RFC 7301), the preferred one first.
+/// The application protocols that may be negotiated (ALPN, RFC 7301), the preferred protocol first.
 #[derive(Clone, Debug, Default)]
 pub struct Protocols {
-    /// Over TLS on one stream.
+    /// The protocols over TLS on one stream.
     pub above: Vec<Vec<u8>>,
-    /// Over a transport that encrypts by itself.
+    /// The protocols over a transport that itself encrypts.
     pub within: Vec<Vec<u8>>,
-    /// Whether the application accepts or sends requests as early data over a transport that encrypts by itself.
+    /// Whether the application accepts or sends requests as early data over a transport that itself encrypts.
     pub early_data: bool,
 }
 
-/// A function that says whether a certificate names a host.
+/// A function that returns whether a certificate is valid for a host name.
 pub type NamesHost = Box<dyn Fn(&str) -> bool>;
 
 /// The security of a server. Clones can be sent to other threads.
@@ -44,10 +45,10 @@ impl fmt::Debug for ServerSecurity {
 }
 
 impl ServerSecurity {
-    /// Creates the security of a server that listens for `schemes`, and shows `identity`.
+    /// Creates the security of a server that listens for `schemes` and presents the certificate of `identity`.
     ///
     /// # Errors
-    /// One line that says why the certificate cannot be used.
+    /// A one-line text that says why the certificate cannot be used.
     pub fn new<'a>(
         identity: Identity,
         schemes: impl Iterator<Item = &'a UrlScheme> + Clone,
@@ -66,7 +67,8 @@ impl ServerSecurity {
             ..ServerSettings::of(identity)
         };
         if uses(Encryption::Within) {
-            // An HTTP server accepts only GET and HEAD as early data (RFC 8470), and each ticket only once.
+            // An HTTP server accepts only GET and HEAD as early data (RFC 8470), and accepts each session ticket only
+            // once.
             let settings = ServerSettings {
                 versions: Versions::Only13,
                 early_data: protocols.early_data,
@@ -87,13 +89,13 @@ impl ServerSecurity {
         Self { unsummed, ..self }
     }
 
-    /// Returns the TLS servers. Each can change its identity while it runs.
+    /// Returns the TLS servers. The identity of each can be changed while it runs.
     pub fn shared(&self) -> impl Iterator<Item = &Shared> {
         self.above.iter().chain(&self.within)
     }
 
-    /// Returns a function that says whether the certificate of listeners for `scheme` names a host; `None` if there is no
-    /// certificate.
+    /// Returns a function that says whether the certificate of listeners for `scheme` is valid for a host name; `None`
+    /// if there is no certificate.
     #[must_use]
     pub fn names(&self, scheme: &UrlScheme) -> Option<NamesHost> {
         let of = |shared: &Shared| {
@@ -111,18 +113,18 @@ impl ServerSecurity {
         }
     }
 
-    /// Returns the TLS server for listeners on one stream.
+    /// Returns the TLS server for listeners with one stream per session.
     pub(crate) fn tls(&self) -> Option<Server> {
         self.above.clone().map(Shared::server)
     }
 
-    /// Returns the security of a transport that encrypts by itself.
+    /// Returns the security of a transport that itself encrypts.
     pub(crate) fn within(&self) -> Option<Ends> {
         let server = self.within.clone().map(Shared::server)?;
         Some(Ends { surroundings: Surroundings::Real, client: None, server: Some(server) })
     }
 
-    /// Returns the DTLS end of the server.
+    /// Returns the DTLS configuration of the server.
     pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, EndsError> {
         let settings = DtlsSettings {
             identity: Some(self.identity.clone()),
@@ -141,8 +143,8 @@ pub struct ClientSecurity {
     trust: Trust,
     key_log: Arc<dyn KeyLog>,
     protocols: Protocols,
-    /// The client for transports that encrypt by themselves. It is created on first use and then kept, because it
-    /// remembers sessions for resumption.
+    /// The client for transports that themselves encrypt. It is created on first use and kept, because it stores
+    /// sessions for resumption.
     within: Rc<OnceCell<Client>>,
     /// Whether a transport above DTLS omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
@@ -158,7 +160,7 @@ impl ClientSecurity {
     /// Creates the security of a client that trusts `trust`.
     ///
     /// # Errors
-    /// One line that says why the trusted certificates cannot be used.
+    /// A one-line text that says why the trusted certificates cannot be used.
     pub fn new(trust: Trust, protocols: Protocols, key_log: Arc<dyn KeyLog>) -> Result<Self, String> {
         let settings = ClientSettings {
             trust: trust.clone(),
@@ -181,7 +183,7 @@ impl ClientSecurity {
         self.above.clone()
     }
 
-    /// Returns the security of a transport that encrypts by itself, for a server called `name`.
+    /// Returns the security of a transport that itself encrypts, for a server with the name `name`.
     pub(crate) fn within(&self, name: &str) -> Result<Ends, String> {
         let client = match self.within.get() {
             Some(client) => client.clone(),
@@ -202,7 +204,7 @@ impl ClientSecurity {
         Ok(Ends { surroundings: Surroundings::Real, client: Some((client, name)), server: None })
     }
 
-    /// Returns the DTLS end of the client.
+    /// Returns the DTLS configuration of the client.
     pub(crate) fn dtls(&self) -> Result<anabranch_dtls::HostConfig, EndsError> {
         let settings = DtlsSettings {
             trust: Some(self.trust.clone()),

@@ -1,8 +1,8 @@
 //! Traits for the TCP sockets of a host's kernel.
 //!
 //! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. On a real host, programs that must
-//! interoperate with all peers use the kernel's TCP. The traits here have only the operations that a session needs;
-//! `transport::kernel` builds sessions on them.
+//! interoperate with all peers use the kernel's TCP. The traits have only the operations that a session needs;
+//! `transport::kernel` builds sessions on these traits.
 
 use crate::World;
 use anabranch_base::time::Duration;
@@ -11,7 +11,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// A `World` whose host has its own TCP, in its kernel.
+/// A `World` whose host has its own TCP, in the host's kernel.
 pub trait KernelTcp: World {
     /// A listening socket.
     type Listening: Listening<Connection = Self::Connection>;
@@ -27,7 +27,7 @@ pub trait KernelTcp: World {
     /// Starts to open a connection to `to`.
     ///
     /// # Errors
-    /// No local port is free, or the host has no address of the IP version of `to`.
+    /// No local port is free, or the host has no address with the IP version of `to`.
     fn connect_tcp(&self, to: SocketAddr) -> io::Result<Self::Connection>;
 
     /// Returns a clone of this `World` that applies `options` to the kernel sockets that it opens.
@@ -40,7 +40,7 @@ pub trait KernelTcp: World {
 pub struct KernelOptions {
     /// The protocol.
     pub protocol: KernelProtocol,
-    /// The size of the send buffer in bytes. The kernel doubles it for its own needs and limits it.
+    /// The size of the send buffer in bytes. The kernel doubles this size for its own needs, and limits it.
     pub sndbuf: Option<usize>,
     /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,
@@ -139,8 +139,9 @@ pub trait Connection: 'static {
     /// not report it.
     fn unacknowledged(&self) -> Option<u64>;
 
-    /// Returns whether the connection uses Multipath TCP (RFC 8684). It is plain TCP if Multipath TCP was requested and
-    /// the peer does not support it. Returns `None` if Multipath TCP was not requested or the host does not report it.
+    /// Returns whether the connection uses Multipath TCP (RFC 8684). The result is false if Multipath TCP was requested
+    /// and the peer does not support it. Returns `None` if Multipath TCP was not requested or the host does not report
+    /// it.
     fn is_multipath(&self) -> Option<bool>;
 
     /// Returns the counters that the host keeps for this connection; `None` if the host does not report them.

@@ -17,8 +17,8 @@
 //!   they use, by binding abstract Unix sockets (`os/ports.rs`); `transport/sctp/ports.rs` checks these names.
 //! - During an exchange of small packets, a thread polls for the next packet for a short time before it sleeps
 //!   (`os/busy_poll.rs`).
-//! - Long-running programs return free memory to the host (`os/memory_trimmer.rs`). Otherwise an allocator keeps
-//!   everything below the last block in use.
+//! - Long-running programs return free memory to the host (`os/memory_trimmer.rs`). Otherwise the allocator keeps all
+//!   free memory below the last block in use.
 
 #![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
 
@@ -44,7 +44,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A single-threaded environment in which programs run. It is cheap to clone.
+/// A single-threaded environment in which programs run. A clone is another handle of the same environment.
 pub trait World: Clone + 'static {
     /// A bound socket.
     type Socket: Datagrams;
@@ -66,8 +66,8 @@ pub trait World: Clone + 'static {
         poll_fn(|cx| timer.poll(cx)).await;
     }
 
-    /// Returns the result of `wait`, or `None` if `wait` takes longer than `span`. If `span` is `None`, there is no
-    /// limit.
+    /// Returns the result of `wait`, or `None` if `wait` takes longer than `span`. If `span` is `None`, the time is not
+    /// limited.
     async fn timeout<T>(
         &self,
         span: impl Into<Option<Duration>>,
@@ -80,7 +80,7 @@ pub trait World: Clone + 'static {
                 return Poll::Ready(Some(result));
             }
             let Some(span) = span else { return Poll::Pending };
-            // Most futures are ready when first polled, so create the timer only after that.
+            // Most futures are ready when first polled, so the timer is created only if this future is not.
             let timer = timer.get_or_insert_with(|| {
                 let mut timer = self.timer();
                 timer.set(Some(self.now() + span));
@@ -101,12 +101,12 @@ pub trait World: Clone + 'static {
     /// Returns the addresses of this host, in the order of its interfaces.
     fn addresses(&self) -> Vec<IpAddr>;
 
-    /// Ready once after each change of [`addresses`](Self::addresses). If the host reports changes of routes, also
-    /// ready once after each of those, because an unreachable address may have become reachable.
+    /// Ready once after each change of [`addresses`](Self::addresses). Also ready once after each change of routes that
+    /// the host reports, because an unreachable address may have become reachable.
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Charges the host's processor for work other than the processing of packets. This has an effect only on a virtual
-    /// host for which that work has a cost.
+    /// Charges the host's processor for work other than the processing of packets. The charge has an effect only on a
+    /// virtual host for which this work has a cost.
     fn charge(&self, work: Work) {
         let _ = work;
     }
@@ -119,7 +119,7 @@ pub trait World: Clone + 'static {
     async fn bind(&self, at: Local) -> io::Result<Self::Socket>;
 }
 
-/// Lets a task continue to run without its handle.
+/// A task handle that can be dropped without cancelling the task.
 pub trait Detach {
     /// Drops the handle without cancelling the task.
     fn detach(self);
@@ -152,7 +152,7 @@ pub enum Local {
         /// The protocol number of the IP header.
         protocol: u8,
     },
-    /// A UDP port. If the port is 0, the host chooses a free one.
+    /// A UDP port. If the port is 0, the host chooses a free port.
     Udp {
         /// The port.
         port: u16,
@@ -167,19 +167,19 @@ pub trait Datagrams: 'static {
     /// # Errors
     /// `AddrNotAvailable`: this host does not have the source address. `NetworkUnreachable`, `HostUnreachable`: at
     /// present this host has no route to the target. After one of these errors the batch is unchanged, and its packets
-    /// are lost unless the caller sends it again. After any other error the socket is unusable.
+    /// are lost unless the caller sends the batch again. After any other error the socket is unusable.
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>>;
 
-    /// Takes the packets of `batch`, to send them together with other batches at the next
-    /// [`poll_flush`](Self::poll_flush). Returns false if the packets were not taken; the caller must then flush, and
-    /// send the batch with [`poll_send`](Self::poll_send).
+    /// Queues the packets of `batch`. The next [`poll_flush`](Self::poll_flush) sends them together with other batches.
+    /// Returns false if the packets were not queued. In that case the caller must flush, and send the batch with
+    /// [`poll_send`](Self::poll_send).
     #[inline]
     fn queue(&self, batch: &mut SendBatch) -> bool {
         let _ = batch;
         false
     }
 
-    /// Sends the packets that [`queue`](Self::queue) has taken.
+    /// Sends the packets that [`queue`](Self::queue) has queued.
     ///
     /// # Errors
     /// As [`poll_send`](Self::poll_send). The packets that could not be sent are moved to `unsent`, which must be empty
@@ -215,7 +215,7 @@ pub trait Datagrams: 'static {
         0
     }
 
-    /// Returns the number of packets that one call should carry, as the argument of [`SendBatch::new`] and
+    /// Returns the number of packets that one call should carry. Callers pass it to [`SendBatch::new`] and
     /// [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
@@ -288,8 +288,8 @@ pub trait Ports: Send + Sync + fmt::Debug {
     /// `AddrInUse`: another program owns `port` at one of the addresses.
     fn listen(&self, port: u16) -> io::Result<PortClaim>;
 
-    /// Claims the local `port` for outgoing connections. Returns `None` if the claim fails; other programs then do not
-    /// know that the port is in use.
+    /// Claims the local `port` for outgoing connections. Returns `None` if the claim fails; in that case other programs
+    /// do not know that the port is in use.
     fn connect(&self, port: u16) -> Option<PortClaim>;
 
     /// Returns whether another program owns `port` at `address` or, if `address` is `None`, at any address of this

@@ -1,7 +1,7 @@
 //! Host name resolution, for hosts that support it.
 //!
-//! A virtual network has only addresses. A real host queries its resolver, which may take long; the other tasks of the
-//! program continue meanwhile.
+//! A virtual network has only addresses. A real host queries its resolver, which may take long; meanwhile the other
+//! tasks of the program continue.
 
 use crate::World;
 use std::io;

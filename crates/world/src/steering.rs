@@ -1,12 +1,13 @@
 //! Decides which of several threads behind one port or one IP protocol a packet is for.
 //!
-//! A server with several threads has one `World` in each. The kernel delivers each packet to one of the threads by its
-//! own rule. If the kernel's rule and [`Steering`] differ, [`Steering`] decides.
+//! A server with several threads has one `World` in each thread. The kernel delivers each packet to one of the threads
+//! by its own rule. If that rule and [`Steering`] choose different threads, the packet is passed on to the thread that
+//! [`Steering`] chose.
 
 use anabranch_base::Icmp;
 use std::net::IpAddr;
 
-/// The position in a packet of the number that identifies the thread that the packet is for.
+/// Which field of a packet identifies the thread that the packet is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// The verification tag in SCTP's common header, or the initiate tag of an INIT (RFC 9260 §3.1, §3.3.2).
@@ -25,8 +26,8 @@ pub trait Steering: Send + Sync + std::fmt::Debug {
     /// report is about.
     fn owner_of_report(&self, icmp: &Icmp, quoted: &[u8]) -> Option<u32>;
 
-    /// Returns where in a UDP packet the kernel finds the number that, modulo the number of threads, is the index of
-    /// the thread.
+    /// Returns which field of a UDP packet the kernel uses. The field's value modulo the number of threads is the index
+    /// of the thread.
     fn mark(&self) -> Mark {
         Mark::VerificationTag
     }

@@ -1,8 +1,8 @@
 //! The behaviour suite: tests of what every `World` must do in the same way.
 //!
-//! Generic test programs, which panic on a failure. Each implementation of `World` runs them in its own tests, so that
-//! a program tested in virtual time behaves the same on the operating system's network. A test program gets the handles
-//! of two hosts that can reach each other, or two handles of one host.
+//! The tests are generic programs that panic on a failure. Each implementation of `World` runs them among its own
+//! tests, so that a program tested in virtual time behaves the same on the operating system's network. A test program
+//! gets the handles of two hosts that can reach each other, or two handles of one host.
 
 use crate::{Datagrams, Detach, Local, Timer, World};
 use anabranch_base::time::Duration;
@@ -20,7 +20,7 @@ use std::task::Poll;
 pub struct Pair<W> {
     /// The host on which most of the program runs.
     pub near: W,
-    /// The other host; may be the same host.
+    /// The other host, which may be the same host.
     pub far: W,
 }
 
@@ -167,7 +167,7 @@ async fn yield_now() {
     .await;
 }
 
-/// Awaiting a task returns its result, whether or not the task has already finished.
+/// Awaiting a task's handle returns the task's result, whether or not the task has already finished.
 pub async fn task_gives_result<W: World>(world: W) {
     let quick = world.spawn("quick", async { 7 });
     let inside = world.clone();
@@ -179,7 +179,7 @@ pub async fn task_gives_result<W: World>(world: W) {
     assert_eq!(quick.await, 7);
 }
 
-/// Dropping a task's handle drops the task's future soon.
+/// If a task's handle is dropped, the task's future is dropped soon afterwards.
 pub async fn dropped_task_is_cancelled<W: World>(world: W) {
     let held = Rc::new(());
     let inside = held.clone();
@@ -208,14 +208,14 @@ pub async fn detached_task_runs_on<W: World>(world: W) {
     assert!(done.get(), "the detached task did not run");
 }
 
-/// The same label gives the same random numbers, and another label gives other numbers.
+/// Equal labels give equal random numbers, and different labels give different ones.
 pub async fn randomness_by_label<W: World>(world: W) {
     let draw = |label: &str| world.rng(label).next_u64();
     assert_eq!(draw("one"), draw("one"));
     assert_ne!(draw("one"), draw("two"));
 }
 
-/// A port has one owner at a time.
+/// A second socket cannot be bound to a port until the first socket is dropped.
 pub async fn bind_twice_fails<W: World>(world: W) {
     let socket = world.bind(Local::Udp { port: 0 }).await.expect("a free port");
     let port = socket.local()[0].port();

@@ -68,7 +68,8 @@ impl<W: World> Tasks<W> {
             for done in finished.tasks.take() {
                 running.remove(&done);
             }
-            // An empty map keeps its root node. Drop the node, because thousands of sessions would keep one each.
+            // An empty map keeps its root node. The node is freed, because otherwise each of thousands of sessions
+            // would keep one.
             if running.is_empty() {
                 *running = BTreeMap::new();
             }
@@ -86,7 +87,7 @@ impl<W: World> Tasks<W> {
         if self.count() == 0 {
             return Poll::Ready(());
         }
-        // A task was started, so `finished` exists already.
+        // A task is running, so `finished` exists already.
         let finished = self.finished.get_or_init(Rc::default);
         *finished.waiting.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending

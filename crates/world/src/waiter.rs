@@ -1,4 +1,4 @@
-//! The waker of one task that waits for an event. The waker is kept after use.
+//! The waker of one task that waits for an event.
 
 use std::task::{Context, Waker};
 

@@ -1,7 +1,7 @@
-//! The behaviour suite on the operating system, and the features that only it has: several addresses of a host,
+//! The behaviour suite on the operating system, and features that only `OsWorld` has: several addresses of a host,
 //! trains of packets, ICMP, raw sockets, kernel TCP.
 //!
-//! Everything stays on the loopback interface. No test measures time, and every wait is bounded.
+//! All packets stay on the loopback interface. No test measures time, and every wait is bounded.
 
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-/// Runs `program` on these addresses; a program that does not end fails.
+/// Runs `program` with an `OsWorld` that has these addresses. Fails if the program does not end.
 fn on<T>(addresses: &[IpAddr], program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = Options { addresses: addresses.to_vec(), seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
@@ -27,7 +27,7 @@ fn on<T>(addresses: &[IpAddr], program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     .expect("a world")
 }
 
-/// Whether the host has IPv6.
+/// Returns whether the host has IPv6.
 fn has_v6() -> bool {
     std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }
@@ -55,7 +55,8 @@ async fn recv(socket: &OsSocket, batch: &mut RecvBatch) {
     poll_fn(|cx| socket.poll_recv(cx, batch)).await.expect("received");
 }
 
-/// RFC 6951 §5.2: one UDP port on several addresses, each answering from the address that was asked.
+/// RFC 6951 §5.2: a socket with several addresses receives 64 packets at its second address. They keep their order,
+/// content, addresses and ECN mark.
 #[test]
 fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
     let other = IpAddr::from([127, 0, 0, 3]);
@@ -66,7 +67,7 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
         assert_eq!((from.ip(), to.ip()), (V4, other));
         let mut out = SendBatch::new(64);
         (out.source, out.target, out.ecn) = (from, to, Ecn::Ect0);
-        // More than one call can carry: 64 packets of 1,400 bytes and a short one.
+        // 63 packets of 1,400 bytes and a shorter last packet are more than one call can carry.
         for number in 0..63_u8 {
             out.push(&[number; 1400]);
         }
@@ -86,7 +87,8 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
     });
 }
 
-/// Without GSO and GRO, with many destinations in one call.
+/// The kernel neither splits nor joins packets (no GSO, no GRO), and packets for five targets are flushed together. All
+/// packets arrive one by one.
 #[test]
 fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
     on(&[V4], async |world| {
@@ -105,7 +107,8 @@ fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
                     out.push(&[3 * round + number; 1000]);
                 }
                 assert!(near.queue(&mut out) && out.is_empty());
-                // One packet for each, which may be sent together.
+                // A small packet for the same target follows. The flush may send the small packets of all targets in
+                // one call.
                 (out.source, out.target, out.lane) = (near.local()[0], to.local()[0], lane as u32);
                 out.push(&[100 + round; 50]);
                 assert!(near.queue(&mut out));
@@ -161,7 +164,7 @@ fn a_packet_above_the_interface_mtu_is_reported() {
     });
 }
 
-/// Raw sockets need a privilege; if opening one fails, that must be the reason.
+/// Raw packets arrive unchanged and in order. If a raw socket cannot be opened, the reason must be a missing privilege.
 #[test]
 fn raw_packets_go_there_and_back_where_the_host_permits() {
     for ip in if has_v6() { vec![V4, V6] } else { vec![V4] } {
@@ -175,7 +178,8 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
             };
             let here = SocketAddr::new(ip, 0);
             assert_eq!(near.local(), [here]);
-            // More packets than one call takes; the last one is shorter, and another ECN mark in between.
+            // Each batch has more packets than one call takes, and a shorter last packet. The second batch has another
+            // ECN mark.
             let mut batch = SendBatch::new(20);
             let mut sent = Vec::new();
             for (first, ecn) in [(0, Ecn::Ect1), (20, Ecn::Ect0)] {

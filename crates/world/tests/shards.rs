@@ -1,5 +1,5 @@
 //! Several worlds behind one UDP port or one IP protocol: the kernel steers packets to their worlds, and packets that
-//! it cannot classify are handed on.
+//! the kernel cannot classify are passed on by the world that receives them.
 //!
 //! Raw sockets need root. Each test has its own protocol number, because otherwise all tests would receive all
 //! packets.
@@ -23,7 +23,8 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const COUNT: u32 = 3;
 
-/// Steers packets and reports by their tag, and packets from one source to world 2.
+/// Steers packets and ICMP reports by their verification tag. If `found` is set, packets from that address belong to
+/// world 2.
 #[derive(Debug)]
 struct ByTag {
     found: Option<IpAddr>,
@@ -56,12 +57,12 @@ fn seats(found: Option<IpAddr>) -> Vec<Seat> {
     share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { found })).expect("a port")
 }
 
-/// Runs a program with one world that takes all seats: only the packets of each socket matter.
+/// Runs a program with a single world that takes the sockets of all shards.
 fn on<T>(seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     on_ip(HERE, seats, program)
 }
 
-/// Runs a program at address `here` with one world that takes all seats.
+/// Runs a program at address `here` with a single world that takes the sockets of all shards.
 fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     let options = Options { addresses: vec![here], seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
@@ -72,7 +73,7 @@ fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, V
     .expect("a world")
 }
 
-/// Receives until `count` packets have arrived at the sockets; returns socket number and packet.
+/// Receives until `count` packets have arrived at the sockets. Returns each packet with the index of its socket.
 async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u32, Vec<u8>)> {
     let mut got = Vec::new();
     let mut batch = RecvBatch::new(64);
@@ -108,7 +109,8 @@ async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
     .await;
 }
 
-/// Returns the seats of an IP protocol, if the host permits it and has the IP version.
+/// Returns the sockets of all shards for an IP protocol. Returns `None` if the host does not permit raw sockets or
+/// lacks the IP version.
 fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<Seat>> {
     if UdpSocket::bind((here, 0)).is_err() {
         return None;
@@ -123,7 +125,7 @@ fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<Se
     }
 }
 
-/// Returns a function that sends packets of a protocol from an address; with protocol 255 they include their IP
+/// Returns a function that sends packets of a protocol from an address; with protocol 255 the packets include their IP
 /// header.
 fn raw_sender(from: IpAddr, protocol: u8) -> impl Fn(&[u8], IpAddr) {
     let domain = Domain::for_address(SocketAddr::new(from, 0));
@@ -136,7 +138,7 @@ fn raw_sender(from: IpAddr, protocol: u8) -> impl Fn(&[u8], IpAddr) {
     }
 }
 
-/// Returns an IPv4 packet from loopback to loopback; the kernel fills in length and checksum.
+/// Returns an IPv4 packet from loopback to loopback. The kernel fills in the length and the checksum.
 fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x45 + options.len() as u8 / 4, 0, 0, 0, 0x12, 0x34, 0, 0, 64, protocol, 0, 0];
     bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
@@ -144,7 +146,7 @@ fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
     [&bytes, options, payload].concat()
 }
 
-/// RFC 9260 §6.4, RFC 6951 §5.4: whatever the peer's address and port.
+/// RFC 9260 §6.4, RFC 6951 §5.4: packets are steered by tag, whatever the peer's address and port.
 #[test]
 fn each_shard_receives_its_tags_and_a_share_of_the_inits() {
     let seats = seats(None);
@@ -186,7 +188,8 @@ fn a_train_of_several_associations_is_taken_apart() {
         let found: Vec<_> = got.iter().map(|(number, packet)| (*number, tag(packet), packet.len())).collect();
         let expected: Vec<_> = (1..=8).map(|n| (n % COUNT, n, if n == 8 { 60 } else { 200 })).collect();
         assert_eq!(found, expected);
-        // As one train it has arrived at a single socket; packet by packet each arrives at its own.
+        // If the packets arrived as one train, one socket received them and passed on five. If they arrived one by one,
+        // none was passed on.
         assert!([0, 5].contains(&group.handed()), "{}", group.handed());
         assert_eq!(group.lost(), 0);
     });
@@ -218,12 +221,13 @@ fn a_port_that_is_shared_is_in_use_all_the_same() {
         io::ErrorKind::AddrInUse
     );
     drop(seats);
-    // On every address. A single seat needs no steering rule.
+    // With an empty list, the port is bound at every address. With a single shard, no steering rule is needed.
     let all = share_udp(&[], 0, 1, Arc::new(ByTag { found: None })).expect("a port");
     assert_eq!((all.len(), all[0].index()), (1, 0));
 }
 
-/// The kernel gives every packet to every raw socket: each takes its own, and none is taken twice.
+/// The kernel gives every packet to every raw socket. Each world takes only its own packets, and no packet is taken
+/// twice.
 #[test]
 fn each_world_takes_its_share_of_a_protocol() {
     for (here, protocol) in [(HERE, 240), (HERE6, 241)] {
@@ -236,7 +240,7 @@ fn each_world_takes_its_share_of_a_protocol() {
                 send(&packet(0x8000_0000 + n, 0, 100), here);
                 send(&packet(0, 0x4000_0000 + n, 100), here);
             }
-            // Packets too short for an INIT, and one too short for a tag.
+            // Two packets are too short for an INIT, and the last packet is too short for a tag and is dropped.
             send(&packet(0, 0, 20)[..12], here);
             send(&packet(8, 0, 20)[..12], here);
             send(&[0; 7], here);
@@ -262,7 +266,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
             let send = raw_sender(HERE, 255);
             let rest = packet(0, 11, 200);
             send(&v4(242, &[1, 1, 1, 0], 0, &packet(10, 0, 100)), HERE);
-            // The initiate tag of an INIT is in the second of two fragments.
+            // The INIT is sent in two fragments, and the initiate tag is in the second fragment.
             send(&v4(242, &[], 0x2000, &rest[..16]), HERE);
             send(&v4(242, &[], 2, &rest[16..]), HERE);
             let mut got = receive(&world, &sockets, 2).await;
@@ -277,7 +281,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
         on_ip(HERE6, seats, async |world, sockets| {
             let send = raw_sender(HERE6, 255);
             for n in 10..13 {
-                // A destination options header with padding.
+                // A destination options header, filled with padding, precedes the SCTP packet.
                 let payload = [&[243, 0, 1, 4, 0, 0, 0, 0], &packet(n, 0, 100)[..]].concat();
                 let mut header = vec![0x60, 0, 0, 0, 0, payload.len() as u8, 60, 64];
                 header.extend([Ipv6Addr::LOCALHOST.octets(), Ipv6Addr::LOCALHOST.octets()].concat());
@@ -309,14 +313,15 @@ fn packets_steered_by_address_are_forwarded_once() {
     });
 }
 
-/// RFC 9260 §10: the kernel reports to every raw socket.
+/// RFC 9260 §10: the kernel gives an ICMP report to every raw socket, but only one world handles it.
 #[test]
 fn a_report_is_looked_at_by_one_world() {
     let Some(seats) = raw_seats(HERE, 245, None) else { return };
     let group = seats[0].group();
     on(seats, async |world, sockets| {
         let send = raw_sender(HERE, 1);
-        // The last two belong to world 0: one by its tag, one because no world has its tag.
+        // The last two reports belong to world 0: the first by its tag, the second because its tag 0 belongs to no
+        // world.
         for quoted in [1, 2, 3, 0] {
             let mut inner = v4(245, &[], 0, &packet(quoted, 0, 28));
             let length = inner.len() as u16;

@@ -1,4 +1,4 @@
-//! Text forms that the knobs of several engines have.
+//! Text forms that knobs of several engines use.
 
 use super::Form;
 use crate::time::Duration;

@@ -46,8 +46,8 @@ pub(super) const BYTES: &[(&str, u64, &str)] = &[
 pub(super) const RATIO: &[(&str, u64, &str)] =
     &[("", 1, "%"), ("pct", 1, "%"), ("perc", 1, "%"), ("percent", 1, "%"), ("p", 1, "%")];
 
-/// Units of rates. For bits, lower and upper case are known. For bytes, the `B` must be a capital and "per second" must
-/// be written.
+/// Units of rates. Names for bits are recognized in lower and upper case. Names for bytes need a capital `B` and "per
+/// second".
 pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("B/s", 8, "bit"),
     ("Bps", 8, "bit"),
@@ -87,7 +87,7 @@ pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("gbits/s", 1, "gbit"),
 ];
 
-/// Units of intervals: the text after the slash, as in `25/s`, or directly after the number.
+/// Units of intervals: the text after the slash, as in `25/s`, or the text directly after the number.
 pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("", "s"),
     ("sec", "s"),
@@ -99,8 +99,8 @@ pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("minute", "min"),
 ];
 
-/// Returns the quantity that the user probably meant by `number` with the unknown `unit`, for example `10mbit` for `10
-/// Mbps`. Words after the unit, as in `100ms rtt`, are ignored.
+/// Returns the quantity that the user probably meant by `number` and the unknown unit `unit`, for example `10mbit` for
+/// `10 Mbps`. Words after the unit, as in `100ms rtt`, are ignored.
 pub(super) fn meant(number: &str, unit: &str, kind: &Kind) -> Option<String> {
     let word = unit.split_whitespace().next().unwrap_or("");
     let ours = |(name, _): &(&'static str, u64)| (*name, 1, *name);

@@ -1,9 +1,9 @@
-//! Runs two engines through a random sequence of events, once with and once without the fast path. Both logs must be
-//! equal.
+//! Runs two engines through a random sequence of events, once with the fast path and once without it. The two logs must
+//! be equal.
 //!
-//! Owns the clock, the comparison, and the network between the engines, which loses, delays, duplicates, marks and
-//! damages packets. The tests of an engine include this file. They add the actions of the applications and the values
-//! to log.
+//! Owns the clock, the comparison, and the network between the engines. The network loses, delays, duplicates, marks
+//! and damages packets. The tests of an engine include this file, and add the actions of the applications and the
+//! values to log.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, RecvBatch, Rng, SendBatch};
@@ -20,18 +20,19 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-/// A run of one seed. `A` is the state of the applications at both ends.
+/// One run with one seed. `A` is the state of the applications at both ends.
 pub struct Story<E, A> {
     pub rng: Rng,
     pub now: Instant,
     pub ends: [E; 2],
     pub app: A,
-    /// With `Some(net)` an outage only affects packets to `10.0.net.*`, otherwise all packets.
+    /// The packets that an outage drops: with `Some(net)` only packets to `10.0.net.*`, with `None` all packets.
     pub dark_net: Option<u8>,
     flying: Vec<Flying>,
     batch: SendBatch,
     arrived: RecvBatch,
-    /// For each fault, one in how many packets has it (0: none): lost, late, duplicated, marked, damaged.
+    /// For each fault, one in this number of packets has it; 0 means none. Faults: lost, late, duplicated, marked,
+    /// damaged.
     faults: [u64; 5],
     /// The one-way delay in milliseconds.
     latency: u64,
@@ -89,8 +90,8 @@ impl<E: Engine, A> Story<E, A> {
         self.lines
     }
 
-    /// Moves the clock, mostly by less than `pace` µs, sometimes by nothing or by more than a timeout. From time to time
-    /// an outage of less than `darkness` ms begins.
+    /// Moves the clock: usually by less than `pace` µs, sometimes not at all, sometimes by more than a timeout. From
+    /// time to time an outage of less than `darkness` ms begins.
     pub fn pass(&mut self, pace: u64, darkness: u64) {
         let span = pick(&mut self.rng, &[0, 1000, pace, pace, pace]);
         self.now += Duration::from_micros(self.rng.below(span + 1));
@@ -102,7 +103,7 @@ impl<E: Engine, A> Story<E, A> {
         }
     }
 
-    /// Passes arrived packets to an engine, singly or in batches, and calls its timeout handler if that is due.
+    /// Passes arrived packets to an engine, singly or in batches, and calls its timeout handler if a timer is due.
     pub fn receive(&mut self, end: usize) {
         while let Some(at) = self.flying.iter().position(|p| p.at <= self.now && p.to == end) {
             let first = self.flying.remove(at);
@@ -188,8 +189,8 @@ impl<E: Engine, A> Story<E, A> {
     }
 }
 
-/// Runs every seed twice and compares the logs. The environment variable `SEED` selects one seed, and `SEEDS` the number
-/// of seeds (default `usual`).
+/// Runs every seed with and without the fast path, and compares the logs. The environment variable `SEED` selects one
+/// seed, and `SEEDS` the number of seeds (default `usual`).
 pub fn compare(package: &str, usual: u64, tell: impl Fn(u64, bool) -> Vec<String>) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match (number("SEED"), number("SEEDS")) {

@@ -1,12 +1,12 @@
 //! Limits the handshakes of a server: answers hellos, asks for cookies, and decides which handshakes begin.
 //!
-//! The server keeps no state for a first hello. It answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and the handshake
-//! begins when the client returns the cookie. At most [`MAX_HALF_OPEN`] such handshakes are under way. Beyond that, the
-//! oldest handshake of the client address with the most handshakes is dropped.
+//! The server keeps no state for a first hello. It answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and the
+//! handshake begins when the client returns the cookie. At most [`MAX_HALF_OPEN`] such handshakes are under way. To
+//! make room for another, the server drops the oldest handshake of the client address that has the most handshakes.
 //!
 //! A hello that spans several datagrams, or that needs another key share, cannot be answered without state. At most
-//! [`MAX_UNPROVEN`] such hellos are kept, and beyond that the oldest is dropped. A peer may connect again from the same port
-//! (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
+//! [`MAX_UNPROVEN`] such hellos are kept. To make room for another, the oldest is dropped. A peer may connect again
+//! from the same port (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
 
 use super::{Key, Peers};
 use crate::connection::Connection;
@@ -46,8 +46,8 @@ impl Peers {
         };
         let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
         let Some((cookie, padded)) = good else {
-            // RFC 6347 §4.2.1: a client whose cookie is invalid is asked again. In DTLS 1.3 its hello is dropped, because a
-            // second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
+            // RFC 6347 §4.2.1: a client with an invalid cookie is asked again. In DTLS 1.3 the hello is dropped,
+            // because a second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
             if given.is_none() || !newer {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
@@ -74,7 +74,8 @@ impl Peers {
         }
     }
 
-    /// Adds a handshake with a client whose address is validated. If there are too many, another one makes room.
+    /// Adds a handshake with a client whose address is validated. If too many handshakes are under way, another
+    /// handshake is dropped.
     fn join(&mut self, key: Key, connection: Connection) {
         self.remove(true, key);
         if self.order[1].len() >= MAX_HALF_OPEN {
@@ -99,8 +100,8 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake for a hello without a cookie, which requires keeping state. If there are too many such handshakes,
-    /// the oldest is dropped.
+    /// Begins a handshake for a hello without a cookie, which requires keeping state. If too many such handshakes are
+    /// under way, the oldest is dropped.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -119,7 +120,7 @@ impl Peers {
     }
 }
 
-/// The result of handling a hello.
+/// What a call of `answer` did with a hello.
 pub(super) enum Heard {
     /// The hello was answered or ignored.
     Done,
@@ -134,11 +135,11 @@ pub(super) enum Heard {
 /// A handshake_failure alert (RFC 8446 §6.2), which is sent if the two ends have no version or cipher suite in common.
 const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 
-/// The maximum number of handshakes under way with clients whose addresses are validated. Each takes some tens of kilobytes
-/// of memory.
+/// The maximum number of handshakes under way with clients whose addresses are validated. Each handshake takes some
+/// tens of kilobytes of memory.
 const MAX_HALF_OPEN: usize = 512;
-/// The maximum number of handshakes under way with clients that have not returned a cookie. Each takes some kilobytes of
-/// memory.
+/// The maximum number of handshakes under way with clients that have not returned a cookie. Each handshake takes some
+/// kilobytes of memory.
 const MAX_UNPROVEN: usize = 64;
 
 #[cfg(test)]
@@ -157,7 +158,7 @@ mod tests {
         Peers::new(ends, 443, Rc::<std::cell::RefCell<peers::Shared>>::default(), 1)
     }
 
-    /// A client at 10.0.0.`host` with this port.
+    /// Returns the key of a client at 10.0.0.`host` with this port.
     fn client(host: u8, port: u16) -> Key {
         (IpAddr::from([10, 0, 0, 1]), SocketAddr::from(([10, 0, 0, host], port)))
     }
@@ -173,7 +174,7 @@ mod tests {
     #[test]
     fn the_address_with_most_handshakes_makes_room() {
         let mut server = server();
-        // The handshakes of other hosts are older than all of the greedy one.
+        // The twelve other hosts begin their handshakes before host 2, which begins two thousand.
         (0..12).for_each(|host| server.begin_with(client(100 + host, 5_000)));
         (0..2_000).for_each(|port| server.begin_with(client(2, port)));
         server.begin_with(client(200, 5_000));

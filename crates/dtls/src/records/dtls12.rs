@@ -1,7 +1,7 @@
 //! The record state of a DTLS 1.2 connection (RFC 6347): its one epoch, alerts, and the server's last flight.
 //!
-//! There is no renegotiation, so the epoch is always 1. The server sends its last flight again whenever the client's
-//! Finished arrives again (§4.2.4). It stops when a packet shows that the client has received the flight.
+//! There is no renegotiation, so the epoch is always 1. Whenever the client's Finished arrives again, the server sends
+//! its last flight again (§4.2.4). The server stops when a packet shows that the client has received the flight.
 
 use super::keys::{
     ALERT, CHANGE_CIPHER_SPEC, Content, DATA, EPOCH_12, HANDSHAKE, HEADER_12, Header12, Keys12, TAG,
@@ -21,8 +21,7 @@ pub(crate) struct Records {
     receiving: Keys12,
     next: u64,
     window: Window,
-    /// The first two bytes of our explicit nonces. They are the epoch, unless dimpl has used a nonce that begins with the
-    /// epoch.
+    /// The first two bytes of our explicit nonces: the epoch, unless dimpl has used a nonce that begins with the epoch.
     prefix: u16,
     library: Option<Box<Library>>,
     /// The number of records that failed authentication.
@@ -65,8 +64,8 @@ impl Records {
         HEADER_12 + self.explicit + TAG
     }
 
-    /// Continues the record numbers and nonces after those of a datagram that dimpl sends, and keeps the Finished message in
-    /// it.
+    /// Continues the record numbers and nonces after those of a datagram that dimpl sends. Keeps the Finished message
+    /// in the datagram.
     pub fn adopt(&mut self, datagram: &[u8]) {
         let Some(library) = &mut self.library else { return };
         let mut rest = datagram;
@@ -126,13 +125,13 @@ impl Records {
             let header = Header12::read(rest)?;
             let record;
             (record, rest) = rest.split_at_mut_checked(header.end)?;
-            // Skip unencrypted records. They belong to the handshake, and are not trusted after it.
+            // Unencrypted records are skipped. They belong to the handshake and are not trusted after it.
             if header.epoch != EPOCH_12 {
                 continue;
             }
             let Some(content) = self.receiving.open(&self.window, header, record) else {
-                // RFC 6347 §4.1.2.7: discard a record that is not authentic silently. The number of such records is limited,
-                // as in RFC 9147 §4.5.3.
+                // RFC 6347 §4.1.2.7: a record that fails authentication is discarded silently. The number of these
+                // records is limited, as in RFC 9147 §4.5.3.
                 self.forged += 1;
                 if self.forged >= MAX_FORGED {
                     return Some(Ended::UsedUp);
@@ -143,7 +142,7 @@ impl Records {
             self.window.note(number);
             match kind {
                 DATA => {
-                    // A packet from the client shows that it has received our last flight.
+                    // A packet from the client shows that the client has received our last flight.
                     if self.begun && self.library.is_some() {
                         self.library = None;
                     }
@@ -184,7 +183,7 @@ impl Records {
         None
     }
 
-    /// Sends the server's last flight again in one datagram: an unencrypted ChangeCipherSpec, and Finished.
+    /// Sends the server's last flight again, in one datagram: an unencrypted ChangeCipherSpec and the Finished message.
     fn send_last(&mut self, send: &mut impl FnMut(&[u8])) {
         let Some(mut library) = self.library.take() else { return };
         if !library.finished.is_empty() && library.clear <= MAX_NUMBER {
@@ -198,7 +197,7 @@ impl Records {
         self.library = Some(library);
     }
 
-    /// Sends a record alone in a datagram.
+    /// Sends a datagram that contains only this record.
     fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
@@ -207,7 +206,7 @@ impl Records {
     }
 }
 
-/// Returns the end of the first record, if it contains application data.
+/// Returns the end of the first record, if the record contains application data.
 pub(super) fn data(bytes: &[u8]) -> Option<usize> {
     let is_data = |header: &Header12| header.kind == DATA && header.epoch == EPOCH_12;
     Header12::read(bytes).filter(is_data).map(|header| header.end)
@@ -215,7 +214,7 @@ pub(super) fn data(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 impl Records {
-    /// Returns the number of the next record, for tests to change.
+    /// Returns the number of the next record, so that tests can change it.
     pub fn next(&mut self) -> &mut u64 {
         &mut self.next
     }

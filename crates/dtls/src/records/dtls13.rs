@@ -1,11 +1,11 @@
 //! The record state of a DTLS 1.3 connection (RFC 9147): epochs, acknowledgements, key updates and alerts.
 //!
 //! Application data is in epoch 3 and later epochs (RFC 9147 §6.1). A client's last flight is one Finished message in epoch
-//! 2. It is retransmitted until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
+//! 2. The client retransmits the message until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
 //!
-//! A KeyUpdate is the last message of its epoch. It is retransmitted in the same epoch until it is acknowledged, and the
-//! sender's next epoch begins after that (§8). Therefore the epoch of a KeyUpdate identifies it, and handshake messages need
-//! not be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
+//! A KeyUpdate is the last message of its epoch. It is retransmitted in that epoch until it is acknowledged, and then
+//! the sender's next epoch begins (§8). Therefore the epoch identifies the KeyUpdate, and handshake messages need not
+//! be reordered. Session tickets are acknowledged and discarded. All other messages are refused.
 
 use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
@@ -62,7 +62,8 @@ struct Receiving {
     window: Window,
 }
 
-/// The keys of epoch 2, which protects handshake messages, while they are needed. They are derived on first use.
+/// The keys of epoch 2, which protects handshake messages. They are derived on first use, and kept while they are
+/// needed.
 struct Early {
     sending: (TrafficSecret, Option<Box<Keys13>>),
     receiving: (TrafficSecret, Option<Box<Keys13>>),
@@ -103,7 +104,7 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // Our own limit is the upper bound, so that answers can still be sent below the cipher's limit.
+            // The limit is at most our own, so that answers can still be sent below the cipher's limit.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             begun: false,
@@ -111,8 +112,8 @@ impl Records {
         })
     }
 
-    /// Continues the record numbers after those in `datagram`, which dimpl sends. Also keeps the client's Finished message
-    /// if `datagram` contains one.
+    /// Continues the record numbers after those in `datagram`, which dimpl sends. If `datagram` contains the client's
+    /// Finished message, keeps the message.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
@@ -177,8 +178,8 @@ impl Records {
         let mut rest = datagram;
         loop {
             let Some(header) = Header::read(rest) else {
-                // Skip unencrypted records. They belong to the handshake, and encrypted records may follow them in the
-                // datagram.
+                // Unencrypted records are skipped. They belong to the handshake, and encrypted records may follow them
+                // in the datagram.
                 let end = clear(rest)?;
                 rest = rest.split_at_mut_checked(end)?.1;
                 continue;
@@ -197,8 +198,8 @@ impl Records {
                 }
                 Some(_) => {}
                 None => {
-                    // RFC 9147 §4.5.2: discard a record that is not authentic silently. The number of such records is
-                    // limited (§4.5.3).
+                    // RFC 9147 §4.5.2: a record that fails authentication is discarded silently. The number of these
+                    // records is limited (§4.5.3).
                     self.forged += 1;
                     if self.forged >= MAX_FORGED {
                         return Some(Ended::UsedUp);
@@ -247,7 +248,7 @@ impl Records {
                 None
             }
             (ALERT, [_, CLOSE_NOTIFY]) => {
-                // RFC 8446 §6.1: the peer has closed its direction, so we close ours.
+                // RFC 8446 §6.1: the peer has closed its sending direction, so we close ours.
                 self.say(ALERT, &super::GOODBYE, send);
                 Some(Ended::Closed)
             }
@@ -285,9 +286,10 @@ impl Records {
     ) -> Option<Ended> {
         for (kind, _, body) in messages(content) {
             match (kind, body) {
-                // Ignore session tickets, because connections are not resumed.
+                // Session tickets are ignored, because connections are not resumed.
                 (NEW_SESSION_TICKET, _) if self.client => {}
-                // RFC 9147 §8: a KeyUpdate of an earlier epoch has been applied already, and is only acknowledged again.
+                // RFC 9147 §8: a KeyUpdate of an earlier epoch has already been applied, so it is only acknowledged
+                // again.
                 (KEY_UPDATE, Some(_)) if record.0 < self.receiving.epoch => {}
                 (KEY_UPDATE, Some(&[asks @ (0 | 1)])) => {
                     if self.next_receiving().is_none() {
@@ -314,7 +316,7 @@ impl Records {
     fn next_receiving(&mut self) -> Option<()> {
         let secret = self.receiving.secret.next();
         let epoch = self.receiving.epoch + 1;
-        // RFC 9147 §8: epochs beyond the highest are refused.
+        // RFC 9147 §8: an epoch above the highest is refused.
         let keys = Keys13::new(self.aead, &secret).filter(|_| epoch <= MAX_EPOCH)?;
         let newer = Receiving { keys, secret, epoch, window: Window::default() };
         self.before = Some(Box::new(std::mem::replace(&mut self.receiving, newer)));
@@ -348,7 +350,7 @@ impl Records {
         }
     }
 
-    /// Whether our key has to be changed.
+    /// Returns whether our key has to be changed.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.sending.next >= self.update_after && self.update.is_none() && self.sending.epoch < MAX_EPOCH
@@ -390,8 +392,8 @@ impl Records {
         }
     }
 
-    /// Sends our KeyUpdate, for the first time or again. It does not ask the peer to update its keys, because each end
-    /// decides that for its own keys.
+    /// Sends our KeyUpdate, for the first time or again. The KeyUpdate does not ask the peer to update its keys,
+    /// because each end decides on its own keys.
     fn send_update(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
         if self.sending.epoch >= MAX_EPOCH {
             return;
@@ -420,7 +422,7 @@ impl Records {
         Some(Ended::Broken(what))
     }
 
-    /// Sends a record alone in a datagram.
+    /// Sends a datagram that contains only this record.
     fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
@@ -429,7 +431,7 @@ impl Records {
     }
 }
 
-/// Returns the keys that belong to a secret, and derives them on first use.
+/// Returns the keys for a secret. The keys are derived on first use.
 fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -> Option<&Keys13> {
     if keys.is_none() {
         *keys = Keys13::new(aead, secret).map(Box::new);
@@ -437,12 +439,12 @@ fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -
     keys.as_deref()
 }
 
-/// Returns the end of the first record, if it is an unencrypted record (RFC 9147 §4).
+/// Returns the end of the first record, if the record is unencrypted (RFC 9147 §4).
 fn clear(bytes: &[u8]) -> Option<usize> {
     Header12::read(bytes).map(|header| header.end)
 }
 
-/// Returns the end of the first record, if it belongs to the first epoch of application data.
+/// Returns the end of the first record, if the record belongs to the first epoch of application data.
 pub(super) fn data(bytes: &[u8]) -> Option<usize> {
     Header::read(bytes).filter(|header| u64::from(header.epoch) == FIRST).map(|header| header.end)
 }
@@ -451,20 +453,21 @@ pub(super) fn data(bytes: &[u8]) -> Option<usize> {
 const FIRST: u64 = 3;
 /// RFC 9147 §8: the highest epoch.
 const MAX_EPOCH: u64 = (1 << 48) - 1;
-/// The number of records that one key may encrypt. RFC 8446 §5.5: 2^24.5 records for AES-GCM, which RFC 9147 §4.5.3 adopts.
-/// ChaCha20-Poly1305 has no such limit, but the same one is used here.
+/// The number of records that one key may encrypt. RFC 8446 §5.5: 2^24.5 records for AES-GCM, which RFC 9147 §4.5.3
+/// adopts. ChaCha20-Poly1305 has no such limit, but the same limit is applied to it.
 const MAX_SEALED: u64 = 23_726_566;
 /// The number of records after which our key is changed, well below [`MAX_SEALED`].
 pub(crate) const UPDATE_AFTER: u64 = 1 << 23;
 const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
-/// How often Finished is sent. With the waiting times between the attempts, this takes as long as a handshake may take.
+/// The number of times that Finished is sent. With the waiting times between the attempts, this takes as long as a
+/// handshake may take.
 const TRIES: u32 = 5;
 /// The time for which repeated handshake messages are answered: twice the two minutes of RFC 793.
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]
 impl Records {
-    /// Returns the epoch and the number of our next record, for tests to change.
+    /// Returns the epoch and the number of our next record, so that tests can change the number.
     pub fn next(&mut self) -> (u64, &mut u64) {
         (self.sending.epoch, &mut self.sending.next)
     }

@@ -4,14 +4,14 @@
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// A handshake message that is not acknowledged yet. It is alone in its record.
+/// A handshake message that is not acknowledged yet. Its record contains no other message.
 #[derive(Debug)]
 pub(super) struct Flight {
     /// The message including its header.
     pub content: Vec<u8>,
     /// The numbers of the records that have contained the message.
     numbers: Vec<u64>,
-    /// The time of the last transmission; `None` before the first one.
+    /// The time of the last transmission; `None` before the first transmission.
     sent: Option<Instant>,
     wait: Duration,
     /// The number of transmissions that remain.
@@ -36,22 +36,23 @@ impl Flight {
         self.numbers.push(number);
     }
 
-    /// Whether a record with this number has contained the message.
+    /// Returns whether a record with this number has contained the message.
     pub fn was(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
 
-    /// Returns the time at which the message is retransmitted, or given up if no transmissions remain.
+    /// Returns the time at which the message is retransmitted. If no transmissions remain, it is given up at that time.
     pub fn due(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + self.wait)
     }
 
-    /// Whether no transmissions remain.
+    /// Returns whether no transmissions remain.
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// Whether the message may be sent before it is due, because the peer has shown that it waits for the message.
+    /// Returns whether the message may be sent before it is due, because the peer has shown that it waits for the
+    /// message.
     pub fn can_send_early(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.wait / 4)
     }

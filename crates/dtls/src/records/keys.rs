@@ -1,6 +1,6 @@
 //! Encrypts and decrypts single records in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
 //!
-//! This module handles keys and bytes. Its callers assign the record numbers.
+//! This module knows only keys and bytes; its callers assign the record numbers.
 
 use super::window::Window;
 use crate::aead::Aead;
@@ -48,8 +48,8 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parses the header at the start of `bytes`. Returns `None` if `bytes` does not begin with an encrypted record. Further
-    /// records in `bytes` cannot be found in that case.
+    /// Parses the header at the start of `bytes`. Returns `None` if `bytes` does not begin with an encrypted record. In
+    /// that case, later records in `bytes` cannot be found.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
@@ -89,7 +89,7 @@ impl Keys13 {
         let sealed = content.len() + 1 + TAG;
         let start = out.len();
         let [length, low] = [sealed as u16, number as u16].map(u16::to_be_bytes);
-        // Our headers always have a 16-bit record number and the length.
+        // Headers that we send always have a 16-bit record number and a length.
         let header = [0b0010_1100 | (epoch & 3) as u8, low[0], low[1], length[0], length[1]];
         out.reserve(header.len() + sealed);
         out.extend_from_slice(&header);
@@ -99,7 +99,7 @@ impl Keys13 {
         let nonce = mixed(&self.iv, number);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, aead::Aad::from(header), body).ok()?;
         out.extend_from_slice(tag.as_ref());
-        // RFC 9147 §4.2.3: encrypt the record number with a mask made from a sample of the ciphertext.
+        // RFC 9147 §4.2.3: the record number is encrypted with a mask that is made from a sample of the ciphertext.
         let sample = out.get(start + header.len()..)?.get(..SAMPLE)?;
         let mask = self.numbers.new_mask(sample).ok()?;
         out[start + 1] ^= mask[0];
@@ -107,7 +107,8 @@ impl Keys13 {
         Some(())
     }
 
-    /// Decrypts `record`, which is exactly one record, in place. Returns `None` if the record is a replay or not authentic.
+    /// Decrypts `record`, which must be exactly one record, in place. Returns `None` if the record is a replay or not
+    /// authentic.
     #[inline]
     pub fn open(&self, window: &Window, header: Header, record: &mut [u8]) -> Option<Content> {
         let (head, body) = record.split_at_mut_checked(header.body)?;
@@ -121,7 +122,7 @@ impl Keys13 {
         }
         let opened =
             self.cipher.open_in_place(mixed(&self.iv, number), aead::Aad::from(&*head), body).ok()?;
-        // RFC 8446 §5.4: zeros at the end are padding. A record with nothing but padding has no content type.
+        // RFC 8446 §5.4: zeros at the end are padding. A record that contains only padding has no content type.
         let end = opened.iter().rposition(|byte| *byte != 0);
         let (kind, length) = end.map_or((0, 0), |end| (opened[end], end));
         Some(Content { number, kind, range: header.body..header.body + length })
@@ -162,8 +163,8 @@ pub(super) struct Header12 {
 }
 
 impl Header12 {
-    /// Parses the header at the start of `bytes`. Returns `None` if there is no valid header. Further records in
-    /// `bytes` cannot be found in that case.
+    /// Parses the header at the start of `bytes`. Returns `None` if there is no valid header. In that case, later
+    /// records in `bytes` cannot be found.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let head = bytes.first_chunk::<HEADER_12>()?;
@@ -197,8 +198,8 @@ impl Keys12 {
         Some([of(0)?, of(1)?])
     }
 
-    /// RFC 5288 §3: the nonce is the salt and the record's eight explicit bytes. RFC 7905 §2: without explicit bytes, it is
-    /// the IV with the epoch and number XORed into it.
+    /// RFC 5288 §3: the nonce consists of the salt and the record's eight explicit bytes. RFC 7905 §2: without explicit
+    /// bytes, the nonce is the IV with the epoch and the record number XORed into it.
     #[inline]
     fn nonce(&self, number: u64, explicit: [u8; 8]) -> aead::Nonce {
         if self.explicit == 0 {
@@ -209,8 +210,8 @@ impl Keys12 {
         aead::Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Returns the additional authenticated data of a record (RFC 5246 §6.2.3.3), from the epoch and number to the length of
-    /// the content.
+    /// Returns the additional authenticated data of a record (RFC 5246 §6.2.3.3): epoch and number, type, version, and
+    /// length of the content.
     #[inline]
     fn beside(kind: u8, number: u64, length: usize) -> aead::Aad<[u8; HEADER_12]> {
         let mut beside = [0; HEADER_12];
@@ -220,7 +221,7 @@ impl Keys12 {
         aead::Aad::from(beside)
     }
 
-    /// Appends an encrypted record to `out`. `prefix` is the first two bytes of an explicit nonce.
+    /// Appends an encrypted record to `out`. `prefix` is the first two bytes of the explicit nonce.
     #[inline]
     pub fn seal(&self, prefix: u16, number: u64, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len() + HEADER_12 + self.explicit;
@@ -236,8 +237,8 @@ impl Keys12 {
         Some(())
     }
 
-    /// Decrypts `record`, which is exactly one record of the encrypted epoch, in place. Returns `None` if the record is a
-    /// replay or not authentic.
+    /// Decrypts `record`, which must be exactly one record of the encrypted epoch, in place. Returns `None` if the
+    /// record is a replay or not authentic.
     #[inline]
     pub fn open(&self, window: &Window, header: Header12, record: &mut [u8]) -> Option<Content> {
         let body = HEADER_12 + self.explicit;

@@ -1,5 +1,5 @@
-//! Tests our records against dimpl: each side decrypts the records that the other side encrypted. The keys come from
-//! handshakes between two dimpl ends.
+//! Tests our records against dimpl: each of the two decrypts the records that the other has encrypted. The keys come
+//! from handshakes between two dimpl ends.
 
 mod beside;
 mod harness;

@@ -16,7 +16,8 @@ impl Window {
         Self { next, seen: 0 }
     }
 
-    /// Whether a record with this number may be accepted. It must not have been received, nor be older than the window.
+    /// Returns whether a record with this number may be accepted. The record must not have been received before, and
+    /// must not be older than the window.
     #[inline]
     pub fn is_fresh(&self, number: u64) -> bool {
         match self.next.checked_sub(number) {
@@ -39,7 +40,7 @@ impl Window {
         }
     }
 
-    /// Returns the number nearest to the expected one whose last `bits` bits are `low`.
+    /// Returns the number whose last `bits` bits are `low` and that is nearest to the expected number.
     #[inline]
     pub fn nearest(&self, low: u64, bits: u32) -> u64 {
         let span = 1_u64 << bits;
@@ -69,7 +70,7 @@ mod tests {
             window.note(number);
             assert!(!window.is_fresh(number), "{number}");
         }
-        // The window remembers the 128 numbers below 201.
+        // The window remembers the 128 record numbers below 201.
         for (number, fresh) in [(72, false), (74, true), (198, true), (201, true), (MAX_NUMBER, true)] {
             assert_eq!(window.is_fresh(number), fresh, "{number}");
         }
@@ -78,7 +79,7 @@ mod tests {
         assert!(!window.is_fresh(200) && !window.is_fresh(MAX_NUMBER) && window.is_fresh(MAX_NUMBER - 1));
     }
 
-    /// Compares the result with the definition, for all low bits around each wrap.
+    /// Compares `nearest` with its definition, for all low bits around each wrap.
     #[test]
     fn a_number_is_the_nearest_one_with_its_last_bits() {
         for bits in [8, 16] {

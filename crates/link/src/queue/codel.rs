@@ -17,10 +17,10 @@ pub type CodelQueue<P> = HeldQueue<CodelDiscipline<P>>;
 /// The settings of CoDel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodelConfig {
-    /// The queueing delay that is acceptable permanently.
+    /// The queueing delay that CoDel tolerates permanently.
     pub target: Duration,
-    /// The time for which the queueing delay may exceed the target. It should be the round-trip time of the slowest
-    /// usual path.
+    /// The time for which the queueing delay may exceed the target before a drop. It should be the round-trip time of
+    /// the slowest usual path.
     pub interval: Duration,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
@@ -120,8 +120,8 @@ impl Codel {
                 }
             }
         } else if may_drop {
-            // RFC 8289 §5.5: start near the drop rate that controlled the queue the last time, if that was not long
-            // ago.
+            // RFC 8289 §5.5: if the last dropping phase ended recently, start near the drop rate that controlled the
+            // queue in that phase.
             let delta = self.count.saturating_sub(self.last_count);
             let recently = now.since(self.drop_next) < config.interval * 16;
             self.count = if delta > 1 && recently { delta } else { 1 };
@@ -140,8 +140,7 @@ impl Codel {
         Some(packet)
     }
 
-    /// Removes the oldest packet, and also returns whether the delay has been above the target for at least an
-    /// interval.
+    /// Removes the oldest packet. Also returns whether the delay has been above the target for at least an interval.
     fn next<P: Carried>(
         &mut self,
         now: Instant,
@@ -166,15 +165,14 @@ impl Codel {
     }
 }
 
-/// RFC 8289 §5.5: returns the time of the next drop, which is the interval divided by the square root of `count` after
-/// `from`.
+/// RFC 8289 §5.5: returns the time of the next drop: `from` plus the interval divided by the square root of `count`.
 fn control_law(config: &CodelConfig, from: Instant, count: u64) -> Instant {
     let interval = u128::from(nanos(config.interval));
     let step = (interval * interval / u128::from(count.max(1))).isqrt();
     from.plus_nanos(u64::try_from(step).unwrap_or(u64::MAX))
 }
 
-/// One queue with CoDel's control law.
+/// One queue that is managed by CoDel's control law.
 #[derive(Clone, Debug)]
 pub struct CodelDiscipline<P> {
     limit: Limit,
@@ -234,15 +232,16 @@ mod tests {
         let config = CodelConfig::default();
         let step = |count| control_law(&config, Instant::ZERO, count).as_nanos();
         assert_eq!([step(1), step(4), step(100)], [100_000_000, 50_000_000, 10_000_000]);
-        // 100 ms / √2 is 70.710678118… ms, rounded down.
+        // 100 ms / √2 is 70.710678118… ms, which is rounded down.
         assert_eq!(step(2), 70_710_678);
     }
 
-    /// 60 packets enter at once. One of them leaves every 10 ms, and each waits 10 ms longer than the one before it.
+    /// 60 packets enter at the same time. A packet leaves every 10 ms, and each waits 10 ms longer than the packet
+    /// before it.
     ///
     /// RFC 8289 §5.5: packet 2 is dequeued at 10 ms with a delay of 10 ms, so the delay must stay above 5 ms until 110
-    /// ms. The first drop comes then: packet 12, dequeued at 110 ms. The control law puts further drops 100, 70.7 and
-    /// 57.7 ms later. They come at the first departures from 210, 280.71 and 338.45 ms on.
+    /// ms. Packet 12, which is dequeued at 110 ms, is the first to be dropped. The control law puts further drops 100,
+    /// 70.7 and 57.7 ms later. The dropped packets are the first ones dequeued from 210, 280.71 and 338.45 ms on.
     #[test]
     fn a_standing_queue_is_thinned_out_ever_faster() {
         let mut chain = chain(false);
@@ -275,8 +274,8 @@ mod tests {
                 }
             }
         }
-        // A packet is marked when it is dequeued and comes out 10 ms later. No packet is dropped, so the packet numbers
-        // follow from the times.
+        // A packet is marked when it is dequeued, and comes out 10 ms later. No packet is dropped, so each packet's
+        // number follows from its time.
         assert_eq!(marked, [(at(120), 12), (at(220), 22), (at(300), 30), (at(350), 35)]);
         assert_eq!(chain.meter().lost().packets, 0);
     }
@@ -286,8 +285,8 @@ mod tests {
         let mut chain = chain(false);
         let mut out = 0;
         for i in 0..200 {
-            // Packets arrive in pairs, as fast as they leave. The second packet of each pair waits 10 ms, but never
-            // more than one packet waits behind it.
+            // Packets arrive in pairs at the rate at which they leave. The second packet of each pair waits 10 ms, but
+            // never more than one packet waits.
             chain.push(at(20 * i), Blank::new(1500));
             chain.push(at(20 * i), Blank::new(1500));
             while chain.pop(at(20 * i)).is_some() {

@@ -29,7 +29,7 @@ impl Limit {
     }
 }
 
-/// The backlog above which a drop-tail queue marks packets.
+/// The backlog above which a drop-tail queue marks ECN-capable packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threshold(
     /// The limit of the unmarked backlog: a packet that would exceed this limit is marked.
@@ -67,15 +67,15 @@ mod tests {
         let mut queue = bottleneck(Limit::Packets(2), Policy::DropTail(None));
         let mut meter = Meter::default();
         let mut send = |micros| queue.pass(at(micros), &mut Blank::new(1500), &mut meter);
-        // The first packet is on the wire, two more wait, and the fourth finds no room.
+        // The first packet is on the wire, two more packets wait, and the fourth packet finds no room.
         assert_eq!(send(0), Fate::Leaves(at(1000)));
         assert_eq!(send(0), Fate::Leaves(at(2000)));
         assert_eq!(send(0), Fate::Leaves(at(3000)));
         assert_eq!(send(999), Fate::Lost(Cause::Overflow));
-        // At 1 ms the second packet goes on the wire, which makes room for one packet at that instant.
+        // At 1 ms the second packet starts to be sent, which makes room for one more packet.
         assert_eq!(send(1000), Fate::Leaves(at(4000)));
         assert_eq!(send(1000), Fate::Lost(Cause::Overflow));
-        // The link is idle from 4 ms on.
+        // The link is idle from 4 ms on, so a packet at 5.5 ms is sent immediately.
         assert_eq!(send(5500), Fate::Leaves(at(6500)));
         assert_eq!(meter.queue_peak_packets, 2);
         assert_eq!(meter.queue_peak_bytes, 3000);
@@ -102,7 +102,7 @@ mod tests {
             assert!(matches!(queue.pass(at(0), &mut packet, &mut meter), Fate::Leaves(_)));
             marks.push(packet.ecn());
         }
-        // The first packet is on the wire, and the second one alone does not exceed the threshold.
+        // The first packet is on the wire, and the second packet alone does not exceed the threshold.
         assert_eq!(marks, [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
         assert_eq!(meter.changed.marked.packets, 1);
     }

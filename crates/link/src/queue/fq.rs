@@ -1,6 +1,6 @@
 //! FQ-CoDel: one queue per flow, served in turn, each managed by CoDel.
 //!
-//! Home of RFC 8290: §4.1 enqueueing (classification, the new-flow list, drops when the queue is full), §4.2 dequeueing
+//! Home of RFC 8290: §4.1 enqueueing (classification, list of new flows, drops when the queue is full), §4.2 dequeueing
 //! by deficit round robin, §5.2.1 – §5.2.4 the parameters. A seeded hash assigns flows to queues, so flows with the
 //! same hash share a queue.
 
@@ -23,9 +23,9 @@ pub struct FairQueues<P> {
     config: CodelConfig,
     seed: u64,
     flows: Vec<Flow<P>>,
-    /// The indices of new flows, which have not been served since they became active.
+    /// The indices of new flows. They have not been served since they became active.
     fresh: VecDeque<usize>,
-    /// The indices of old flows, which wait for their next turn.
+    /// The indices of old flows. They wait for their next turn.
     old: VecDeque<usize>,
     waiting: Occupancy,
 }
@@ -84,7 +84,7 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
 
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P> {
         loop {
-            // RFC 8290 §4.2: new flows are served before old ones.
+            // RFC 8290 §4.2: new flows are served before old flows.
             let (place, is_fresh) = match self.fresh.front() {
                 Some(place) => (*place, true),
                 None => (*self.old.front()?, false),
@@ -109,8 +109,8 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
                 flow.deficit -= packet.wire_len() as i64;
                 return Some(packet);
             }
-            // RFC 8290 §4.2: a new flow whose queue is empty moves to the old list once. Otherwise a flow that always
-            // sends its next packet just in time would stay new.
+            // RFC 8290 §4.2: a new flow whose queue is empty moves to the old list once. Otherwise a flow whose next
+            // packet always arrives just in time would stay new for ever.
             if is_fresh {
                 self.fresh.pop_front();
                 self.old.push_back(place);
@@ -130,7 +130,8 @@ impl<P: Carried> FairQueues<P> {
     /// RFC 8290 §4.1: when the limit is exceeded, drops a packet from the head of the queue with the most bytes.
     fn drop_from_longest(&mut self, at: Instant, out: &mut Released<P>) {
         let active = self.fresh.iter().chain(&self.old).copied();
-        // `max_by_key` returns the last of several maxima. With the order reversed, this is the first of them.
+        // Of several equally long queues, the first is chosen: `max_by_key` returns the last maximum, and the order is
+        // reversed.
         let longest = active.rev().max_by_key(|place| self.flows[*place].queue.occupancy().bytes);
         let Some((_, packet)) = longest.and_then(|place| self.flows[place].queue.pop()) else { return };
         self.waiting.packets -= 1;
@@ -180,8 +181,8 @@ mod tests {
         for number in 1..=2 {
             chain.push(Instant::ZERO, packet(9, number, 1500));
         }
-        // Packet 1 of flow 7 leaves at once and uses up the quantum of flow 7. Then the new flow 9 is served, and after
-        // that both flows take turns.
+        // Packet 1 of flow 7 leaves immediately and uses up that flow's quantum. The new flow 9 is served next, and
+        // then the two flows take turns.
         let expected = [(7, 1), (9, 1), (7, 2), (9, 2), (7, 3), (7, 4)];
         assert_eq!(drain(&mut chain), expected);
     }

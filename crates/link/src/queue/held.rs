@@ -1,6 +1,6 @@
 //! A queue that decides about a packet when it is dequeued, with the serializer that the queue feeds.
 //!
-//! Whenever the serializer is free, it gets the next packet from the queueing discipline.
+//! Whenever the serializer is free, the queueing discipline gives it the next packet.
 
 use super::Occupancy;
 use crate::element::{Carried, Holding, Released};
@@ -10,18 +10,18 @@ use anabranch_base::Instant;
 
 /// A queueing discipline: it orders waiting packets and drops some of them.
 pub trait Discipline<P> {
-    /// Adds a packet. The discipline may drop this packet, or another one to make room.
+    /// Adds a packet. To make room, the discipline may drop this packet or another packet.
     fn join(&mut self, at: Instant, packet: P, out: &mut Released<P>);
 
-    /// Returns the next packet to send, after dropping the packets that are due to be dropped.
+    /// Drops the packets that are due to be dropped, and returns the next packet to send.
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P>;
 
     /// Returns the amount of packets that wait.
     fn waiting(&self) -> Occupancy;
 }
 
-/// A queueing discipline with its serializer. It must be the first element of a chain, where packets enter at the
-/// instant at which they are pushed.
+/// A queueing discipline with its serializer. This element must be the first of a chain, because there packets enter at
+/// the instant at which they are pushed.
 #[derive(Clone, Debug)]
 pub struct HeldQueue<D> {
     discipline: D,
@@ -65,7 +65,7 @@ impl<P: Carried, D: Discipline<P>> Holding<P> for HeldQueue<D> {
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter) {
         while let Some(at) = self.deadline().filter(|at| *at <= now) {
-            // If the discipline drops all waiting packets, the deadline becomes `None` and the loop ends.
+            // If the discipline has dropped all waiting packets, the deadline is `None` and the loop ends.
             if let Some(packet) = self.discipline.take(at, out, meter) {
                 let transmission = self.serializer.transmit(at, packet.wire_len());
                 out.leaves(transmission.end, packet);

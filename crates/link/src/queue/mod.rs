@@ -1,7 +1,7 @@
 //! Queues in front of a serializer.
 //!
 //! A queue that decides on arrival (drop-tail, RED, PIE) stores no packets, because the serializer schedules each
-//! packet's departure at once. The packets that still wait at a later instant are computed from this schedule
+//! packet's departure immediately. The packets that still wait at a later instant are computed from this schedule
 //! ([`Backlog`]). [`Bottleneck`] is a queue of this kind with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`])
 //! decide when a packet is dequeued, and hold packets.
 //!
@@ -99,8 +99,8 @@ impl Backlog {
 pub enum Admission {
     /// The packet may join the queue.
     Take,
-    /// The packet joins the queue if it can be marked CE. Otherwise an AQM drops the packet, but a drop-tail queue with
-    /// a threshold accepts it unmarked.
+    /// The packet joins the queue marked CE, if it is ECN-capable. Otherwise an AQM drops the packet, but a drop-tail
+    /// queue with a threshold accepts it unmarked.
     MarkOrDrop,
     /// The packet is dropped.
     Drop,
@@ -109,7 +109,7 @@ pub enum Admission {
 /// The policy by which a queue decides about an arriving packet while the queue is not full.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// Accepts all packets that fit. If there is a threshold, packets above it are marked.
+    /// Accepts all packets that fit. If a threshold is set, packets that would exceed it are marked.
     DropTail(Option<Threshold>),
     /// Random early detection.
     Red(Box<Red>),
@@ -146,7 +146,7 @@ impl Bottleneck {
         if let Policy::Red(red) = &mut self.policy {
             red.observe(at, &self.backlog);
         }
-        // A packet for an idle link never waits, so the limit does not apply to it.
+        // A packet that finds the link idle never waits, so the limit does not apply to it.
         if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free() > at {
             return Some(Cause::Overflow);
         }

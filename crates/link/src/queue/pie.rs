@@ -1,8 +1,8 @@
 //! PIE: drops arriving packets at random, to hold the queueing delay at a target.
 //!
 //! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency, §4.4 burst tolerance, §5.1 ECN,
-//! §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is that of §4.3's timestamps, not an
-//! estimate.
+//! §5.4 derandomisation, §5.5 the cap on the probability's growth. The latency is measured as by the timestamps of
+//! §4.3, not estimated.
 //!
 //! The probability is a fixed-point number in units of 10⁻¹². A delay in seconds is added to it, so a delay of 1 ns
 //! (10⁻⁹ s) counts as 1000 units.
@@ -22,7 +22,7 @@ pub struct PieConfig {
     pub burst: Duration,
     /// Whether ECN-capable packets are marked instead of dropped, up to a probability of 10 %.
     pub ecn: bool,
-    /// The size of a full packet in bytes. Nothing is dropped while the queue holds at most two of them.
+    /// The size of a full packet in bytes. Nothing is dropped while the queue holds at most two full packets.
     pub mean_packet: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct Pie {
     probability: u64,
     /// The sum of the probabilities of all packets since the last drop.
     accumulated: u64,
-    /// The queueing delay at the last update, in nanoseconds.
+    /// The queueing delay at the last update of the probability, in nanoseconds.
     old_delay: u64,
     /// The remaining burst allowance, in nanoseconds.
     burst_left: u64,
@@ -91,7 +91,7 @@ impl Pie {
         if self.burst_left > 0 {
             return Admission::Take;
         }
-        // RFC 8033 §4.1: drop nothing if the queue is short, in time or in bytes.
+        // RFC 8033 §4.1: nothing is dropped if the queue is short, either in time or in bytes.
         let short = self.old_delay < self.target / 2 && self.probability < ONE / 5;
         if short || backlog.occupancy().bytes <= 2 * self.config.mean_packet {
             return Admission::Take;
@@ -131,7 +131,8 @@ impl Pie {
                 && delay == 0
                 && self.burst_left == nanos(self.config.burst);
             if at_rest && self.next_update <= at {
-                // No update changes the state before the next packet, so skip the updates until then.
+                // The loop has reached a state that further updates do not change, so the updates until `at` are
+                // skipped.
                 let update = nanos(self.config.update).max(1);
                 let missed = (at.as_nanos() - self.next_update.as_nanos()) / update;
                 self.next_update = self.next_update.plus_nanos((missed + 1).saturating_mul(update));
@@ -139,10 +140,10 @@ impl Pie {
         }
     }
 
-    /// RFC 8033 §4.2: updates the drop probability by a proportional integral controller.
+    /// RFC 8033 §4.2: updates the drop probability with a proportional integral controller.
     fn update(&mut self, delay: u64) {
         let target = self.target as i128;
-        // The gains are alpha = 1/8 and beta = 1 1/4 per second. Both are counted in eighths, and 1 ns is 1000 units.
+        // The gains are alpha = 1/8 and beta = 1 1/4 per second, both written in eighths. 1 ns counts as 1000 units.
         let error = (delay as i128 - target) * 1000;
         let change = (delay as i128 - self.old_delay as i128) * 1000;
         let mut step = (error + 10 * change) / 8;
@@ -205,22 +206,24 @@ mod tests {
         // The step is 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, a probability of 0.025625, divided by 2048.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048);
-        // The probability is now above one millionth (12.5 millionths). The next step is 0.125 · 5 ms, with the divisor
-        // 128 for the range 10⁻⁵ – 10⁻⁴.
+        // The probability is now 12.5 millionths. The next step is 0.125 · 5 ms, divided by 128, the divisor for the
+        // range 10⁻⁵ – 10⁻⁴.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048 + 625_000_000 / 128);
         // RFC 8033 §5.5: above 10 %, the probability grows by no more than 2 % per update.
         pie.probability = ONE / 5;
         pie.update(200_000_000);
         assert_eq!(pie.probability, ONE / 5 + ONE / 50);
-        // After two updates with an empty queue, the controller reduces the probability, and then it decays by 1/64.
+        // After two updates with an empty queue, the controller first reduces the probability, which then decays by
+        // 1/64.
         (pie.old_delay, pie.probability) = (0, ONE / 2);
         pie.update(0);
         let down = ONE / 2 - 1_875_000_000;
         assert_eq!(pie.probability, down - down.div_ceil(64));
     }
 
-    /// RFC 8033 §4.4: a burst of up to 150 ms passes without drops, even if it fills the queue deeply.
+    /// RFC 8033 §4.4: a burst of up to 150 ms passes without drops, even if it fills the queue deeply. A permanent
+    /// overload is held near the target delay.
     #[test]
     fn a_burst_passes_and_an_overload_is_held_near_the_target() {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
@@ -230,7 +233,7 @@ mod tests {
             let fate = queue.pass(Instant::from_millis(1), &mut Blank::new(1500), &mut meter);
             assert!(matches!(fate, Fate::Leaves(_)));
         }
-        // Then a sender that does not react to losses sends at 110 % of the rate for a minute.
+        // After the burst, a sender that does not react to losses sends at 110 % of the rate for a minute.
         let (mut early, mut delay, mut counted) = (0, 0_u64, 0);
         for i in 0..66_000_u64 {
             let at = Instant::from_nanos(1_000_000 + i * 909_091);
@@ -253,7 +256,7 @@ mod tests {
         let mut pie = pie();
         pie.probability = ONE / 2;
         let backlog = Backlog::default();
-        // After 100 days without a packet, the loop must not run 576 million updates.
+        // After 100 days without a packet, `catch_up` must not loop over 576 million updates.
         pie.catch_up(Instant::from_millis(8_640_000_000), &backlog);
         assert_eq!(pie.probability, 0);
         assert!(pie.next_update > Instant::from_millis(8_640_000_000));

@@ -1,8 +1,8 @@
 //! RED: random early detection, with or without the gentle slope.
 //!
 //! The algorithm is that of Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993. The
-//! gentle variant is Floyd's of 2000, which ns-2 uses by default. Queue lengths are measured in packets. The average
-//! queue length and all probabilities are fixed-point numbers, so no decision depends on floating point.
+//! gentle variant was published by Floyd in 2000, and is the default of ns-2. Queue lengths are measured in packets.
+//! The average queue length and all probabilities are fixed-point numbers, so no decision depends on floating point.
 
 use super::{Admission, Backlog};
 use anabranch_base::{Instant, Ratio, Rng};
@@ -18,15 +18,16 @@ pub struct RedConfig {
     pub max_probability: Ratio,
     /// The weight of one sample of the queue length in the average.
     pub weight: Ratio,
-    /// Whether the probability rises gently to 1 between `max` and twice `max`. Otherwise it is 1 from `max` on, as in
-    /// 1993.
+    /// Whether the probability rises gently from `max_probability` to 1 between `max` and twice `max`. Otherwise the
+    /// probability is 1 from `max` on, as published in 1993.
     pub gentle: bool,
-    /// Whether ECN-capable packets are marked instead of dropped while the average is below `max`.
+    /// Whether ECN-capable packets are marked instead of dropped while the average queue length is below `max`.
     pub ecn: bool,
 }
 
 impl Default for RedConfig {
-    /// The defaults that Floyd recommends and ns-2 uses: `min` 5, `max` 15, 10 %, weight about 0.002 (1/512).
+    /// The defaults that Floyd recommends and ns-2 uses: `min` 5 packets, `max` 15 packets, probability 10 %, weight
+    /// about 0.002 (1/512).
     fn default() -> Self {
         let share = |parts, of| Ratio::new(parts, of).unwrap_or(Ratio::ONE);
         Self {
@@ -48,7 +49,7 @@ pub struct Red {
     weight: u64,
     /// The average queue length in packets, as a fixed-point number with 32 fractional bits.
     average: u64,
-    /// The number of packets since the last one that RED marked or dropped.
+    /// The number of packets since RED last marked or dropped a packet.
     count: u64,
     /// The serialization time of the last packet, in nanoseconds.
     service: u64,
@@ -91,20 +92,20 @@ impl Red {
             return Admission::Take;
         }
         self.count += 1;
-        // Distribute the drops evenly. For the base probability pb, the packet is dropped with pa = pb / (1 −
-        // count·pb).
+        // The drops are spread evenly. With the base probability pb, the packet is dropped with probability pa = pb /
+        // (1 − count·pb).
         let spread = (self.count - 1).saturating_mul(probability);
         let hit = probability >= ONE || spread >= ONE || self.rng.below(ONE - spread) < probability;
         if !hit {
             return Admission::Take;
         }
         self.count = 0;
-        // If the average is at least `max`, drop even ECN-capable packets.
+        // If the average queue length is at least `max`, even ECN-capable packets are dropped.
         if self.average >> POINT >= self.config.max { Admission::Drop } else { Admission::MarkOrDrop }
     }
 
-    /// Updates the average with the current queue length. An idle time counts as one sample of an empty queue for each
-    /// packet that the link could have sent in that time.
+    /// Updates the average queue length with the current one. An idle time counts as one sample of an empty queue for
+    /// each packet that the link could have sent in that time.
     pub fn observe(&mut self, at: Instant, backlog: &Backlog) {
         let waiting = backlog.occupancy().packets;
         if waiting == 0 {
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(found, [0, 0, 49, 99, 399, 699, 1000, 1000]);
     }
 
-    /// Without the gentle slope, the probability is 1 from `max` on, as in 1993.
+    /// Without the gentle slope, the probability is 1 from `max` on, as published in 1993.
     #[test]
     fn the_probability_jumps_to_certainty_without_the_gentle_slope() {
         let config = RedConfig { gentle: false, ..RedConfig::default() };
@@ -227,8 +228,8 @@ mod tests {
         assert_eq!(found, [0, 0, 49, 89, 1000, 1000, 1000]);
     }
 
-    /// For a queue of ten packets, the average after n samples is 10 · (1 − (1 − w)^n) with the weight w. A weight of
-    /// 1/512 is an exact shift by nine bits; 0.2 % is the value of Floyd and Jacobson.
+    /// For a queue of ten packets, the average after n samples is 10 · (1 − (1 − w)^n), where w is the weight. A weight
+    /// of 1/512 is an exact shift by nine bits; 0.2 % is the value of Floyd and Jacobson.
     #[test]
     fn the_average_follows_the_queue_by_its_weight() {
         let mut backlog = Backlog::default();

@@ -19,7 +19,7 @@ use std::str::FromStr;
 pub struct RateSpec {
     /// The initial rate; `None` if the rate is unlimited.
     rate: Option<BitRate>,
-    /// The rates after the initial one, each with its start time, in order of time.
+    /// The later rates, each with its start time, in order of time.
     changes: Vec<(Instant, BitRate)>,
 }
 
@@ -51,7 +51,7 @@ impl RateSpec {
         self.rate
     }
 
-    /// Returns the rates after the initial one, each with its start time, in order of time.
+    /// Returns the later rates, each with its start time, in order of time.
     #[must_use]
     pub fn changes(&self) -> &[(Instant, BitRate)] {
         &self.changes
@@ -204,9 +204,9 @@ impl fmt::Display for LossSpec {
 /// A queue's limit, for example `50p`, `100kB`, `1bdp` or `unlimited`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueSpec {
-    /// At most this many packets.
+    /// At most this many packets may wait.
     Packets(u64),
-    /// At most this many bytes.
+    /// At most this many bytes may wait.
     Bytes(Bytes),
     /// A multiple of the bandwidth-delay product, converted to packets of the size of the MTU; at least 10 packets.
     Bdp {
@@ -241,7 +241,7 @@ impl FromStr for QueueSpec {
             Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
             Ok(bytes) => Ok(Self::Bytes(bytes)),
             Err(error) => {
-                // Suggest a correction for units such as "packets", for example `50p` for `50packets`.
+                // Suggests a correction for units such as "packets", for example `50p` for `50packets`.
                 let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let (number, word) = text.split_at(split);
                 let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));
@@ -353,8 +353,8 @@ impl fmt::Display for AqmSpec {
     }
 }
 
-/// Whether a queue marks ECN-capable packets: `no`, `yes` (an AQM marks where it would drop), or the backlog from which
-/// a drop-tail queue marks, for example `20p` or `30kB`.
+/// Whether a queue marks ECN-capable packets. `no`: never; `yes`: an AQM marks where it would drop; a size such as
+/// `20p` or `30kB`: a drop-tail queue marks from this backlog on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnSpec {
     /// The queue drops packets and never marks them.
@@ -399,7 +399,7 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
     }
 }
 
-/// An outage of a path, for example `path=1,at=10s,for=5s`. Without `for` it is permanent.
+/// An outage of a path, for example `path=1,at=10s,for=5s`. Without `for` the outage is permanent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fail {
     /// The number of the path, counted from 1.

@@ -57,7 +57,7 @@ pub struct LinkSpec {
     pub down: DirectionSpec,
     /// Whether both directions share one medium, and by which rules.
     pub half_duplex: HalfDuplex,
-    /// The keys that the user has set explicitly. They are needed to find contradictions.
+    /// The keys that the user has set explicitly. These keys are needed to find contradictions.
     given: Vec<String>,
 }
 
@@ -95,8 +95,8 @@ impl LinkSpec {
         Ok(link)
     }
 
-    /// Sets the value of one key. A key of [`ROWS`] applies to both directions. With the prefix `up-` or `down-` it
-    /// applies only to that direction. [`check`](Self::check) finds contradictions between keys.
+    /// Sets the value of one key. A key of [`ROWS`] applies to both directions. With the prefix `up-` or `down-` the
+    /// key applies only to that direction. [`check`](Self::check) finds contradictions between keys.
     ///
     /// # Errors
     /// The key is unknown or was set before, or the value is invalid.
@@ -179,7 +179,7 @@ impl LinkSpec {
         Self { up: side.clone(), down: side, ..Self::default() }
     }
 
-    /// Returns whether the link's effect on packets depends on a seed.
+    /// Returns whether randomness decides what the link does to a packet, so that the seed matters.
     #[must_use]
     pub fn has_chance(&self) -> bool {
         let collides = matches!(self.half_duplex, HalfDuplex::Contention(_));
@@ -190,7 +190,7 @@ impl LinkSpec {
                     LossSpec::Nth { first, .. } => first.is_none(),
                     LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } | LossSpec::Recorded(_) => true,
                 };
-                // Fair queueing hashes flows with the seed, and PIE and RED drop at random.
+                // FQ-CoDel hashes flows with a seeded hash, and PIE and RED drop at random.
                 let queue =
                     matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
                 let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);
@@ -325,7 +325,7 @@ fn no_direction(row: &Row) -> SpecError {
     }
 }
 
-/// The key `rtt`, a round-trip time. It sets the delay of each direction to half of it.
+/// The key `rtt`: a round-trip time. Each direction gets half of it as its delay.
 pub(crate) struct RoundTrip;
 
 impl OfLink for RoundTrip {
@@ -373,7 +373,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // A trace replaces the rate, so write it in the position of the rate.
+        // A trace replaces the rate, so both are written first.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

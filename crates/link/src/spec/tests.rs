@@ -61,7 +61,7 @@ fn a_preset_comes_first_wherever_it_stands() {
     assert_eq!(link.up.rate.to_string(), "8mbit");
     for preset in PRESETS {
         let mut link = parse(preset.settings);
-        // The caller loads recorded traces, so remove them for this test.
+        // Traces are loaded by the caller, so this test builds the link without them.
         (link.up.trace, link.down.trace) = (None, None);
         link.build::<Blank>(1, &Rng::new(1)).expect(preset.name);
     }
@@ -202,8 +202,8 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     link.load_traces(read).expect("it is right");
     assert_eq!(link.rtt(), Duration::from_millis(40), "the shortest");
     assert!(link.has_chance());
-    // A packet takes 1 ms at 12 Mbit/s and 20 ms of delay. The packet at 1.5 s is lost. Nothing passes from 3 s to 4 s,
-    // and then the trace repeats.
+    // Each packet takes 1 ms at 12 Mbit/s and 20 ms of delay. The packet sent at 1.5 s is lost. From 3 s to 4 s the
+    // rate is 0, and then the trace repeats.
     assert_eq!(passed(&link, &[0, 1500, 2500, 3500, 4500]), (vec![21.0, 2521.0, 4021.0, 4521.0], 1));
     assert_eq!(link.to_string().split(',').next(), Some("trace=walk"));
     assert!(!link.to_string().contains("loss") && !link.to_string().contains("delay"), "{link}");

@@ -2,10 +2,10 @@
 //!
 //! Without a header, the two columns are seconds and bits per second. A header names the columns and their units in any
 //! order, for example `time_s,rate_mbps,rtt_ms,loss_percent`. Columns are separated by commas, semicolons, tabs or
-//! blanks. Times count from the first line and never decrease. Of several lines with the same time, the last one
+//! blanks. Times count from the first line and never decrease. Of several lines with the same time, the last line
 //! counts.
 //!
-//! The values of a line hold until the time of the next line. The last line holds as long as the one before it, and
+//! The values of a line hold until the time of the next line. The last line holds as long as the line before it, and
 //! then the trace repeats.
 
 use super::Trace;
@@ -24,7 +24,7 @@ enum Kind {
     Loss,
 }
 
-/// A column, and the power of ten that converts its unit to the unit used here: nanoseconds, bits per second, or parts
+/// A column, and the power of ten that converts its unit to the unit of [`Row`]: nanoseconds, bits per second, or parts
 /// in 10¹².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Column {
@@ -32,7 +32,7 @@ struct Column {
     exponent: i32,
 }
 
-/// The values of one line, converted to the units used here.
+/// The values of one line: time and delay in nanoseconds, rate in bits per second, loss in parts in 10¹².
 #[derive(Clone, Copy)]
 struct Row {
     time: i128,
@@ -104,7 +104,8 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
     let Some(first) = rows.first().map(|row| row.time) else {
         return Err(SpecError::new("the trace has no lines; write a time and a rate in each"));
     };
-    // Of several rows with the same time, keep the last one.
+    // Of several rows with the same time, only the last row is kept. `dedup_by_key` keeps the first, so the order is
+    // reversed.
     rows.reverse();
     rows.dedup_by_key(|row| row.time);
     rows.reverse();
@@ -310,7 +311,7 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
     if whole.len() + fraction.len() == 0 || !all().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    // Digits that do not affect the result are ignored, so `text` may have any number of them.
+    // Digits that do not affect the result are skipped, so `text` may have any number of digits.
     let places = i64::from(exponent) + i64::from(power);
     let wanted = whole.len() as i64 + places;
     let mut value = 0_i128;
@@ -324,16 +325,16 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
 
 /// An example of a header, for use in error messages.
 const HEADER: &str = "time_s,rate_mbps, and perhaps rtt_ms and loss";
-/// The maximum number of lines in a trace: 57 days with one line per second.
+/// The maximum number of lines in a trace: 57 days with a line per second.
 const MAX_ROWS: usize = 5_000_000;
 /// The maximum rate, in bits per second.
 const MAX_RATE: u64 = 1_000_000_000_000_000;
 /// The maximum round-trip time: 60 s.
 const MAX_TRIP_NS: u64 = 60_000_000_000;
-/// The maximum duration of a trace in nanoseconds: a year.
+/// The maximum duration of a trace in nanoseconds: 366 days.
 const MAX_SPAN_NS: u64 = 366 * 86_400 * 1_000_000_000;
-/// Without a header, the highest rate in bits per second must be at least this. A lower value means that the file uses
-/// another unit.
+/// Without a header, the highest rate must be at least this many bits per second. A lower value means that the file
+/// uses another unit.
 const LEAST_WITHOUT_HEADER: u64 = 1000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Values over time: each value is constant until the next one, and the sequence repeats after its end.
+//! Values over time: each value holds until the time of the next value, and the sequence repeats after its end.
 //!
 //! This module holds the rates, delays and losses of a trace in columns, and the elements that play them:
 //! [`RatePlayer`] for the capacity and [`TraceDelay`] for the propagation delay.
@@ -9,13 +9,13 @@ use crate::rate::Transmission;
 use anabranch_base::{Instant, Ratio};
 use std::sync::Arc;
 
-/// A value that changes at known times. It is cheap to clone.
+/// A value that changes at known times. A clone shares the recorded values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Series<T> {
-    /// The start time of each step in nanoseconds, and the value from then on. The first step starts at 0, and the
+    /// The start time of each step in nanoseconds, and the value from that time on. The first step starts at 0, and the
     /// times increase.
     steps: Arc<[(u64, T)]>,
-    /// The time in nanoseconds after which the series repeats; `None` if it has only one value.
+    /// The time in nanoseconds after which the series repeats; `None` if the series has only one value.
     period: Option<u64>,
 }
 
@@ -31,7 +31,7 @@ impl<T: Copy> Series<T> {
         (!steps.is_empty()).then(|| Self { steps: steps.into(), period })
     }
 
-    /// Returns the start time of each step in nanoseconds, and the value from then on.
+    /// Returns the start time of each step in nanoseconds, and the value from that time on.
     #[must_use]
     pub fn steps(&self) -> &[(u64, T)] {
         &self.steps
@@ -101,7 +101,7 @@ impl RatePlayer {
     /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         let start = self.moving(self.free.max(at).as_nanos());
-        // The size of the packet in bits × 10⁹, a unit in which rate × nanoseconds is a whole number.
+        // The size of the packet in bits times 10⁹. In this unit, rate × nanoseconds is a whole number.
         let end = self.end(start, bytes as u128 * 8_000_000_000);
         self.free = Instant::from_nanos(end);
         Transmission { start: Instant::from_nanos(start), end: self.free }
@@ -116,7 +116,7 @@ impl RatePlayer {
     /// Returns the first nanosecond at or after `at` at which the rate is above 0.
     fn moving(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
-        // Each step is visited at most once, because at least one rate is above 0.
+        // Each step is visited at most once before the loop ends, because at least one rate is above 0.
         for _ in 0..=self.rates.steps.len() {
             if self.rates.steps[index].1 > 0 {
                 break;
@@ -129,7 +129,7 @@ impl RatePlayer {
 
     /// Returns the time at which `need` bits × 10⁹ have been sent, if sending begins at `at`.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
-        // Skip whole periods at once, because a large packet at a low rate may take many of them.
+        // Whole periods are skipped in one step, because a large packet at a low rate may take many periods.
         if let Some(period) = self.rates.period
             && need > self.capacity
         {
@@ -155,8 +155,8 @@ impl RatePlayer {
     }
 }
 
-/// A propagation delay that follows a trace. The delay of a packet is the one recorded for the instant at which the
-/// packet enters. No packet overtakes the one before it.
+/// A propagation delay that follows a trace. The delay of a packet is the delay recorded for the instant at which the
+/// packet enters. No packet overtakes the packet before it.
 #[derive(Clone, Debug)]
 pub struct TraceDelay {
     /// The one-way delays in nanoseconds.
@@ -203,7 +203,7 @@ mod tests {
         };
         assert_eq!(sent(0, 1500), (ms(0), ms(1)));
         assert_eq!(sent(0, 1500), (ms(1), ms(2)));
-        // One half of the packet is sent before the gap, and the other half at a tenth of the rate.
+        // One half of the packet is sent before the gap. The other half is sent after the gap, at a tenth of the rate.
         assert_eq!(sent(9, 3000), (ms(9), ms(30)));
         // The packet waits during the gap, and is sent across the start of the next period: 10,800 bits in 9 ms, then
         // 1200 bits.
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_large_packet_at_a_low_rate_takes_whole_periods_at_once() {
-        // The rate is one bit per second on average: 1000 bit/s for 1 ms in each second.
+        // The rate is 1000 bit/s for 1 ms in each second, which is 1 bit/s on average.
         let mut link = RatePlayer::new(series(&[(0, 1000), (1, 0)], 1000));
         assert_eq!(link.transmit(ms(0), 1500).end, ms(11_999 * 1000 + 1));
         let mut constant = RatePlayer::new(Series::new(vec![(0, 8)], None).expect("a step"));

@@ -27,13 +27,14 @@ impl Endpoint {
     /// Begins a connection.
     ///
     /// # Errors
-    /// One line that says why the connection could not be begun.
+    /// A one-line text that says why the connection could not be begun.
     pub fn connect(&mut self, now: Instant, target: SocketAddr) -> Result<Id, String> {
         self.clock.set(now.as_nanos());
         let (crypto, name, distrust) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
         let watch = self.watch(Side::Client, first);
-        // If this server rejected early data before, repeated requests wait until the handshake is done.
+        // If this server rejected early data before, quinn sends none: repeated requests wait until the handshake is
+        // done.
         let early = !self.refused_early.remove(&target);
         let mut config = ClientConfig::new(Arc::new(WatchedClient {
             inner: crypto,
@@ -41,7 +42,7 @@ impl Endpoint {
             distrust,
             early,
         }));
-        // Clients allow no two-way streams of the server, because only clients begin two-way streams here.
+        // Clients let a server open no two-way streams, because in this crate only clients begin two-way streams.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -54,8 +55,8 @@ impl Endpoint {
 
     /// Creates the `Watch` of a connection. `first` is the first destination connection ID that the client chose.
     fn watch(&self, side: Side, first: ConnectionId) -> Arc<Watch> {
-        // Both ends know this connection ID, so both use it as the key of the connection in traces. JSON numbers hold 53
-        // bits exactly, so 48 bits are used.
+        // Both ends know this connection ID, so both use it as the key of the connection in traces. 48 bits are used,
+        // because JSON numbers hold 53 bits exactly.
         let key = first.iter().take(6).fold(0, |key, byte| key << 8 | u64::from(*byte));
         let out = self.logs.as_ref().and_then(|logs| logs.begin(&Qlog::name(side, &first)));
         let log = out.map(|out| Qlog::begin(out, side, &first, self.clock.instant()));
@@ -120,7 +121,8 @@ impl Endpoint {
                 self.reply(&transmit, &buffer);
             }
         } else if room == Room::None {
-            // Drop the datagram as if it were lost. The client then sends it again, whereas a refusal would end its attempt.
+            // The datagram is dropped as if it were lost. The client will send it again, whereas a refusal would end
+            // the client's attempt.
             if let Some(incoming) = self.queue.push(now, incoming, came) {
                 self.inner.ignore(incoming);
             }
@@ -150,7 +152,7 @@ impl Endpoint {
         self.buffer = buffer;
     }
 
-    /// Whether a client waits in the queue and there is room for its handshake.
+    /// Returns whether a client waits in the queue and there is room for its handshake.
     pub(super) fn may_admit(&self) -> bool {
         !self.queue.is_empty() && self.entrance.is_free() && self.connections.len() < MAX_CONNECTIONS
     }
@@ -202,7 +204,7 @@ impl Endpoint {
                 quinn_proto::Event::Connected if held.connection.side().is_client() => {
                     held.watch.note(TraceEvent::Established);
                     if held.opened > 0 && !held.connection.accepted_0rtt() {
-                        // The early data and the streams that carried it are lost, so the application has to repeat its
+                        // The early data is lost together with its streams, so the application has to repeat its
                         // requests.
                         if self.refused_early.len() < MOST_REFUSED {
                             self.refused_early.insert(held.connection.remote_address());
@@ -224,14 +226,15 @@ impl Endpoint {
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
                     while let Some(name) = held.connection.streams().accept(dir) {
                         if held.connection.side().is_server() {
-                            // The server answers early data at once (RFC 9001 §4.1.2).
+                            // The server may answer early data immediately (RFC 9001 §4.1.2), so the application gets
+                            // the connection now.
                             held.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
                         held.open.insert(number(name), Open::default());
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
                 }
-                // Data may still arrive on a stream that the application has released. Such data does not begin a new
+                // Data may still arrive on a stream that the application has released. That data does not begin a new
                 // stream.
                 quinn_proto::Event::Stream(StreamEvent::Readable { id: name })
                     if held.open.contains_key(&number(name)) =>
@@ -246,8 +249,8 @@ impl Endpoint {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // A task may hold a one-way stream only to learn of its cancellation. It does not wait for room to
-                    // write, so a `Readable` event wakes it.
+                    // A task may have a handle of a one-way stream only to learn of its cancellation. That task does
+                    // not wait for room to write, so a `Readable` event wakes it.
                     if name.dir() == Dir::Uni && held.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
@@ -269,7 +272,7 @@ impl Endpoint {
             held.connection.close(at, FINISHED, Bytes::new());
             held.end(&mut self.events, id, None);
         }
-        // quinn's endpoint events come last, because the last of them removes the connection.
+        // These events are passed to quinn's endpoint last, because the last event removes the connection.
         while let Some(event) = held.connection.poll_endpoint_events() {
             let gone = event.is_drained();
             if let Some(answer) = self.inner.handle_event(held.handle, event) {
@@ -344,7 +347,7 @@ impl Held {
             }
             if let Some(account) = &mut self.account {
                 account.holds(CONNECTION + self.watch.unacknowledged());
-                // Whatever the account allows, the connection may always use its share of the floor.
+                // Even if the account allows less, the connection may always use its share of the floor.
                 most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
             }
             self.connection.set_send_window(most);
@@ -369,7 +372,7 @@ impl Held {
     }
 }
 
-/// Whether the reason is a graceful close by either side.
+/// Returns whether the reason is a graceful close by either side.
 fn is_orderly(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::LocallyClosed => true,
@@ -383,8 +386,9 @@ fn is_orderly(reason: &ConnectionError) -> bool {
 /// The application error code of an abort. RFC 9000 §20.2 leaves application error codes to the application protocol.
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols have no
-/// common code for a graceful close. The peer may also send 0, which is not an error in any application protocol.
+/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols have
+/// no common code for a graceful close. The peer may also send code 0, which is not an error in any application
+/// protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.

@@ -5,8 +5,8 @@
 //!   state for that client.
 //! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address waits
 //!   in `queue`.
-//! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes it try again, and no other
-//!   handshake is ended for it.
+//! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again. No
+//!   other handshake is ended in its favour.
 //! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of the
 //!   slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
 
@@ -25,29 +25,29 @@ pub(super) struct HandshakeLimiter {
     pub(super) waiting: usize,
 }
 
-/// Whether there is room for one more handshake.
+/// Whether another handshake may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
-    /// There is room for a handshake.
+    /// A handshake may begin.
     Free,
-    /// There is room if this older handshake is ended.
+    /// A handshake may begin if this older handshake is ended.
     InsteadOf(Id),
-    /// There is no room now.
+    /// No handshake may begin now.
     None,
 }
 
 impl HandshakeLimiter {
-    /// The number of handshakes under way.
+    /// Returns the number of handshakes under way.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Whether clients have to validate their addresses before a handshake begins.
+    /// Returns whether clients have to validate their addresses before a handshake begins.
     pub(super) fn is_busy(&self) -> bool {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// Whether any client may begin a handshake without ending another one.
+    /// Returns whether any client may begin a handshake without ending another one.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }
@@ -101,15 +101,15 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The numbers of handshakes under way at which clients have to validate their addresses first, and at which no further one
-/// begins.
+/// The numbers of handshakes under way: from `RETRY_FROM` on, clients have to validate their addresses first. From
+/// `MAX_HALF_OPEN` on, no further handshake begins.
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
-/// The number of connections waiting to be accepted at which no further handshake begins. This number plus the handshakes
+/// While this number of connections wait to be accepted, no further handshake begins. This number plus the handshakes
 /// under way is below the capacity of a listener.
 const MOST_WAITING: usize = 2_048;
-/// The ages at which a handshake may be ended: `SOON` in favour of a client from a network with fewer handshakes, `LONG` in
-/// favour of any client. A client repeats its first packet after one, three and seven seconds.
+/// The ages at which a handshake may be ended: `SOON` in favour of a client from a network with far fewer handshakes,
+/// `LONG` in favour of any client. A client repeats its first packet after one, three and seven seconds.
 const SOON: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);
 
@@ -135,7 +135,7 @@ mod tests {
         assert_eq!([here, there].map(|ip| entrance.room(at(10), ip)), [Room::InsteadOf(Id(0)); 2]);
         entrance.remove(Id(0));
         assert_eq!(entrance.room(at(3), here), Room::Free);
-        // Of two networks with equally many handshakes, neither is preferred before a handshake is `LONG` old.
+        // If two networks have equally many handshakes, neither is preferred until a handshake is `LONG` old.
         for number in 1..MAX_HALF_OPEN as u64 / 2 {
             entrance.remove(Id(number));
         }

@@ -25,7 +25,7 @@ impl Engine for Endpoint {
         if stride == 0 {
             return;
         }
-        // Copy all datagrams of the batch into one buffer, so that there is only one allocation.
+        // All datagrams of the batch are copied into one buffer, so that only one allocation is needed.
         let mut rest = BytesMut::from(batch.bytes());
         while !rest.is_empty() {
             let datagram = rest.split_to(stride.min(rest.len()));
@@ -35,8 +35,9 @@ impl Engine for Endpoint {
     }
 
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
-        // RFC 9000 §14.2.1: believe an ICMP message only if it quotes our first packet. An attacker off the path cannot know
-        // the destination connection ID of that packet. Messages about established connections are ignored.
+        // RFC 9000 §14.2.1: an ICMP message is believed only if it quotes our first packet. An attacker off the path
+        // cannot know the destination connection ID of that packet. ICMP messages about established connections are
+        // ignored.
         if !matches!(icmp.kind, IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader) {
             return;
         }
@@ -88,7 +89,7 @@ impl Engine for Endpoint {
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
         let mut sent = false;
-        // Round robin: start with the connection whose turn it is.
+        // Round robin: the search starts at the connection whose turn it is.
         while let Some(id) = self.ready.range(self.turn..).next().or_else(|| self.ready.first()).copied() {
             let Some(held) = self.connections.get_mut(&id) else {
                 self.ready.remove(&id);
@@ -99,7 +100,7 @@ impl Engine for Endpoint {
                 continue;
             }
             let rate = held.watch.rate();
-            // quinn's pacer does not take a rate. Therefore quinn is not polled before the next packet is due, and
+            // quinn's pacer cannot be given a rate. Therefore quinn is not polled before the next packet is due, and
             // acknowledgements wait for that packet.
             if rate.is_some() && held.pacer.ready_at() > now {
                 let due = held.pacer.ready_at();
@@ -110,8 +111,8 @@ impl Engine for Endpoint {
             }
             buffer.clear();
             let connection = &mut held.connection;
-            // While the peer's address is not validated, poll one packet at a time, because each is checked against the
-            // limit.
+            // While the peer's address is not validated, only one packet is polled at a time, because each is checked
+            // against the limit on bytes.
             let most =
                 if held.unproven.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
             let segments = segments.min(most).max(1);
@@ -143,7 +144,7 @@ impl Engine for Endpoint {
             if segments == 1 {
                 out.put_segments(&buffer, stride);
             } else {
-                // No layer adds headers to packets that are sent together (GSO), so the buffer is passed on as it is.
+                // No layer adds headers in front of these packets, so the buffer is passed on unchanged.
                 out.put_train(&mut buffer, stride);
             }
             self.turn = Id(id.0 + 1);
@@ -176,7 +177,7 @@ impl Engine for Endpoint {
 }
 
 impl Endpoint {
-    /// Hands a datagram to quinn. The connection is settled (`settle`) after all datagrams of the batch.
+    /// Hands a datagram to quinn. The caller settles the connection (`settle`) after all datagrams of the batch.
     fn take_in(
         &mut self,
         now: Instant,

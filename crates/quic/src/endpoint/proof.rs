@@ -1,10 +1,10 @@
-//! Limits the bytes that are sent to an address that is not validated. This is a client's address at the start of the
-//! handshake, or the address that a peer has moved to.
+//! Limits the bytes that are sent to an address that is not validated: a client's address at the start of the
+//! handshake, or an address to which a peer has moved.
 //!
-//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as quinn does not implement them. quinn alone is not strict enough. It
-//! sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the start of the
-//! handshake it also counts packets from other addresses. Its search for the path MTU ignores the limit. The stricter limit
-//! keeps an attacker who spoofs one small packet from amplifying traffic.
+//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as quinn does not implement them. quinn alone is not strict enough.
+//! quinn sends a whole packet as long as any part of the limit (three times the received bytes) is left. At the start
+//! of the handshake, quinn also counts packets from other addresses. Its search for the path MTU ignores the limit. The
+//! stricter limit keeps an attacker who spoofs one small packet from amplifying traffic.
 
 use super::Held;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use std::net::SocketAddr;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unproven {
     address: SocketAddr,
-    /// The bytes received from the address (`came`), and the bytes sent to it (`went`).
+    /// The bytes received from the address (`came`), and the bytes sent to the address (`went`).
     came: usize,
     went: usize,
-    /// The evidence that validates the address.
+    /// The evidence that will validate the address.
     by: Proof,
 }
 
@@ -61,8 +61,8 @@ impl Held {
         }
     }
 
-    /// Whether no packet may be sent before more bytes arrive, because a full-size packet would exceed the limit. The
-    /// client's timer makes the client send more (RFC 9002 §6.2.2.1).
+    /// Returns whether no packet may be sent before more bytes arrive, because a full-size packet would exceed the
+    /// limit. The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unproven.is_some_and(|unproven| {
@@ -70,11 +70,12 @@ impl Held {
         })
     }
 
-    /// Whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops it. The first datagram may
-    /// have full size, because §8.2.1 requires that for the datagram with the PATH_CHALLENGE.
+    /// Returns whether a datagram of `bytes` bytes may be sent to `target`; otherwise the caller drops the datagram.
+    /// The first datagram may have full size, as §8.2.1 requires for a datagram with PATH_CHALLENGE.
     pub(super) fn may_leave(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unproven) = &mut self.unproven else { return true };
-        // Take this challenge even for another target, because quinn challenges the peer's previous address, too.
+        // The challenge is taken even if the datagram goes elsewhere, because quinn also challenges the peer's previous
+        // address.
         let challenge = self.watch.take_challenge();
         if unproven.address != target {
             return true;

@@ -1,8 +1,8 @@
 //! The queue of clients with validated addresses that wait until `entrance` has room for their handshakes.
 //!
-//! The queue holds the first datagram of each client. quinn buffers the datagrams that a client's timer sends meanwhile, up
-//! to [`KEPT_OF_ONE`] bytes. Networks are served in turn. If the queue is full, either the new client or the last client of
-//! the network with the most clients gets no answer.
+//! The queue holds the first datagram of each client. quinn buffers the datagrams that a client's timer sends
+//! meanwhile, up to [`KEPT_OF_ONE`] bytes. Networks are served in turn. If the queue is full, one client gets no
+//! answer: the new client, or the last client of the network with the most clients.
 
 use super::entrance::network;
 use anabranch_base::time::{Duration, Instant};
@@ -33,7 +33,7 @@ impl Queue {
         self.length == 0
     }
 
-    /// Adds a client. If the queue is full, returns a client that gets no answer: either this one or another one.
+    /// Adds a client. If the queue is full, returns the client that gets no answer: the new client or another client.
     pub(super) fn push(&mut self, now: Instant, incoming: Incoming, came: usize) -> Option<Incoming> {
         let network = network(incoming.remote_address().ip());
         let mut given_up = None;
@@ -49,7 +49,7 @@ impl Queue {
         given_up
     }
 
-    /// Removes the next client from the queue. The flag tells whether the client may still be waiting for an answer.
+    /// Removes the next client from the queue. The flag says whether the client may still be waiting for an answer.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(Waits, bool)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let mut next = self.of_network.range((after, Unbounded)).next();
@@ -70,10 +70,10 @@ impl Queue {
     }
 }
 
-/// The maximum number of waiting clients. With one datagram each they take some 25 MB.
+/// The maximum number of waiting clients. With one datagram each, the clients take some 25 MB.
 const MOST: usize = 16_384;
-/// The maximum number of bytes that quinn buffers besides the first datagrams: for each client, and for all clients
-/// together.
+/// The maximum number of bytes that quinn buffers in addition to the first datagrams: for each client (`KEPT_OF_ONE`),
+/// and for all clients together.
 pub(super) const KEPT_OF_ONE: u64 = 4 * 1024;
 pub(super) const KEPT_OF_ALL: u64 = 16 << 20;
 /// The time after which a waiting client is dropped. A client that still wants a connection tries again.

@@ -8,8 +8,9 @@ use anabranch_transport::engine::Refusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// Returns the number by which a session names a stream. Two-way streams are numbered in the client's order. One-way streams
-/// have the bit `ONE_WAY`, an even number if the client began them, and an odd one if the server did.
+/// Returns the number by which a session names a stream. Two-way streams are numbered in the order in which the client
+/// began them. One-way streams have the bit `ONE_WAY` set; their number is even if the client began them, and odd if
+/// the server did.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),
@@ -51,24 +52,23 @@ impl Endpoint {
                 }
             }
         }
-        // Reading has freed flow control credit. If quinn wants to announce it to the peer now, settle the connection.
+        // Reading has freed flow control credit. If quinn wants to announce the credit now, the connection is settled.
         if chunks.finalize().should_transmit() {
             self.settle(now, id);
         }
         (read, dry)
     }
 
-    /// Whether the peer has sent its last byte on the stream and all data has been read.
+    /// Returns whether the peer has sent its last byte on the stream and all data has been read.
     #[must_use]
     pub fn is_finished(&self, id: Id, stream: u64) -> bool {
-        // If the connection has been removed, it is unknown whether data is missing, so the stream does not count as
-        // finished.
+        // If the connection has been removed, data may be missing, so the stream does not count as finished.
         let Some(held) = self.connections.get(&id) else { return false };
         held.name(stream, true).is_none() || held.open.get(&stream).is_some_and(|open| open.ended)
     }
 
-    /// Returns the code with which the peer has cancelled the stream: the direction we read if `reading`, else the direction
-    /// we write.
+    /// Returns the code with which the peer has cancelled one direction of the stream: the direction that we read if
+    /// `reading` is set, otherwise the direction that we write.
     #[must_use]
     pub fn cancel_code(&self, id: Id, stream: u64, reading: bool) -> Option<u64> {
         let open = self.connections.get(&id)?.open.get(&stream)?;
@@ -94,10 +94,10 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Releases a stream that the application no longer holds. A two-way stream still sends the written data and then its
-    /// end, and the peer is asked to stop sending. A one-way stream ends when its writer finishes it, or with the
-    /// connection. A reader that wants it to end earlier cancels it, because an application may forbid that: RFC 9114 §6.2.1
-    /// and RFC 9204 §4.2 do for the control and QPACK streams, which their reader releases at the end of a connection.
+    /// Releases a stream of which the application has no handle any more. On a two-way stream, written data and the end
+    /// of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it ends
+    /// when its writer finishes it, or with the connection. A reader that wants it to end earlier cancels it. Some
+    /// application protocols forbid that: RFC 9114 §6.2.1 and RFC 9204 §4.2 do for the control and QPACK streams.
     pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
@@ -116,17 +116,17 @@ impl Endpoint {
     pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
-        // A stream that has ended has nothing to send, so the error is ignored.
+        // The error is ignored: it means that the stream has ended and has nothing to send.
         let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
     }
 
-    /// Cancels one direction of a stream (RFC 9000 §19.4, §19.5): the receiving direction if `reading`, else
-    /// the sending direction.
+    /// Cancels one direction of a stream (RFC 9000 §19.4, §19.5): the receiving direction if `reading` is set,
+    /// otherwise the sending direction.
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, reading) else { return };
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
-        // Cancelling a stream that has ended fails, and the error is ignored because there is nothing left to cancel.
+        // The error is ignored: it means that the stream has ended, so there is nothing left to cancel.
         let _ = if reading {
             held.connection.recv_stream(name).stop(code)
         } else {
@@ -166,7 +166,7 @@ impl Endpoint {
         written
     }
 
-    /// Ends the direction of the stream that we write.
+    /// Ends the direction of the stream in which we write.
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
@@ -186,7 +186,7 @@ impl Endpoint {
 }
 
 impl Held {
-    /// Returns quinn's ID of a stream; `None` if a one-way stream has no such direction.
+    /// Returns quinn's ID of a stream; `None` if the stream is one-way and has no direction of this kind.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

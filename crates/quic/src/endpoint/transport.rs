@@ -14,8 +14,8 @@ impl Endpoint {
     /// have open.
     pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
-        // The memory that is reserved for each connection (the floor) already covers unread data, so unread data needs no
-        // account.
+        // Unread data is bounded by the floor, the memory that is reserved for each connection. Therefore unread data
+        // needs no account.
         let room =
             config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
@@ -34,8 +34,8 @@ impl Endpoint {
             .send_fairness(config.scheduler == Scheduler::RoundRobin)
             .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
             .enable_segmentation_offload(self.segments > 1);
-        // RFC 9002 §7.3.1: slow start grows by all acknowledged bytes. The limit per acknowledgement is so high that it is
-        // never reached.
+        // RFC 9002 §7.3.1: in slow start, the window grows by all acknowledged bytes. This limit per acknowledgement is
+        // so high that it is never reached.
         let counting = reno::Counting::Bytes { limit: 1 << 20 };
         let kind = match config.cc {
             Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
@@ -49,18 +49,19 @@ impl Endpoint {
     }
 }
 
-/// Checks that the TLS settings have a source of randomness here. Settings of a simulation have none outside the simulation.
+/// Checks that the TLS settings can draw random numbers in these surroundings. Settings of a simulation cannot draw
+/// random numbers outside the simulation.
 pub(super) fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
     let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
     drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
 }
 
-/// The number of equal shares into which a connection divides its floor in the shared memory: one share is for unread data,
-/// one for unacknowledged data.
+/// A connection divides its floor in the shared memory into this number of equal shares: one for unread data, one for
+/// unacknowledged data.
 pub(super) const SHARES: u64 = 2;
 /// The smallest flow control limit in bytes: enough for the headers of requests.
 const MIN_WINDOW: u64 = 32 * 1024;
 
-/// The number of one-way streams that a peer may have open at once. HTTP/3 uses three (RFC 9114 §6.2); streams of unknown
-/// types are ignored and need room, too.
+/// The number of one-way streams that a peer may have open at the same time. HTTP/3 uses three (RFC 9114 §6.2); streams
+/// of unknown types are ignored, but they also count.
 const ONE_WAY_STREAMS: u64 = 16;

@@ -10,13 +10,13 @@ use std::ops::{Range, RangeInclusive};
 
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// The ack-eliciting packets with application data that are not acknowledged.
+    /// The packets with application data that are ack-eliciting and not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// The streams we send on, by stream ID. A stream is removed when all its data and its end are acknowledged.
+    /// The streams on which we send, by stream ID. A stream is removed when all its data and its end are acknowledged.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
-    /// The number of stream bytes sent for the first time, which the connection's flow control limits.
+    /// The number of stream bytes sent for the first time. The connection's flow control limits this number.
     pub(super) transmitted: u64,
     pub(super) max_data: u64,
     /// The peer's initial flow control limits.
@@ -25,9 +25,9 @@ pub(super) struct Seen {
     pub(super) incoming: BTreeMap<u64, Ranges>,
     /// The numbers of the packets that were most recently declared lost.
     pub(super) lost: BTreeSet<u64>,
-    /// The number of bytes of the handshake that were sent in Initial packets and in Handshake packets.
+    /// The number of handshake bytes that were sent in Initial packets and in Handshake packets.
     pub(super) handshake: [u64; 2],
-    /// Whether handshake packets were lost, so that a repeated handshake message need not mean a timeout.
+    /// Whether handshake packets were lost. If so, a repeated handshake message does not imply a timeout.
     pub(super) handshake_lost: bool,
     /// The start of the current loss recovery; `None` outside recovery.
     pub(super) recovery_from: Option<std::time::Instant>,
@@ -70,8 +70,8 @@ impl Flight {
         self.0.push_back((number, packet));
     }
 
-    /// Removes and returns the first packet whose number is in this range. Usually it is the first packet of all. At most a
-    /// few lost packets precede it, so few entries are moved.
+    /// Removes and returns the first packet whose number is in this range. Usually that is the first packet in the
+    /// queue. At most a few lost packets precede it, so few entries are moved.
     fn take(&mut self, numbers: &RangeInclusive<u64>) -> Option<Sent> {
         let at = match self.0.front() {
             Some((first, _)) if first >= numbers.start() => 0,
@@ -97,7 +97,7 @@ pub(super) struct Piece {
 pub(super) struct Outgoing {
     pub(super) written: u64,
     pub(super) finished: bool,
-    /// The offset in the stream up to which data was sent at least once.
+    /// The offset up to which the stream's data was sent at least once.
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
@@ -117,7 +117,7 @@ impl Outgoing {
 impl Seen {
     pub(super) fn timed_out(&mut self, at: Instant) {
         self.timed_out = true;
-        // Two probes at the same time come from the same timeout (RFC 9002 §6.2.4).
+        // Two probes that are sent at the same time are due to the same timeout (RFC 9002 §6.2.4).
         if self.last_timeout.replace(at) != Some(at) {
             self.timeouts += 1;
         }
@@ -137,7 +137,7 @@ impl Seen {
         let (again, fresh) = (bytes.start..high, high..bytes.end);
         stream.high = stream.high.max(bytes.end);
         self.transmitted += fresh.end - fresh.start;
-        // All data of a lost packet is sent again, but perhaps divided into other packets.
+        // All data of a lost packet is sent again, but possibly divided into other packets.
         let repeat = match if again.is_empty() { 0 } else { stream.lost.remove(&again) } {
             0 => SendCause::Timeout,
             _ if stream.lost_by_timer => SendCause::Timeout,
@@ -172,8 +172,8 @@ impl Seen {
         }
     }
 
-    /// Declares the oldest packets lost whose sizes add up to `bytes`, and returns their numbers. If no data packets have
-    /// that total size, handshake packets were lost, and the result is empty.
+    /// Declares lost the oldest packets whose sizes add up to `bytes`, and returns their numbers. If no data packets
+    /// have that total size, handshake packets were lost, and the result is empty.
     pub(super) fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent.0 {
@@ -231,19 +231,20 @@ impl Seen {
     }
 }
 
-/// The number of lost packets that are remembered, so that spurious retransmissions are detected.
+/// The number of lost packets that are remembered, to detect spurious retransmissions.
 const REMEMBERED: usize = 256;
-/// The number of bits that an offset within a stream takes in the trace's sequence space.
+/// In the trace's sequence space, an offset within a stream takes this number of bits.
 pub(super) const UNITS: u32 = 40;
 
 /// Converts a byte range of a stream to the trace's sequence space, in which each stream has its own range.
 pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
-    // An offset that a peer invents may wrap around here. quinn then rejects it.
+    // A false offset from a peer may wrap around here. quinn rejects the frame later.
     let base = id << UNITS;
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
-/// Returns the number by which a session names a two-way stream. A one-way stream gets a number that no two-way stream has.
+/// Returns the number by which a session names a two-way stream. A one-way stream gets a number that no two-way stream
+/// has.
 fn number_in_session(id: u64) -> u64 {
     // RFC 9000 §2.1: the second bit of a stream ID marks a one-way stream.
     let one_way = (id & 2) << 40;

@@ -26,7 +26,7 @@ pub fn micros(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
 
-/// An instant long after every event of these tests.
+/// A deadline that is later than every event of these tests.
 pub const LATE: Instant = Instant::from_millis(3_600_000);
 
 /// Sends one packet.
@@ -41,7 +41,7 @@ pub async fn send_tagged(socket: &SimSocket, from: SocketAddr, to: SocketAddr, p
     poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("the host takes it");
 }
 
-/// Receives one packet or report.
+/// Receives one packet or ICMP report.
 pub async fn recv(socket: &SimSocket) -> RecvBatch {
     let mut batch = RecvBatch::new(1);
     poll_fn(|cx| socket.poll_recv(cx, &mut batch)).await.expect("the socket is open");
@@ -53,7 +53,7 @@ pub async fn recv_within(world: &SimWorld, socket: &SimSocket, span: Duration) -
     world.timeout(span, recv(socket)).await
 }
 
-/// A host at each end of one link.
+/// Creates a network of two hosts that are connected by one link.
 pub fn two_hosts(seed: u64, spec: &str, near: &str, far: &str) -> (Network, SimWorld, SimWorld) {
     let network = Network::new(seed);
     let (client, server) = (network.host("client", &[ip(near)]), network.host("server", &[ip(far)]));

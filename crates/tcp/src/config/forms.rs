@@ -48,7 +48,7 @@ impl Form<Duration> for Span {
     }
 }
 
-/// The size of a buffer.
+/// A buffer size, from 256 bytes to 1 GiB.
 pub(super) struct Buffer;
 
 impl Form<u64> for Buffer {
@@ -79,8 +79,8 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// How acknowledgements make the congestion window grow: `off` counts acknowledgements; a number counts acknowledged
-/// bytes, in slow start at most this many segments for each acknowledgement.
+/// How acknowledgements grow the congestion window. `off` counts acknowledgements. A number counts acknowledged bytes,
+/// in slow start at most that many segments per acknowledgement (RFC 3465).
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),

@@ -22,37 +22,38 @@ anabranch_base::knobs! {
         /// Initial congestion window.
         iw: InitialWindow = InitialWindow::Packets(10), "Linux 6 TCP_INIT_CWND = 10; RFC 6928",
             INITIAL_WINDOW, "initial window: segments (1 to 64), rfc5681 or rfc6928";
-        /// The unit in which the window is counted.
+        /// The unit in which the congestion window is counted.
         cwnd_unit: CwndUnit = CwndUnit::Segments,
             "Linux 6 tcp_cong.c, tcp_cubic.c; CUBIC's share of Reno stays 9/17, where RFC 9438 §4.3 lets it rise to 1",
             CWND_UNIT,
             "the window counts bytes, or (segments) whole segments with the arithmetic of Linux, which goes without abc";
-        /// The quantity of which the threshold after a loss is a share.
+        /// The slow-start threshold after a loss is a share of this quantity.
         ssthresh: Ssthresh = Ssthresh::Window, "Linux 6 tcp_reno_ssthresh, cubictcp_recalc_ssthresh: of snd_cwnd",
             SSTHRESH,
             "the threshold after a loss is a share of what was in flight (RFC 5681), or of the window: flight or window";
-        /// How acknowledgements make the window grow.
+        /// How acknowledgements make the congestion window grow.
         abc: Counting = Counting::Bytes { limit: 1000 },
             "Linux 6 tcp_slow_start counts all segments acknowledged, without a limit",
             COUNTING,
             "off: a window grows by the acknowledgement; N: by bytes, in slow start at most N segments each";
-        /// The effect of an idle period on the window.
+        /// How an idle period changes the congestion window.
         idle_restart: AfterIdle = AfterIdle::Decay,
             "Linux 6 tcp_slow_start_after_idle = 1: tcp_cwnd_restart halves once an RTO (RFC 2861)",
             IDLE, "after an idle RTO the window falls back: yes, no, or decay (RFC 2861)";
-        /// The window grows only while the sender fills it.
+        /// The congestion window grows only while the sender uses all of it.
         cwnd_validation: bool = true, "Linux 6 tcp_is_cwnd_limited",
             SWITCH, "the window grows only while it is used: yes or no";
-        /// How losses are repaired.
+        /// How lost segments are repaired.
         recovery: RecoveryKind = RecoveryKind::Sack, "Linux 6 tcp_sack = 1; RFC 6675, found by RACK-TLP",
             RECOVERY, "loss recovery: reno, newreno or sack";
-        /// RFC 6582 §3.2 step 2: no fast retransmit for duplicates that a timeout's repair caused.
+        /// RFC 6582 §3.2 step 2: no fast retransmit for duplicate acknowledgements that retransmissions after a timeout
+        /// caused.
         careful: bool = true, "RFC 6582 §3.2 step 2",
             SWITCH, "no fast retransmit on duplicates of a timeout's repair (RFC 6582): yes or no";
         /// The number of duplicate acknowledgements that indicates a loss.
         dupthresh: u32 = 3, "Linux 6 net.ipv4.tcp_reordering = 3",
             Number(1, 127), "duplicate acknowledgements that mean a loss: 1 to 127";
-        /// RFC 3042: new data is sent on the first two duplicates.
+        /// RFC 3042: the first two duplicate acknowledgements each allow a segment of new data.
         limited_transmit: bool = true, "RFC 3042",
             SWITCH, "new data on the first two duplicates (RFC 3042): yes or no";
         /// RFC 6937: in a recovery with SACK, the sending rate follows the rate of deliveries.
@@ -107,7 +108,7 @@ anabranch_base::knobs! {
         /// Offer and take ECN (RFC 3168).
         ecn: bool = false, "Linux 6 net.ipv4.tcp_ecn = 2: not asked for by clients",
             SWITCH, "explicit congestion notification: yes or no";
-        /// When a small segment is delayed.
+        /// When a small segment has to wait.
         nagle: Nagle = Nagle::No,
             "HTTP sets TCP_NODELAY: curl since 7.50.2 (CURLOPT_TCP_NODELAY 1), Chromium net/socket, nginx tcp_nodelay on",
             NAGLE,
@@ -115,27 +116,28 @@ anabranch_base::knobs! {
         /// How long an acknowledgement may be delayed; zero means not at all.
         delack: Duration = Duration::from_millis(40), "Linux 6 TCP_DELACK_MIN = HZ/25",
             SpanOrZero, "how long an acknowledgement may wait: a time, 0 for not at all";
-        /// At least every N-th segment is acknowledged.
+        /// At least every N-th data segment is acknowledged immediately.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
-        /// The number of segments that are acknowledged at once when a connection begins, until data is answered with
-        /// data within `delack`.
+        /// The number of segments that are acknowledged immediately when a connection begins. The phase ends early if
+        /// this side answers data with data within `delack`.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
-        /// Pushed data is acknowledged once it has been read, and segments that widen the window at once, as in Linux.
+        /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
+        /// receive window is acknowledged immediately.
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";
-        /// PSH is set on the last segment of each write, or of each burst, too.
+        /// Which segments carry PSH: the last of each write, or also the last of each burst.
         push: Push = Push::Bursts, "Linux 5.4 and later set PSH on the last of segments that leave together (TSO)",
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
-        /// The segment that carries the FIN.
+        /// Which segment carries the FIN: the last data segment or a segment of its own.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
             FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
-        /// The acknowledgement of the peer's FIN is delayed like one of data, so that our FIN can carry it.
+        /// The acknowledgement of the peer's FIN is delayed as for data, so that our FIN can carry it.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
             SWITCH, "the acknowledgement of a FIN waits for one of our own, as Linux's does: yes or no";
-        /// The largest segment: bytes of payload and options. `None` means what the MTU allows.
+        /// The largest segment in bytes, payload and TCP options. `None` means what the MTU allows.
         mss: Option<u32> = None, "the interface's MTU",
             SEGMENT, "largest segment: a size of 88B to 65495B, or auto for what the MTU allows";
         /// Receive buffer in bytes: the largest window offered.
@@ -171,11 +173,11 @@ anabranch_base::knobs! {
         /// The default listen backlog: the limit on half-open connections, and on open ones not yet accepted.
         backlog: u32 = 4096, "Linux 6 net.core.somaxconn = 4096",
             Number(1, 65_535), "listen backlog: 1 to 65535";
-        /// When a SYN is answered with a SYN cookie (RFC 4987).
+        /// When a listener answers a SYN with a SYN cookie (RFC 4987).
         syncookies: SynCookies = SynCookies::No,
             "ours: Linux 6 net.ipv4.tcp_syncookies = 1 (auto), but then a short backlog forgets peers that believe they are open",
             SYNCOOKIES, "SYN cookies: no, auto (when the backlog is full) or yes (always)";
-        /// ICMP may lower the path MTU (RFC 1191).
+        /// ICMP messages may lower the path MTU (RFC 1191).
         pmtu: bool = true, "Linux 6 net.ipv4.ip_no_pmtu_disc = 0",
             SWITCH, "believe ICMP about the path MTU: yes or no";
     }

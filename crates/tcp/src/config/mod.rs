@@ -37,7 +37,7 @@ pub enum CwndUnit {
     Segments,
 }
 
-/// The quantity of which the slow-start threshold after a loss is a share.
+/// The slow-start threshold after a loss is a share of this quantity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ssthresh {
     /// The bytes in flight (RFC 5681 §3.1 eq. 4).

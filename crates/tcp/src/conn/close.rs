@@ -45,7 +45,7 @@ impl Connection {
         self.conclude(now, out);
     }
 
-    /// Ends the connection at once. Sends a reset to the peer if the peer may know of the connection.
+    /// Ends the connection immediately. Sends a reset to the peer if the peer may know of the connection.
     pub(crate) fn abort(&mut self, now: Instant, out: &mut Outbox) {
         self.reset_peer(out);
         self.fail(now, CloseReason::Aborted, out);

@@ -115,7 +115,8 @@ impl Connection {
         false
     }
 
-    /// RFC 5961 §7: answers a segment that may be forged with a challenge ACK, unless the rate limit forbids it.
+    /// RFC 5961 §7: sends a challenge ACK in response to a segment that may be forged, unless the rate limit is
+    /// reached.
     fn challenge(&mut self, now: Instant) {
         let (since, count) = self.challenges;
         if now.since(since) >= CHALLENGE_INTERVAL {
@@ -274,9 +275,9 @@ impl Connection {
         out.record(now, self.key(), || TraceEvent::Spurious);
     }
 
-    /// Records that the peer answered our window probes: any acknowledgement shows that the peer is alive. A live peer
-    /// may keep its window closed without a time limit (RFC 9293 §3.8.6.1), even if data was in flight when the window
-    /// closed.
+    /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, and a live
+    /// peer may keep its window closed without a time limit (RFC 9293 §3.8.6.1). Both hold even if data was in flight
+    /// when the window closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -378,8 +379,8 @@ impl Connection {
         }
     }
 
-    /// Starts the timer for a delayed acknowledgement, unless it runs already. `None` means that no acknowledgement is
-    /// delayed.
+    /// Starts the timer for a delayed acknowledgement, unless it is running. If `delay` is `None`, no acknowledgement
+    /// is delayed.
     #[inline(always)]
     pub(crate) fn record_delay(&mut self, now: Instant, delay: Option<Duration>) {
         if let Some(delay) = delay
@@ -389,7 +390,8 @@ impl Connection {
         }
     }
 
-    /// RFC 3168 §6.1.3: after a CE mark, sends ECE until the peer's CWR shows that it has reduced its window.
+    /// RFC 3168 §6.1.3: after a CE mark, our acknowledgements carry ECE until a segment with CWR shows that the peer
+    /// has reduced its window.
     pub(crate) fn record_ecn(&mut self, ecn: Ecn, flags: Flags) {
         if flags.has(Flags::CWR) {
             self.ecn_echo = false;
@@ -406,7 +408,7 @@ impl Connection {
             self.send.begin_burst();
             match timer {
                 Timer::Loss => self.on_loss_timer(now),
-                // No action: pacing allows the next segment now, and the next poll sends it.
+                // No action here: the next poll sends the segment that pacing now allows.
                 Timer::Pace => {}
                 Timer::Retransmit => self.on_retransmit_timer(now, out),
                 Timer::Persist => self.on_persist_timer(now, out),
@@ -480,7 +482,7 @@ impl Connection {
         self.unanswered += 1;
     }
 
-    /// Returns the delay until the next window probe: an RTO, doubled for every probe that was sent.
+    /// Returns the delay until the next window probe: the RTO, doubled for each probe already sent, up to a limit.
     pub(super) fn probe_delay(&self) -> Duration {
         let rto = nanos(self.send.rtt.rto());
         let doubled = rto.saturating_mul(1 << self.probes.min(20));
@@ -511,8 +513,8 @@ impl Connection {
                 self.on_icmp(now, IcmpKind::Unreachable(PORT_UNREACHABLE_V6), seq, out);
             }
             IcmpKind::Unreachable(code) => {
-                // RFC 9293 §3.9.2.2: the report is a hard error, which ends the connection, while the connection opens.
-                // RFC 5927 §5.2: the report is a soft error once the connection is open.
+                // RFC 9293 §3.9.2.2: while the connection opens, these codes are hard errors and end it. RFC 5927 §5.2:
+                // on an open connection they are soft errors.
                 let hard = if self.remote.is_ipv4() { matches!(code, 2 | 3) } else { matches!(code, 1 | 4) };
                 if hard && self.state == State::SynSent {
                     self.fail(now, CloseReason::Unreachable(code), out);
@@ -543,7 +545,7 @@ const CHALLENGE_INTERVAL: Duration = Duration::from_secs(5);
 /// The upper bound of the delay between window probes, which are repeated without limit. RFC 9293 specifies no bound;
 /// this value is BSD's TCPTV_PERSMAX.
 const MAX_PROBE_DELAY: Duration = Duration::from_secs(60);
-/// RFC 791 requires a minimum of only 68 bytes. This value is Linux's min_pmtu, because forged ICMP messages could
+/// RFC 791 allows an MTU as small as 68 bytes. Linux's min_pmtu is used instead, because forged ICMP messages could
 /// demand tiny segments.
 const MIN_MTU_V4: u32 = 552;
 const MIN_MTU_V6: u32 = 1280;

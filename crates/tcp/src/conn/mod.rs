@@ -98,8 +98,8 @@ pub(crate) struct Connection {
     syn_tries: u32,
     syn_sent: Instant,
     probe_due: bool,
-    /// `probes` counts window probes since the window closed, for the back-off. `unanswered` counts those without an
-    /// answer.
+    /// `probes` counts window probes since the window closed, for the back-off. `unanswered` counts probes since the
+    /// peer's last answer.
     probes: u32,
     unanswered: u32,
     /// The number of retransmission timeouts since the last progress, and the time of that progress.
@@ -120,7 +120,8 @@ pub(crate) struct Connection {
     closed_told: bool,
     /// Whether the application has closed the connection and will read no more data.
     pub(crate) orphan: bool,
-    /// The start of the current interval and the number of challenge ACKs sent in it (RFC 5961 §7).
+    /// The start of the current rate-limit interval, and the number of challenge ACKs sent in that interval (RFC 5961
+    /// §7).
     challenges: (Instant, u32),
     /// The code of the last ICMP error, which becomes the close reason if the connection times out.
     soft_error: Option<u8>,
@@ -270,7 +271,7 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at once with an error, discards its data and emits the event `Closed`.
+    /// Ends the connection immediately with an error, discards its data and emits the event `Closed`.
     fn fail(&mut self, now: Instant, reason: CloseReason, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();

@@ -123,15 +123,14 @@ impl Connection {
         !batch.is_empty()
     }
 
-    /// Returns whether a poll would return no segment and would change no state. This holds after about half of the
-    /// segments that a connection receives while it sends nothing.
+    /// Returns whether a poll would return no segment and change no state. When a connection only receives, this is
+    /// true after about half of the arriving segments.
     #[inline]
     pub(crate) fn is_at_rest(&self, out: &Outbox) -> bool {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether, apart from data, there is nothing to send, no state that a poll would change, and nothing to
-    /// trace.
+    /// Returns whether nothing except data could be sent, changed by a poll, or traced.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
@@ -234,7 +233,7 @@ impl Connection {
             flags = flags.with(Flags::FIN);
         }
         // RFC 9293 §3.9.1.2: the last segment of a write has PSH set. With `push=burst`, the last new segment of a
-        // burst has it, too.
+        // burst also has PSH set.
         if length > 0 && (range.end == self.send.buffer.end() || fresh && self.send.ends_burst()) {
             flags = flags.with(Flags::PSH);
         }

@@ -1,7 +1,7 @@
 //! Finds the connection that a segment belongs to.
 //!
-//! A hash map whose hash is keyed with a random secret of the endpoint. The map is only looked up, never iterated. The
-//! result of the last lookup is cached, because consecutive segments often belong to the same connection.
+//! Connections are looked up in a hash map whose hash is keyed with a random secret of the endpoint. The map is never
+//! iterated. The result of the last lookup is cached, because consecutive segments often belong to the same connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -53,8 +53,8 @@ impl Demux {
         Some(slot)
     }
 
-    /// Returns the slot of the last lookup, if that had the same four-tuple. `ports` are the remote port and the local
-    /// port.
+    /// Returns the slot of the last lookup, if the last lookup was for the same four-tuple. `ports` are the remote port
+    /// and the local port.
     #[inline(always)]
     pub(crate) fn find_again(
         &self,

@@ -37,7 +37,7 @@ impl Endpoint {
                 self.after(now, slot);
             }
             // If the port is still open, the backlog has no room and the peer's ACK is dropped. The peer believes that
-            // the connection is open. Our retransmitted SYN-ACK makes the peer send its ACK again.
+            // the connection is open. Our next SYN-ACK makes the peer send its ACK again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);
@@ -48,7 +48,7 @@ impl Endpoint {
         self.after(now, slot);
     }
 
-    /// Handles the packet of a batch that has exactly one.
+    /// Handles the only packet of a batch.
     #[cold]
     pub(super) fn take_only(&mut self, now: Instant, batch: &RecvBatch) {
         if let Some(packet) = batch.only() {
@@ -117,7 +117,8 @@ impl Endpoint {
         self.after(now, slot);
     }
 
-    /// RFC 9293 §3.6.1, RFC 6191: ends TIME-WAIT if the segment is a SYN that is clearly new. Returns whether it did.
+    /// RFC 9293 §3.6.1, RFC 6191: ends TIME-WAIT if the segment is a SYN that opens a new connection. Returns whether
+    /// TIME-WAIT has ended.
     fn reopens(&mut self, now: Instant, slot: u32, segment: &Segment<'_>) -> bool {
         let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
         let fresh = connection.state() == State::TimeWait

@@ -1,7 +1,7 @@
 //! Listening ports and their bounded queues.
 //!
 //! Home of the backlog. The backlog limits the half-open connections, and separately the open connections that the
-//! application has not accepted. A connection beyond the limit is dropped silently, and the peer tries again. RFC 9293
+//! application has not accepted. A SYN or an ACK beyond a limit is dropped silently, and the peer tries again. RFC 9293
 //! specifies no limit; Linux and BSD do the same.
 
 use std::collections::BTreeMap;

@@ -237,7 +237,7 @@ impl Endpoint {
         }
     }
 
-    /// Ends the connection at once with a reset.
+    /// Ends the connection immediately with a reset.
     pub fn abort(&mut self, now: Instant, id: ConnectionId) {
         if let Some(connection) = alive(&mut self.slots, id) {
             connection.abort(now, &mut self.out);

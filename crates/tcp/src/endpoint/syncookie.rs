@@ -38,7 +38,7 @@ const ECN: u32 = 1 << 5;
 #[derive(Debug)]
 pub(super) struct Cookies {
     key: [u8; 16],
-    /// The time when the last cookie was sent. Some time after that, all cookies have expired.
+    /// The time when the last cookie was sent. More than `TICKS` + 1 clock ticks later, all cookies have expired.
     last_sent: Option<Instant>,
 }
 
@@ -101,7 +101,7 @@ fn stamp(clock: u32, carried: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// Answers a SYN to a listener with a cookie, if the settings require one. Returns whether it did.
+    /// Answers a SYN to a listener with a cookie, if the settings require one. Returns whether a cookie was sent.
     #[cold]
     pub(super) fn answer_by_cookie(&mut self, now: Instant, ends: Ends, syn: &Header, full: bool) -> bool {
         let wanted = match self.config.syncookies {

@@ -1,5 +1,5 @@
-//! Handles arriving segments on the fast path: the next data in order, or an acknowledgement that only advances. The
-//! segment must belong to the connection of the last lookup.
+//! Handles arriving segments on the fast path: the next data in order, or an acknowledgement that only advances
+//! SND.UNA. The segment must belong to the connection that the last lookup found.
 
 use crate::conn::{Connection, Outbox};
 use crate::send::Ack;
@@ -60,8 +60,8 @@ impl Connection {
         if has_data {
             self.record_echo(now, stamps);
         }
-        // RFC 3168 §6.1.2: the segment has no ECE, so there is no congestion to react to. It has no SACK blocks, so it
-        // reports no gaps.
+        // RFC 3168 §6.1.2: the segment has no ECE, so there is no congestion to react to. The segment has no SACK
+        // blocks, so it reports no gaps.
         if has_data && self.send.knows(position) {
             self.record_answer();
         } else {

@@ -1,9 +1,9 @@
 //! The fast path handles the two types of segment that occur in a transfer without loss.
 //!
 //! Without losses, an open connection sends and receives full segments of the next data, and acknowledgements that only
-//! advance (header prediction, Van Jacobson 1990). The slow path ([`input`](crate::conn), `output` and the two halves)
-//! checks every other case for each segment. Both paths have the same effects: `tests/fast_path.rs` compares them. A
-//! segment that does not qualify changes nothing on the fast path and takes the slow path.
+//! advance SND.UNA (header prediction, Van Jacobson 1990). The slow path ([`input`](crate::conn), `output` and the two
+//! halves) checks every other case for each segment. Both paths have the same effects: `tests/fast_path.rs` compares
+//! them. A segment that does not qualify changes nothing on the fast path and takes the slow path.
 //!
 //! [`eligibility`] decides which segments qualify, [`input`] handles arriving segments, [`output`] builds outgoing
 //! segments.
@@ -17,8 +17,8 @@ mod output;
 use crate::Endpoint;
 
 impl Endpoint {
-    /// Sets whether connections may use the fast path; the default is yes. Without it, every segment takes the slow
-    /// path, with the same results. For tests and measurements.
+    /// Sets whether connections may use the fast path; the default is yes. Without the fast path, every segment takes
+    /// the slow path, with the same results. Meant for tests and measurements.
     pub fn set_fast_path(&mut self, on: bool) {
         self.out.fast_path = on;
     }

@@ -1,5 +1,5 @@
-//! Builds segments on the fast path: full segments with new data, or acknowledgements without data. They equal those
-//! that the slow path (`conn/output`) would build.
+//! Builds segments on the fast path: full segments with new data, or acknowledgements without data. The slow path
+//! (`conn/output`) would build the same segments.
 
 use crate::conn::output::begin_batch;
 use crate::conn::timers::Timer;
@@ -10,8 +10,8 @@ use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_wire::tcp::Flags;
 
 impl Connection {
-    /// Writes the next segment into `batch` if the segment qualifies for the fast path. `batch` must be empty and hold
-    /// exactly one packet.
+    /// Writes the next segment into `batch` if the segment qualifies for the fast path. `batch` must be empty and have
+    /// room for exactly one packet.
     #[inline(always)]
     pub(crate) fn transmit_on_fast_path(
         &mut self,
@@ -36,7 +36,8 @@ impl Connection {
         }
         let position = self.send.board.next();
         let payload = choice.as_ref().map_or(position..position, |choice| choice.range.clone());
-        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set, and so has the last segment of a burst.
+        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set. With `push=burst`, the last segment of a burst
+        // also has PSH set.
         let last = choice.is_some() && (payload.end == self.send.buffer.end() || self.send.ends_burst());
         let flags = if last { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
         let numbers = (self.seq_of(position), self.ack_of(self.recv.next()));

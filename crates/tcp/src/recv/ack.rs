@@ -1,10 +1,10 @@
 //! Decides when to send acknowledgements.
 //!
 //! Owns the acknowledgements due to the peer; the delay itself is a timer of the connection. Home of RFC 9293 §3.8.6.3,
-//! RFC 5681 §4.2. With the knob `ack_push`, acknowledgements are sent early where Linux sends them early: for pushed
-//! data once the application has read it (tcp_cleanup_rbuf), and for segments that widen the window (tcp_grow_window).
-//! After a duplicate segment, all segments are acknowledged at once for a while. If the delay expires without an
-//! answer, the quick acknowledgements that are left resume.
+//! RFC 5681 §4.2. With the knob `ack_push`, acknowledgements are sent early where Linux sends them early. Data with PSH
+//! is acknowledged once the application has read it (tcp_cleanup_rbuf), and segments that widen the window immediately
+//! (tcp_grow_window). After a duplicate segment, the next `quickack` segments are acknowledged immediately. An answer
+//! of the application pauses these quick acknowledgements; they resume when an acknowledgement delay expires.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -14,31 +14,31 @@ use std::ops::Range;
 pub(crate) struct AckScheduler {
     delay: Duration,
     every: u32,
-    /// The number of further segments that are acknowledged at once. Ignored while `in_turn` is set.
+    /// The number of further segments that are acknowledged immediately. Ignored while `in_turn` is set.
     quick: u32,
-    /// Whether both ends send in turn, because data was answered with data (Linux: "pingpong mode").
+    /// Whether the two sides send in turn, because this side answered data with data (Linux: "pingpong mode").
     in_turn: bool,
     /// The time when data last arrived.
     arrived: Option<Instant>,
     /// The number of segments with new in-order data since the last acknowledgement.
     waiting: u32,
-    /// The number of acknowledgements to send now. It exceeds one if several segments arrived out of order.
+    /// The number of acknowledgements to send now. The number exceeds one if several segments arrived out of order.
     owed: u32,
-    /// A range of data that arrived twice and must be reported by SACK.
+    /// The range of a duplicate segment's data, which must be reported by SACK.
     pub(crate) duplicate: Option<Range<u64>>,
-    /// The size of a full segment in bytes, if pushed data is acknowledged once it is read, as in Linux. Otherwise 0.
+    /// The size of a full segment in bytes if `ack_push` is set, otherwise 0.
     full: u64,
     /// The number of bytes in the segments that `waiting` counts.
     waiting_bytes: u64,
-    /// How many of the waiting segments were pushed. Linux distinguishes only 0, 1, and 2 for more than one.
+    /// How many of the waiting segments had PSH set. As in Linux, 2 means more than one.
     pushed: u8,
-    /// `most_quick` is the number of segments acknowledged at once in a phase of quick acknowledgements. `fresh` is set
-    /// until the first phase begins.
+    /// `most_quick` is the number of segments acknowledged immediately in a phase of quick acknowledgements. `fresh` is
+    /// set until the first phase begins.
     most_quick: u32,
     fresh: bool,
 }
 
-/// The size of a full segment that is assumed before one has arrived (Linux: TCP_MSS_DEFAULT).
+/// The size of a full segment before the first full segment has arrived (Linux: TCP_MSS_DEFAULT).
 const FIRST_FULL: u64 = 536;
 /// The limit of `owed`. A longer burst of acknowledgements would tell the peer nothing new.
 const MAX_OWED: u32 = 64;
@@ -71,7 +71,7 @@ impl AckScheduler {
         if self.full > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
     }
 
-    /// Like `on_segment`, as Linux does it: see __tcp_ack_snd_check, and tcp_measure_rcv_mss for pushed data.
+    /// The variant of `on_segment` with `ack_push`. It follows __tcp_ack_snd_check and tcp_measure_rcv_mss of Linux.
     fn on_segment_pushed(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if std::mem::take(&mut self.fresh) {
             self.quick = self.quick.max(self.most_quick);
@@ -79,15 +79,15 @@ impl AckScheduler {
         self.waiting += 1;
         self.waiting_bytes += bytes;
         if bytes < self.full {
-            // A small segment counts as pushed even without PSH.
+            // A small segment counts as a segment with PSH.
             self.pushed = (self.pushed + 1).min(2);
         } else {
             self.full = bytes;
             self.pushed = self.pushed.max(u8::from(pushed));
         }
         let quick = self.quick > 0 && !self.in_turn;
-        // More than a full segment is unacknowledged, and the window can advance. If it cannot advance, the application
-        // reads slowly, and its next read triggers the acknowledgement.
+        // More than a full segment is unacknowledged, and the application has read all earlier data, so the window can
+        // advance. If earlier data is unread, the application's next read triggers the acknowledgement.
         let enough = self.waiting_bytes > self.full && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.owed = self.owed.max(1);
@@ -104,15 +104,15 @@ impl AckScheduler {
         }
     }
 
-    /// Records that the window that may be offered has grown. The segment that caused this is acknowledged at once.
+    /// Records that the window that may be offered has grown. The segment that caused this is acknowledged immediately.
     pub(crate) fn on_growth(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(1);
         }
     }
 
-    /// Records that the peer has retransmitted data that had arrived before. An immediate acknowledgement tells the
-    /// peer which data we expect next.
+    /// With `ack_push`, records that the peer has retransmitted data that we already had. The next segments are
+    /// acknowledged immediately, which tells the peer what data we expect next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(self.most_quick);
@@ -141,8 +141,8 @@ impl AckScheduler {
     }
 
     /// Records that the peer's FIN arrived before ours was sent. The application is expected to close the connection,
-    /// and our FIN will carry the acknowledgement (Linux: tcp_fin assumes that both ends send in turn). Returns the
-    /// delay after which the peer's FIN must be acknowledged, or `None` if it must be acknowledged now.
+    /// and our FIN will carry the acknowledgement (Linux: tcp_fin enters "pingpong mode"). Returns the delay after
+    /// which the peer's FIN must be acknowledged, or `None` if it must be acknowledged now.
     pub(crate) fn on_awaited_fin(&mut self) -> Option<Duration> {
         self.in_turn = true;
         self.waiting += 1;
@@ -163,8 +163,8 @@ impl AckScheduler {
         self.arrived = Some(now);
     }
 
-    /// Records that data is sent. An application that answered the last data at once is expected to answer at once
-    /// again. Its answers carry the acknowledgements: see tcp_event_data_sent of Linux (net/ipv4/tcp_output.c).
+    /// Records that data is sent. If the application answers data within the acknowledgement delay, its next answers
+    /// are expected to carry the acknowledgements. See tcp_event_data_sent of Linux (net/ipv4/tcp_output.c).
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
         self.in_turn |=
@@ -173,8 +173,8 @@ impl AckScheduler {
 
     /// Called when the acknowledgement delay has expired.
     pub(crate) fn on_delay_over(&mut self) {
-        // During the delay no data was sent that could carry the acknowledgement, so the ends no longer send in turn.
-        // See tcp_delack_timer_handler of Linux (net/ipv4/tcp_timer.c).
+        // During the delay no data was sent that could carry the acknowledgement, so the two sides no longer send in
+        // turn. See tcp_delack_timer_handler of Linux (net/ipv4/tcp_timer.c).
         self.in_turn = false;
         if self.waiting > 0 {
             self.at_once();
@@ -204,8 +204,9 @@ impl AckScheduler {
 mod tests {
     use super::*;
 
-    /// tcp_cleanup_rbuf of Linux: a pushed segment is acknowledged once it has been read, unless both ends send in
-    /// turn. A small segment counts as pushed. Two pushed segments are acknowledged even if both ends send in turn.
+    /// tcp_cleanup_rbuf of Linux: a segment with PSH is acknowledged once it has been read, unless the two sides send
+    /// in turn. A small segment counts as one with PSH. Two segments with PSH are acknowledged even if the sides send
+    /// in turn.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
@@ -231,7 +232,7 @@ mod tests {
             duty.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // If the application does not read, two segments wait for their acknowledgement like one.
+        // If the application does not read, even two segments are acknowledged only after the delay.
         duty.on_sent();
         assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
         duty.on_read();
@@ -245,7 +246,8 @@ mod tests {
     }
 
     /// As in Linux, a connection that begins with quick acknowledgements changes to delayed acknowledgements when it
-    /// first answers data with data. It changes back when an acknowledgement has to be sent without data.
+    /// first answers data with data. The connection returns to quick acknowledgements when it has to send an
+    /// acknowledgement without data.
     #[test]
     fn immediate_replies_switch_to_delayed_acks() {
         let delay = Duration::from_millis(40);
@@ -259,7 +261,7 @@ mod tests {
         duty.on_arrival(at(1));
         assert_eq!(duty.on_in_order(), None);
         duty.on_sent();
-        // Data sent after the acknowledgement delay has passed is not an answer either.
+        // Data sent after the acknowledgement delay has passed is not an answer.
         duty.on_data_sent(at(41));
         duty.on_arrival(at(50));
         assert_eq!(duty.on_in_order(), None);

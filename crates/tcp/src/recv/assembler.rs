@@ -11,9 +11,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// A position in each of the runs that arrived last, newest run first.
+    /// For each run that arrived recently, newest first, one position inside the run.
     recent: [u64; RECENT],
-    /// The largest number of runs. Data that would exceed it is rejected, because each run costs memory.
+    /// The largest number of runs. Data that would need more runs is rejected, because each run costs memory.
     most_runs: usize,
 }
 
@@ -74,8 +74,7 @@ impl Assembler {
                 self.runs.drain(first + 1..last);
             }
         }
-        // RFC 2018 §4: the newest run comes first. If `recent` had a position in the same run, the new position
-        // replaces it.
+        // RFC 2018 §4: the newest run comes first. A position that `recent` had in the same run is replaced.
         let same = self.recent.iter().position(|at| (start..end).contains(at));
         self.recent[..=same.unwrap_or(RECENT - 1)].rotate_right(1);
         self.recent[0] = range.start;
@@ -91,7 +90,7 @@ impl Assembler {
         next
     }
 
-    /// Calls `tell` for at most `most` runs: first those that arrived last, newest first, then others.
+    /// Calls `tell` for at most `most` runs: first the runs that arrived last, newest first, and then other runs.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut told = [u64::MAX; RECENT];
         let mut count = 0;
@@ -179,8 +178,8 @@ mod tests {
         }
     }
 
-    /// RFC 2018 §4: the newest block is followed by the others in the order of their last change, however often the
-    /// newest block grew.
+    /// RFC 2018 §4: the newest block is first, and the other blocks follow in the order of their last change. The
+    /// number of times that the newest block grew does not matter.
     #[test]
     fn blocks_are_reported_in_the_order_of_their_last_change() {
         let mut assembler = Assembler::new(100);

@@ -26,14 +26,14 @@ use tuning::Tuning;
 struct LastSegment {
     /// Kept even when all its bytes have been read, so that it can be exchanged for the buffer of the next segment.
     buffer: Vec<u8>,
-    /// The range of the buffer that the application has not read.
+    /// The range of `buffer` that the application has not read.
     unread: Range<usize>,
 }
 
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// If this has unread bytes, they are all the data that the application can read.
+    /// The last segment. If it has unread bytes, they are all the data that the application can read.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) duty: AckScheduler,
@@ -45,7 +45,8 @@ pub(crate) struct RecvHalf {
     fin_waits: bool,
     /// The first position that the application has not read.
     read: u64,
-    /// RCV.NXT: the next position expected. Once the peer's FIN has arrived in order, the position after the FIN.
+    /// RCV.NXT: the next position expected. Once the peer's FIN has arrived in order, this is the position after the
+    /// FIN.
     next: u64,
     /// The right edge of the window that was offered to the peer.
     edge: u64,
@@ -68,8 +69,8 @@ pub(crate) struct Arrival {
 
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
-        // An honest peer sends segments of a few hundred bytes or more. The limit bounds the memory that a malicious
-        // peer can use.
+        // Caps `most_runs`, which bounds the memory that a malicious peer can use. An honest peer sends segments of a
+        // few hundred bytes or more.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
@@ -87,7 +88,7 @@ impl RecvHalf {
         }
     }
 
-    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged at once.
+    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged immediately.
     pub(crate) fn on_own_fin(&mut self) {
         self.fin_waits = false;
     }
@@ -152,7 +153,8 @@ impl RecvHalf {
             }
             arrival.readable = self.next > start || arrival.readable;
         } else if !data.is_empty() {
-            // RFC 9293 §3.10.7.4: data that is old or lies beyond the window is answered with an acknowledgement.
+            // RFC 9293 §3.10.7.4: data that has already arrived or lies beyond the window is answered with an
+            // acknowledgement.
             if end <= self.next {
                 self.record_duplicate(position..end);
                 self.duty.on_duplicate();
@@ -180,9 +182,9 @@ impl RecvHalf {
     }
 
     /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and no data lies
-    /// beyond a gap. Keeps the segment's buffer if possible. Returns the delay after which the data must be
-    /// acknowledged; the inner `None` means now. Returns the outer `None` and changes nothing if
-    /// [`on_data`](Self::on_data) must be used instead.
+    /// beyond a gap. Keeps the segment's buffer if possible. Returns `Some` with the delay after which the data must be
+    /// acknowledged; `Some(None)` means now. Returns `None` and changes nothing if [`on_data`](Self::on_data) must be
+    /// used instead.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -238,7 +240,7 @@ impl RecvHalf {
         self.next = self.assembler.advance(self.next);
         if self.next > before {
             arrival.readable = true;
-            // RFC 5681 §4.2: data that fills a gap is acknowledged at once.
+            // RFC 5681 §4.2: data that fills a gap is acknowledged immediately.
             self.duty.at_once();
         } else {
             self.duty.on_out_of_order();
@@ -274,7 +276,7 @@ impl RecvHalf {
         self.ring.write(self.read, &self.last.buffer[unread]);
     }
 
-    /// Records that data arrived again that had arrived before.
+    /// Records that an arriving segment repeated the data `range`.
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
         self.record_duplicate(range);
         self.duty.on_duplicate();
@@ -341,8 +343,8 @@ impl RecvHalf {
         field as u16
     }
 
-    /// Returns the wanted right edge of the window. The edge does not move until it can move by a full segment or half
-    /// the buffer.
+    /// Returns the wanted right edge of the window. The right edge moves only by at least a full segment or half the
+    /// buffer.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
         let capacity = self.tuning.offered();
@@ -411,7 +413,7 @@ mod tests {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                // A buffer as the virtual network passes it, in which other bytes precede the payload.
+                // A buffer as the virtual network delivers it: the payload follows 88 other bytes.
                 let whole = [&[0; 88], &data[..]].concat();
                 batch.put_buffer(&mut whole.clone(), 48);
                 let mut segment = match rng.below(2) {

@@ -13,8 +13,8 @@ pub(super) struct Tuning {
     /// `limit` is the window that may be offered now, and `most` is the largest possible value of `limit`.
     limit: u64,
     most: u64,
-    /// `offered` is the window that is offered. If `by_segment` is set, it grows to `limit` with each segment (Linux:
-    /// rcv_ssthresh).
+    /// `offered` is the window that is offered. With `by_segment`, each segment widens `offered` until it reaches
+    /// `limit` (Linux: rcv_ssthresh).
     offered: u64,
     by_segment: bool,
     /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.
@@ -26,10 +26,10 @@ pub(super) struct Tuning {
     best: u64,
 }
 
-/// The window at first. Linux starts at 64 KiB (the middle value of tcp_rmem, half of it for overhead).
+/// The first window offered. Linux starts at 64 KiB: the middle value of tcp_rmem, half of which is for overhead.
 const FIRST_WINDOW: u64 = 65_535;
-/// The number of segments offered beyond twice the amount read, because the sender's window grows (twice TCP_INIT_CWND,
-/// rounded down by Linux).
+/// The window offered is twice the amount read plus this many segments, so that the sender's window can grow (twice
+/// TCP_INIT_CWND, rounded down by Linux).
 const AHEAD: u64 = 16;
 /// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
@@ -63,8 +63,8 @@ impl Tuning {
         self.offered < self.limit
     }
 
-    /// Widens the offered window by twice the `length` in bytes of an arrived segment (tcp_grow_window). Returns false
-    /// if the segment was too short for that.
+    /// Widens the offered window by twice `length`, the bytes of an arrived segment (tcp_grow_window). Returns false
+    /// and changes nothing if the segment is too short.
     pub(super) fn widen(&mut self, length: u64) -> bool {
         let wide = length >= MIN_WIDENING;
         if wide {
@@ -73,7 +73,7 @@ impl Tuning {
         wide
     }
 
-    /// Returns whether the window may still grow.
+    /// Returns whether the limit may still grow.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.limit < self.most
@@ -87,7 +87,8 @@ impl Tuning {
         }
     }
 
-    /// Records that the application has read up to position `read`. `rtt` is the estimate of the sending half.
+    /// Records that the application has read up to position `read`. `rtt` is the round-trip time that the sending half
+    /// has measured.
     #[inline]
     pub(super) fn on_read(&mut self, now: Instant, read: u64, rtt: Option<Duration>, mss: u64) {
         if self.is_open() {
@@ -107,7 +108,8 @@ impl Tuning {
         let best = self.best.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
-            // In slow start the amount read grows again in the next round trip, so twice the growth is added.
+            // In slow start the amount read grows again in the next round trip. The window is therefore increased by
+            // twice the relative growth of the amount read.
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.most));
@@ -125,7 +127,7 @@ mod tests {
     use super::*;
 
     /// tcp_grow_window: with `ack_push` the offered window grows by twice the length of each segment that is not small.
-    /// Without `ack_push`, the offered window grows to the limit at once.
+    /// Without `ack_push`, the offered window grows to the limit immediately.
     #[test]
     fn more_is_offered_segment_by_segment() {
         for by_segment in [true, false] {

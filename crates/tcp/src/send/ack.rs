@@ -30,7 +30,7 @@ pub(crate) struct Ack<'a> {
     pub(crate) ece: bool,
 }
 
-/// The outcome of processing an acknowledgement.
+/// What the connection must do after an acknowledgement was processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
     /// Whether the cumulative acknowledgement advanced.
@@ -59,7 +59,8 @@ impl SendHalf {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
         let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
         if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
-            // No loss is known and the acknowledgement advances, so most of the steps below have nothing to do.
+            // This branch is for an acknowledgement that advances while no loss is known. It skips most of the steps
+            // below.
             let mut outcome = AckOutcome::default();
             let arrived = self.board.arrived();
             self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
@@ -95,15 +96,16 @@ impl SendHalf {
         if progress {
             self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
         }
-        // RFC 6675 §2: with SACK, an acknowledgement that reports new data is a duplicate, even if it also advances.
+        // RFC 6675 §2: with SACK, an acknowledgement that newly SACKs data counts as a duplicate, even if it advances
+        // SND.UNA.
         let duplicate = if self.recovery.by_sack() {
             newly_sacked > 0
         } else {
             !progress && flight_before > 0 && ack.could_be_duplicate
         };
         stats.dup_acks += u64::from(duplicate);
-        // During the recovery that has just ended, SACK may have revealed losses of later data. They start the next
-        // recovery without further duplicates.
+        // During the recovery that has just ended, SACK may have revealed losses of later data. These losses start the
+        // next recovery without further duplicate acknowledgements.
         let known =
             repairing && self.recovery.phase() == Phase::Open && self.recovery.finds_head_lost(&self.board);
         if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.board)) || known {
@@ -143,7 +145,7 @@ impl SendHalf {
     }
 
     fn report_now(&mut self, now: Instant, fresh: &Delivered) {
-        // If losses are not detected by time, nothing else clears these records.
+        // If losses are not detected by time, nothing else clears the record of deliveries.
         let _ = self.board.take_fresh();
         let (arrived, lost) = (self.board.arrived(), self.board.take_lost());
         let before = self.reported.replace(arrived).unwrap_or(arrived);
@@ -292,8 +294,8 @@ impl SendHalf {
             },
             RttSampling::Every => sample.map(|at| now.since(at)),
         };
-        // Timestamps show which copy was acknowledged. Their clock is coarse, so they are used only if our own record
-        // is ambiguous.
+        // Timestamps show which copy was acknowledged. Their clock is coarse, so the echoed timestamp is used only if
+        // our own record is ambiguous.
         let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| Duration::from_nanos(ago));
         if let Some(rtt) = measured.or(echoed) {
             self.rtt.on_sample(rtt);

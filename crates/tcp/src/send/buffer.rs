@@ -5,7 +5,7 @@
 use crate::ring::Ring;
 use std::ops::Range;
 
-/// The unacknowledged bytes, by stream position. Acknowledged bytes are removed; the others may be sent or
+/// The unacknowledged bytes, by stream position. Acknowledged bytes are removed; the remaining bytes may be sent or
 /// retransmitted.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
@@ -17,7 +17,7 @@ pub(crate) struct SendBuffer {
     /// `limit` is the current size limit in bytes, and `most` is the largest possible limit.
     limit: u64,
     most: u64,
-    /// A second limit in bytes, independent of the size: the congestion window and a little more.
+    /// A second limit in bytes on the data held: the congestion window plus the allowance for unsent data.
     cap: u64,
     /// Whether the buffer grows with the congestion window, so that the window is never left unused for lack of data.
     grows: bool,
@@ -82,14 +82,14 @@ impl SendBuffer {
     }
 
     /// Releases all bytes before `position`, which are acknowledged. Returns true if the application waits for room and
-    /// there is enough room to wake it.
+    /// enough room is free to wake it.
     #[inline]
     pub(crate) fn release(&mut self, position: u64) -> bool {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
-        // A third of the buffer must be free, as in Linux, so that the application wakes once for many
-        // acknowledgements. A buffer that does not grow may itself limit the data in flight. In that case the
-        // application is woken earlier, as in BSD (SO_SNDLOWAT).
+        // As in Linux, a third of the buffer must be free, so that the application wakes once for many
+        // acknowledgements. A buffer that does not grow may itself limit the data in flight, so its application is
+        // woken earlier, as in BSD (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
         let enough = if self.grows && self.cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {

@@ -2,8 +2,8 @@
 //!
 //! Linux passes segments that are sent together to the interface as one large packet, which the interface splits into
 //! segments (TSO). If the interface cannot split packets, the kernel does (GSO). Linux sets PSH on the last segment of
-//! such a packet, if the packet has more than one segment. The receiver's kernel then delivers the segments that it has
-//! merged at once, and acknowledges them (`ack_push`). Apart from PSH, the segments are unchanged.
+//! such a packet, if the packet has more than one segment. The receiver's kernel then immediately delivers and
+//! acknowledges the segments that it has merged (`ack_push`). Apart from PSH, the segments are unchanged.
 //!
 //! Home of no RFC: tcp_tso_autosize, tcp_cwnd_test and tcp_transmit_skb of Linux 6 (net/ipv4/tcp_output.c).
 
@@ -50,7 +50,7 @@ impl SendHalf {
         let peers = self.edge.saturating_sub(next);
         let data = self.buffer.end().saturating_sub(next);
         let allowed = room.min(window / 2).min(peers);
-        // The last segment of the available data may be short.
+        // If the data ends before the other limits, its last segment may be short.
         let quota = if data < allowed { (allowed / mss).min(data.div_ceil(mss)) } else { allowed / mss };
         let Some(bursts) = &mut self.bursts else { return false };
         if bursts.most == 0 || self.board.una() >= bursts.known_until {
@@ -60,7 +60,7 @@ impl SendHalf {
             let srtt = self.rtt.smoothed_nanos().unwrap_or(0).max(1);
             let (times, over) = if window < self.controller.ssthresh() / 2 { (2, 1) } else { (6, 5) };
             let rate = u128::from(window * times / over) * 1_000_000_000 / u128::from(srtt);
-            // On a path with a short round trip, bursts may be larger: by 64 KiB, halved for every 512 us of the
+            // On a path with a short round trip, bursts may be larger: by 64 KiB, halved for each 512 us of the
             // round-trip time.
             let near = LARGEST.checked_shr(u32::try_from(srtt / 512_000).unwrap_or(u32::MAX)).unwrap_or(0);
             let bytes = (rate >> 10).saturating_add(u128::from(near)).min(u128::from(LARGEST)) as u64;

@@ -68,7 +68,7 @@ impl SendHalf {
             && self.by_time.as_ref().is_none_or(|by_time| !by_time.probe_due)
     }
 
-    /// Returns whether there is enough new data for a full segment, and the peer's window has room for it.
+    /// Returns whether the unsent data fills a full segment, and the peer's window has room for it.
     #[inline(always)]
     fn has_full(&self) -> bool {
         let next = self.board.next();
@@ -118,7 +118,7 @@ impl SendHalf {
         self.recovery.room(self.controller.window(), self.mss, &self.board)
     }
 
-    /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data to retransmit, although it is not known to be lost.
+    /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data to retransmit that is not known to be lost.
     fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
         if room <= 0 {
             return None;
@@ -153,7 +153,7 @@ impl SendHalf {
         }
         let range = self.board.last_unsacked(self.mss);
         if range.is_none() {
-            // The last segment has already been retransmitted, so no probe is sent.
+            // `range` is empty: the last segment has already been retransmitted, so no probe is sent.
             self.forget_probe();
         }
         range.map(|range| Choice { range, cause: SendCause::Fast, rescue: false, probe: true })
@@ -278,8 +278,8 @@ impl SendHalf {
         Some(at)
     }
 
-    /// Returns whether nothing is in flight or waits to be sent, and the last call of [`choose`](Self::choose) has
-    /// found this.
+    /// Returns whether nothing is in flight, no data waits to be sent, and the last call of [`choose`](Self::choose)
+    /// found no data to send.
     #[inline]
     pub(crate) fn is_at_rest(&self) -> bool {
         self.board.flight() == 0 && !self.has_unsent() && self.limit == Limit::Application && !self.too_big

@@ -46,7 +46,7 @@ pub(crate) struct SendHalf {
     fin_alone: bool,
     /// The largest payload of a segment in bytes.
     mss: u64,
-    /// The right edge of the peer's window.
+    /// The right edge of the window that the peer offers.
     edge: u64,
     /// The rightmost value that `edge` has had. A peer may shrink its window, although it should not.
     farthest_edge: u64,
@@ -56,7 +56,8 @@ pub(crate) struct SendHalf {
     /// The position after the last small segment sent.
     small_until: u64,
     sampling: RttSampling,
-    /// The segment that is being timed, if only one is timed at a time: the position after it, and when it was sent.
+    /// The end of the segment that is being timed and the time when it was sent, if only one segment is timed at a
+    /// time.
     timed: Option<(u64, Instant)>,
     /// Data before this position was sent while the congestion window was full.
     limited_until: u64,
@@ -75,7 +76,8 @@ pub(crate) struct SendHalf {
     undoes: bool,
     /// Whether the size of the send buffer follows the congestion window.
     grows_buffer: bool,
-    /// The number of bytes that the send buffer may hold beyond the congestion window, if that is limited.
+    /// The number of unsent bytes that the send buffer may hold beyond the congestion window, if that number is
+    /// limited.
     unsent: Option<u64>,
     /// The state of loss detection by time, if enabled.
     by_time: Option<Box<RackTlp>>,
@@ -145,8 +147,8 @@ impl SendHalf {
     }
 
     /// Starts the sending half with the results of the handshake: the segment size `mss` and whether SACK is used.
-    /// `syn_lost` says whether enough SYNs or SYN-ACKs were lost to reduce the initial window. `seed` seeds the
-    /// controller's random choices.
+    /// `syn_lost` says that lost SYNs or SYN-ACKs reduce the initial window. `seed` seeds the controller's random
+    /// choices.
     pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool, seed: u64) {
         self.mss = mss;
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
@@ -161,7 +163,7 @@ impl SendHalf {
         };
         self.recovery = Recovery::new(kind, config);
         self.by_time = self.recovery.by_time().then(|| Box::new(RackTlp::new(config.tlp)));
-        // The Linux variant of HyStart is part of Linux's CUBIC, so it is used only with CUBIC.
+        // HyStart's Linux variant is part of Linux's CUBIC, so it is used only with CUBIC.
         let exit = config.hystart.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Cc::Cubic);
         self.hystart = exit.map(SlowStartEnd::new);
         let by_segment = config.cwnd_unit == CwndUnit::Segments;
@@ -187,7 +189,7 @@ impl SendHalf {
         self.controller = controller;
     }
 
-    /// Limits the unsent data to `bytes` beyond the congestion window (Linux: `TCP_NOTSENT_LOWAT`).
+    /// Limits the unsent data to `bytes` bytes beyond the congestion window (Linux: `TCP_NOTSENT_LOWAT`).
     pub(crate) fn limit_unsent(&mut self, bytes: u64) {
         self.unsent = Some(bytes.max(1));
         self.grow_buffer();
@@ -286,8 +288,8 @@ impl SendHalf {
         self.too_big = self.board.flight() > 0;
     }
 
-    /// Called before new data is sent after an idle period. The controller may reduce the window, because it may not
-    /// fit the path any more.
+    /// Called before new data is sent after an idle period. The controller may reduce the window, because the path may
+    /// have changed during the idle period.
     pub(crate) fn on_resume(&mut self, now: Instant) {
         if let Some(last) = self.last_sent
             && self.board.flight() == 0

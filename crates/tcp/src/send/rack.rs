@@ -21,7 +21,7 @@ pub(crate) struct RackTlp {
     probe: LossProbe,
     /// The start position of each retransmission and the time when it was sent, oldest first.
     repairs: VecDeque<(u64, Instant)>,
-    /// The time at which the next segment counts as lost, unless an acknowledgement arrives before.
+    /// The time at which the next segment counts as lost, unless an acknowledgement arrives earlier.
     reorder_at: Option<Instant>,
     /// Whether a tail loss probe must be sent.
     pub(super) probe_due: bool,
@@ -54,7 +54,7 @@ impl RackTlp {
 /// The purpose of the loss timer, and when the timer expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossTimer {
-    /// At this time a segment counts as lost.
+    /// A segment counts as lost at this time.
     Reorder(Instant),
     /// A tail loss probe is sent after this many nanoseconds.
     Probe(u64),
@@ -74,7 +74,7 @@ impl SendHalf {
         if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
             return None;
         }
-        // The receiver may delay the acknowledgement of a single segment.
+        // If only a single segment is in flight, the receiver may delay its acknowledgement.
         let delay = if flight <= self.mss() { LONGEST_ACK_DELAY } else { 0 };
         Some(LossTimer::Probe(LossProbe::timeout_nanos(self.rtt.smoothed_nanos(), delay)))
     }
@@ -91,7 +91,7 @@ impl SendHalf {
             if self.recovery.phase() == Phase::Open && self.board.has_missing() {
                 self.begin_recovery(now, stats);
                 if self.usage.is_some() {
-                    // tcp_rack_reo_timeout of Linux proceeds as if one segment had been delivered.
+                    // As in tcp_rack_reo_timeout of Linux, the expiry counts as the delivery of one segment.
                     self.recovery.on_delivered(
                         self.mss,
                         false,
@@ -112,8 +112,8 @@ impl SendHalf {
         true
     }
 
-    /// RFC 8985 §6.2 step 5: marks segments as lost if they were sent long enough before a segment that has been
-    /// delivered.
+    /// RFC 8985 §6.2 step 5: marks segments as lost if they were sent longer than the reordering window before a
+    /// segment that has been delivered.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.by_time else { return };
         let sure = self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.board);
@@ -172,7 +172,7 @@ impl SendHalf {
         }
     }
 
-    /// Like `on_delivery_by_time`, for an acknowledgement that only advanced while no loss was known.
+    /// Like `on_delivery_by_time`, for an acknowledgement that advances SND.UNA while no loss is known.
     #[inline]
     pub(super) fn on_progress_by_time(&mut self, now: Instant) {
         if let Some(by_time) = &mut self.by_time {
@@ -209,7 +209,7 @@ impl SendHalf {
         }
     }
 
-    /// Records that a tail loss probe was sent. `again` says whether the probe was a retransmission.
+    /// Records that a tail loss probe was sent. `again` says that the probe was a retransmission.
     pub(super) fn record_probe(&mut self, again: bool) {
         let next = self.board.next();
         if let Some(by_time) = &mut self.by_time {

@@ -1,8 +1,8 @@
 //! Decides when a loss is recognized, how long its recovery lasts, and whether it was spurious.
 //!
-//! Owns the phase of loss recovery and the count of duplicate acknowledgements. The peer's window and segment sizes are
-//! not its concern. `rack` detects losses by time (RFC 8985). If `rack` is in use, this module does not mark segments
-//! as lost by counting.
+//! Owns the phase of loss recovery and the count of duplicate acknowledgements. The peer's window and segment sizes
+//! belong to other modules. If `rack` detects losses by time (RFC 8985), this module does not mark segments as lost by
+//! counting duplicates.
 //!
 //! Home of RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2,
 //! RFC 3522 (Eifel detection), RFC 3708 §2 (detection by DSACK).
@@ -33,7 +33,8 @@ pub(crate) struct Doubt {
     unexplained: u32,
     /// The number of retransmissions in this recovery.
     sent: u32,
-    /// Whether new data has been acknowledged, so that timestamps can no longer show a spurious reduction.
+    /// Whether new data has been acknowledged since the recovery began. From then on, timestamps cannot show that the
+    /// reduction was spurious.
     settled: bool,
 }
 
@@ -65,9 +66,10 @@ pub(crate) struct Recovery {
     inflation: i64,
     /// Whether the next retransmission is sent regardless of the congestion window and the peer's window.
     urgent: bool,
-    /// RFC 6675 §4, RescueRxt: the point of the recovery in which the last rescue retransmission was sent.
+    /// RFC 6675 §4, RescueRxt: the recovery point of the recovery in which the last rescue retransmission was sent.
     rescue: Option<u64>,
-    /// RFC 3042: the number of bytes that limited transmit sent beyond the window. They must not increase ssthresh.
+    /// RFC 3042: the number of bytes that limited transmit sent beyond the window. These bytes must not increase
+    /// ssthresh.
     limited_bytes: u64,
     doubt: Option<Doubt>,
 }
@@ -117,7 +119,7 @@ impl Recovery {
         self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
     }
 
-    /// Returns the number of outstanding bytes from which the threshold after a loss is computed.
+    /// Returns the number of outstanding bytes from which the slow-start threshold after a loss is computed.
     pub(crate) fn flight(&self, board: &Scoreboard) -> u64 {
         // RFC 5681 §3.2 step 2: data sent by limited transmit does not count.
         board.flight().saturating_sub(self.limited_bytes)
@@ -134,8 +136,8 @@ impl Recovery {
         match (self.phase, self.by_sack()) {
             // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network, which `inflation` counts.
             (Phase::Fast, false) => cwnd + self.inflation - flight,
-            // RFC 6675 §5: the pipe is compared with the window. During the first duplicates this has the effect of
-            // limited transmit.
+            // RFC 6675 §5: the pipe is compared with the window. Before fast recovery, this comparison has the effect
+            // of limited transmit.
             (Phase::Fast | Phase::Timeout, _) => cwnd - board.pipe() as i64,
             (Phase::Open, true) if self.limited_transmit => cwnd - board.pipe() as i64,
             // RFC 3042 §2: each of the first two duplicates allows one segment of new data.
@@ -186,8 +188,8 @@ impl Recovery {
         board.sacked() > u64::from(self.dupthresh.saturating_sub(1)) * mss
     }
 
-    /// Makes the next retransmission independent of the windows. The reordering timer has found the loss, and no
-    /// acknowledgement may arrive that would allow the retransmission.
+    /// Makes the next retransmission independent of the windows. Needed if the reordering timer detects the loss: there
+    /// may be no acknowledgement that would allow the retransmission.
     pub(crate) fn hurry(&mut self) {
         self.urgent = true;
     }
@@ -202,16 +204,16 @@ impl Recovery {
         self.by_sack() && board.head_is_lost()
     }
 
-    /// RFC 6582 §3.2 step 2: returns whether duplicates may begin a recovery. Duplicates caused by the last recovery's
-    /// own retransmissions may not.
+    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Those that the last
+    /// recovery's own retransmissions caused may not.
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
-            // RFC 5681 has no such check, so plain Reno begins a recovery again for every gap. The exception is
-            // duplicates caused by retransmissions after a timeout, as in later ns-2 and BSD versions.
+            // RFC 5681 has no such check, so plain Reno begins a recovery again for every gap. Duplicates caused by
+            // retransmissions after a timeout are excepted, as in later ns-2 and BSD versions.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
-            // RFC 2582 §5: the less careful variant also accepts duplicates at the recovery point.
+            // RFC 2582 §5: the less careful variant also accepts duplicate acknowledgements at the recovery point.
             (Some(point), _) => una >= point,
         }
     }
@@ -224,18 +226,17 @@ impl Recovery {
         self.after_timeout = false;
         self.rescue = None;
         self.limited_bytes = 0;
-        // RFC 5681 §3.2 step 3: the window is inflated by the segments that the duplicates reported.
+        // RFC 5681 §3.2 step 3: the window is inflated by one segment for each duplicate acknowledgement.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
         self.prr =
             self.reduces_in_proportion.then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
-        // The recovery that has just ended may already have retransmitted the oldest segment, because data sent during
-        // that recovery was lost. That retransmission is unanswered and is not repeated (RFC 6675 §4, NextSeg rule 1).
-        // Its acknowledgement echoes a timestamp older than any retransmission of this recovery. It must not make this
-        // reduction look spurious, so no such state is kept.
+        // The recovery that has just ended may already have retransmitted the oldest segment. An unanswered
+        // retransmission is not repeated (RFC 6675 §4, NextSeg rule 1). Its acknowledgement echoes a timestamp older
+        // than any retransmission of the new recovery. That echo must not make the new reduction look spurious, so no
+        // undo state is kept.
         let repaired = board.head_is_repaired();
         self.doubt = (!repaired).then(|| Doubt::new(board.una()));
-        // RFC 6675 §5 step 4.3: the oldest segment is retransmitted at once, even if the rules for lost segments do not
-        // apply to it.
+        // RFC 6675 §5 step 4.3: the oldest segment is retransmitted immediately, even if IsLost does not hold for it.
         if !self.by_time && !repaired {
             board.mark_head_lost();
         }
@@ -245,7 +246,8 @@ impl Recovery {
     /// Begins the recovery after the retransmission timer has expired. If losses are detected by time, the caller has
     /// already marked the lost segments.
     pub(crate) fn enter_timeout(&mut self, board: &mut Scoreboard) {
-        // A second timeout in a row does not show whether the first one was spurious, so the state is kept.
+        // After a second timeout in a row, the undo state of the first timeout is kept: whether the first was spurious
+        // is still unknown.
         if self.phase != Phase::Timeout || self.doubt.is_none() {
             self.doubt = Some(Doubt::new(board.una()));
         }
@@ -262,8 +264,8 @@ impl Recovery {
     }
 
     /// Processes an advance of the cumulative acknowledgement by `acked` bytes. Must be called after the scoreboard was
-    /// updated. Returns whether the retransmission timer may restart. With NewReno, only the first partial
-    /// acknowledgement of a recovery restarts it.
+    /// updated. Returns whether the retransmission timer may restart. With NewReno's impatient variant, only the first
+    /// partial acknowledgement of a recovery restarts the timer.
     pub(crate) fn on_progress(&mut self, acked: u64, mss: u64, board: &mut Scoreboard) -> bool {
         self.limited_bytes = 0;
         let over = self.point.is_none_or(|point| board.una() >= point);
@@ -289,7 +291,7 @@ impl Recovery {
                 self.leave();
                 true
             }
-            // RFC 6582 §3.2 step 5: a partial acknowledgement shows that the next segment is lost, too.
+            // RFC 6582 §3.2 step 5: a partial acknowledgement shows that the first segment after it is also lost.
             (Phase::Fast, RecoveryKind::NewReno) => {
                 board.mark_head_lost();
                 self.urgent = true;
@@ -297,7 +299,7 @@ impl Recovery {
                 if acked >= mss {
                     self.inflation += mss as i64;
                 }
-                // In the impatient variant, only the first partial acknowledgement restarts the timer.
+                // RFC 6582 §4, impatient variant: only the first partial acknowledgement restarts the timer.
                 let first = self.dup_acks != 0;
                 self.dup_acks = 0;
                 first
@@ -359,8 +361,8 @@ impl Recovery {
     }
 
     /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at `end` may be sent. Each
-    /// recovery has one, when nothing else may be sent. Only data that was outstanding when the recovery began is
-    /// rescued, because the rule is for the end of a lost window.
+    /// recovery may have one rescue retransmission, sent when nothing else may be sent. Only data that was outstanding
+    /// when the recovery began is rescued, because the rule is for the end of a lost window.
     pub(crate) fn may_rescue(&self, una: u64, end: u64) -> bool {
         self.phase == Phase::Fast
             && self.by_sack()
@@ -373,8 +375,8 @@ impl Recovery {
         self.rescue = self.point;
     }
 
-    /// RFC 3522 §3.2: returns whether the echoed timestamp shows that the recovery was spurious. It does if the first
-    /// acknowledgement of new data echoes a timestamp older than the first retransmission. In that case the
+    /// RFC 3522 §3.2: returns whether the echoed timestamp shows that the recovery was spurious. The recovery was
+    /// spurious if the first acknowledgement of new data echoes a timestamp older than the first retransmission: the
     /// acknowledgement answers the original segment.
     pub(crate) fn is_disproved_by_echo(&mut self, echo: Option<u32>) -> bool {
         let Some(doubt) = &mut self.doubt else { return false };

@@ -1,7 +1,7 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
-//! Owns the observations of the current window: whether the window was full, and otherwise the most data outstanding. A
-//! window that was full grows with every acknowledgement until all data outstanding at that time is acknowledged. In
+//! Owns the observations about the current window: whether it was full, and if not, the most data that was outstanding.
+//! A window that was full grows with every acknowledgement until all data outstanding at that time is acknowledged. In
 //! slow start, a window that was not full grows up to twice the most data outstanding.
 //!
 //! Home of no RFC: tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
@@ -9,13 +9,13 @@
 use super::SendHalf;
 use anabranch_congestion::Controller;
 
-/// The observed use of the current window.
+/// The observations about the use of the current window.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     full: bool,
     /// The largest number of bytes outstanding, if every segment is counted as a full one.
     most: u64,
-    /// The observation is valid until this position is acknowledged.
+    /// The position whose acknowledgement makes the observation outdated.
     until: u64,
 }
 
@@ -36,8 +36,8 @@ impl Usage {
 }
 
 impl SendHalf {
-    /// Records whether the window is full. Called when nothing more may be sent; `blocked` says that the window was the
-    /// reason.
+    /// Records whether the window is full. Called when nothing more may be sent; `blocked` says that the congestion
+    /// window is the reason.
     #[inline]
     pub(super) fn record_usage(&mut self, blocked: bool) {
         if let Some(usage) = &mut self.usage {
@@ -59,7 +59,7 @@ mod tests {
         assert!(usage.allows_growth(10, 5), "all that was out then is not acknowledged");
         usage.note(false, 3, 10, 13);
         assert!(!usage.allows_growth(10, 5));
-        // In slow start, the window may grow up to twice the data outstanding.
+        // In slow start, the window may grow up to twice the number of segments outstanding.
         assert!(usage.allows_growth(5, 100) && !usage.allows_growth(6, 100));
         usage.note(false, 4, 11, 14);
         assert!(usage.allows_growth(7, 100), "more was out since");

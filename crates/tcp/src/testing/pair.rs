@@ -19,7 +19,7 @@ pub enum Fate {
     Lose,
     /// The packet arrives late, by this time in addition to the delay.
     Late(Duration),
-    /// The packet arrives twice, the second time later by this time.
+    /// The packet arrives twice. This is the time between the two arrivals.
     Twice(Duration),
     /// The packet arrives with the bit at this index flipped.
     Damage(usize),
@@ -155,8 +155,8 @@ impl Pair {
         );
     }
 
-    /// Loses the first transmission of the data segments with these numbers. Segments are counted from 1, in full
-    /// segments of `size` bytes from the start of the stream.
+    /// Loses the first transmission of the data segments with these numbers. Segment 1 is the first `size` bytes of the
+    /// stream.
     pub fn lose_data(&mut self, side: Side, which: &'static [u64], size: u64) {
         let mut lost = Vec::new();
         let mut first = Some(Seq(self.first_numbers()[side as usize])).filter(|first| first.0 != 0);

@@ -1,6 +1,6 @@
 //! A transfer through a network with random impairments of every type, controlled by a seed.
 //!
-//! This is swarm testing: each seed disables some types of impairment, exaggerates the others, and also chooses the
+//! This is swarm testing: each seed disables some types of impairment, exaggerates the remaining types, and chooses the
 //! settings of both sides.
 
 use super::pair::{Fate, Pair, Side};
@@ -96,7 +96,7 @@ fn settings(rng: &mut Rng) -> Config {
     flip("max_burst", &["off", "1", "4"]);
     flip("rto_min", &["200ms", "1s"]);
     flip("idle_restart", &["yes", "no", "decay"]);
-    // The sides must not give up, because the test requires that all data arrives.
+    // The sides must not give up, because the storm requires that all data arrives.
     for (key, value) in [("retries", "255"), ("syn_retries", "255"), ("rto_max", "10s"), ("time_wait", "5s")]
     {
         let set = config.set(key, value);
@@ -169,7 +169,7 @@ pub fn storm(seed: u64) -> Storm {
         }
         packets += 1;
         if !pair.step() {
-            // At the end, the data that a slow reader has left is read.
+            // After the storm, the data that a slow reader has left is read.
             let before = pair.received[0].len() + pair.received[1].len();
             pair.reads = [true; 2];
             pair.read(Side::Left);
@@ -217,7 +217,7 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         assert!(units == bytes && *stream == 0 && *packet > 0 && !units.is_empty());
         sent.entry(*packet).or_default().push(units.clone());
         match cause {
-            // A probe may already have carried the first part of the next new data.
+            // The next new data may begin with bytes that a probe has already carried.
             SendCause::New => {
                 let goes_on = units.start <= new_until.max(probed_until) && units.end > new_until;
                 assert!(goes_on, "new data goes on where it ended: {units:?}, {new_until}, {probed_until}");
@@ -269,7 +269,7 @@ fn size(rng: &mut Rng) -> usize {
 }
 
 fn judge(weather: &Weather, luck: &mut Rng, now: Instant, until_calm: Instant, bytes: &[u8]) -> Fate {
-    // The impairments end after some time; otherwise some storms would never finish.
+    // The impairments end at `until_calm`; otherwise some storms would never finish.
     if now >= until_calm {
         return Fate::Arrive;
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 pub use anabranch_tcp::testing::Side::{Left, Right};
 
-/// Returns a configuration without TCP options, Nagle algorithm and delayed acknowledgements. Ladder diagrams with it
-/// are easy to read.
+/// Returns a configuration without TCP options, Nagle algorithm and delayed acknowledgements. Ladder diagrams with this
+/// configuration are easy to read.
 pub fn plain() -> Config {
     with(&[
         ("cc", "reno"),
@@ -57,8 +57,8 @@ pub fn check_on(name: &str, pair: &mut Pair, script: impl FnOnce(&mut Pair), exp
     expect.assert_eq(&format!("scenario: {name}\n{ladder}"));
 }
 
-/// Sends twenty segments, of which ten are sent at once. The segments in `lost` are lost. `kind` is the recovery
-/// algorithm.
+/// Sends twenty segments, the first ten of them immediately. The segments numbered in `lost` are lost. `kind` is the
+/// recovery algorithm.
 pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
     let sack = if kind == "sack" { "yes" } else { "no" };
     let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", sack), ("recovery", kind)]));
@@ -112,7 +112,7 @@ pub fn plain_with(changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// Returns `length` bytes whose values depend on their position.
+/// Returns `length` bytes whose values depend on their position in the stream.
 pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n / 251 + n * 7) as u8).collect()
 }

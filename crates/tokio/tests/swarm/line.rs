@@ -1,11 +1,11 @@
-//! Lines of the chat. The contents of a line follow from the seed, its sender and its number, so a receiver can verify
-//! it.
+//! Lines of the chat. The content of a line is computed from the seed, the sender and the line's number, so a receiver
+//! can verify it.
 
 use anabranch_base::Rng;
 use anabranch_tokio::{Received, SendOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of streams with ordered lines; one more stream has unordered ones.
+/// The number of streams with ordered lines. The stream after them has unordered lines.
 const ORDERED: u64 = 3;
 
 /// A line of the chat.
@@ -23,7 +23,7 @@ impl Line {
     }
 
     pub(super) fn stream(&self) -> u16 {
-        // Stream 0 carries the names.
+        // Stream 0 carries the members' names, so lines use the streams from 1 on.
         1 + (self.draw % (ORDERED + 1)) as u16
     }
 
@@ -39,7 +39,8 @@ impl Line {
         SendOptions::new().ppid(self.ppid()).unordered(self.unordered())
     }
 
-    /// Mostly small; some of several packets, and a few that are delivered in parts.
+    /// Returns the content. Most lines are short, some fill several packets, and a few are so large that they are
+    /// delivered in parts.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let draw = (self.draw >> 20) as usize;
         let length = match draw % 200 {
@@ -60,9 +61,9 @@ impl Line {
 pub(super) struct Heard {
     seed: u64,
     lines: u32,
-    /// The sender and number of each line.
+    /// The sender and the number of each received line.
     all: BTreeSet<(u32, u32)>,
-    /// The latest line of each sender on each stream.
+    /// The number of the latest line of each sender on each stream.
     latest: BTreeMap<(u32, u16), u32>,
 }
 

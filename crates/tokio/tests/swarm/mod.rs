@@ -1,8 +1,8 @@
-//! A chat with very many members: in rooms of eight, each member receives every line of the others once, complete and
-//! in order. In a storm each call is dropped at random points and repeated.
+//! A chat with very many members in rooms of eight. Each member receives every line of the others once, complete and in
+//! order. In a storm, each call is dropped at random points and repeated.
 //!
 //! Both ends run in this process. The cost of an association is the growth of the process's memory divided by the
-//! number of associations. It covers both ends, their tasks and their threads.
+//! number of associations. This cost includes both ends, their tasks and their threads.
 
 mod line;
 mod storm;
@@ -34,7 +34,8 @@ pub struct Setup {
     pub storm: bool,
     /// Uses the profile that follows RFC 9260 to the letter, instead of `modern`.
     pub rfc9260: bool,
-    /// Uses DTLS, with one path and this number of client endpoints, each with a connection of its own.
+    /// If set, uses DTLS with one path and this number of client endpoints. Each client endpoint has its own DTLS
+    /// connection.
     pub dtls: Option<usize>,
 }
 
@@ -43,23 +44,23 @@ pub struct Setup {
 pub struct Outcome {
     /// The growth of the process's memory for each association, once all members have joined, in bytes.
     pub idle: i64,
-    /// The growth for each association, once every line has been sent and received, in bytes.
+    /// The growth of the process's memory for each association, once every line has been sent and received, in bytes.
     pub spoken: i64,
     /// The number of lines received.
     pub heard: u64,
     /// The number of futures that were dropped.
     pub dropped: u64,
-    /// The number of paths that were verified after their association was established.
+    /// The number of secondary paths that were verified after their association was established.
     pub paths: u64,
 }
 
 /// The number of members in a room.
 const ROOM: usize = 8;
-/// The SCTP port.
+/// The SCTP port of the server.
 const PORT: u16 = 5222;
-/// Generous: only a hang exceeds it.
+/// This limit is generous: only a run that hangs exceeds it.
 const LONG: Duration = Duration::from_secs(600);
-/// Payload protocol identifiers: a member's name, and the reply to it.
+/// Payload protocol identifiers: of a member's name, and of the reply to it.
 const NAME: u32 = 1;
 const WELCOME: u32 = 2;
 
@@ -96,14 +97,16 @@ async fn all(setup: Setup) -> Outcome {
         people.push(tokio::spawn(person.live(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
-    // In units of 256 KiB: wait until freed memory is returned and packets in flight have arrived.
+    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
+    // in flight have arrived.
     steady(|| resident() >> 18).await;
     let idle = resident() - before;
     steps[1].wait().await;
-    // Each association of the server has verified the path to its peer's second address.
+    // Waits until each association of the server has verified the path to its peer's second address.
     soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
     steps[2].wait().await;
-    // In units of 256 KiB: wait until freed memory is returned and packets in flight have arrived.
+    // Waits until resident memory, in units of 256 KiB, no longer changes: freed memory has been returned, and packets
+    // in flight have arrived.
     steady(|| resident() >> 18).await;
     let spoken = resident() - before;
     let mut heard = 0;
@@ -132,7 +135,7 @@ async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint 
         .streams(10)
         .partial_reliability(true)
         .set("udp_apart", if setup.dtls.is_some() { "yes" } else { "no" });
-    // In a storm senders should have to wait for buffer space.
+    // A storm has small buffers, so that senders have to wait for room.
     let config = if setup.storm { config.send_buffer(150_000).receive_buffer(50_000) } else { config };
     let paths: &[IpAddr] = &[[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
     let paths = if dtls.is_some() { &paths[..1] } else { paths };
@@ -149,7 +152,7 @@ async fn serve(server: Endpoint, storm: Arc<Storm>, rooms: Rooms) {
     while let Some(incoming) = storm.call(&mut chances, || server.accept()).await {
         assert_eq!(incoming.remote_address().ip(), IpAddr::from([127, 0, 0, 1]));
         let chances = chances.fork(&incoming.remote_address().to_string());
-        // A peer that has dropped its call may already be gone.
+        // The peer may have dropped its `connect` call, and its association may already have ended.
         if let Ok(association) = incoming.accept() {
             tokio::spawn(pass_on(association, chances, storm.clone(), rooms.clone()));
         }
@@ -162,7 +165,7 @@ async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Stor
     let mut event_chances = chances.fork("events");
     let mut room = None;
     loop {
-        // Take whichever is ready first and drop the other.
+        // The first result is taken, and the other future is dropped.
         let next = tokio::select! {
             message = storm.call(&mut chances, || association.recv()) => Ok(message),
             event = storm.call_mut(&mut event_chances, &mut events, async |events| events.next().await) => Err(event),
@@ -215,13 +218,13 @@ struct Person {
     number: u32,
     setup: Setup,
     storm: Arc<Storm>,
-    /// Barriers: all have joined; all may send; all have received everything.
+    /// Barriers at three points: all members have joined, all may send, and all have received everything.
     steps: [Arc<Barrier>; 3],
 }
 
 impl Person {
-    /// Returns the number of lines received. Each phase is a boxed future, so that the task uses little memory while it
-    /// waits.
+    /// Runs the member from joining to leaving. Returns the number of lines received. Each phase is a boxed future, so
+    /// the task uses little memory while it waits.
     async fn live(self, client: Endpoint, at: Arc<[SocketAddr]>, dialling: Arc<Semaphore>) -> u64 {
         let mut chances = self.storm.chances(&format!("person {}", self.number));
         let association = Box::pin(self.come_in(&mut chances, client, at, dialling)).await;
@@ -304,7 +307,8 @@ async fn hear(
     let heard = Arc::new(Mutex::new(heard));
     let mut readers = Vec::new();
     while heard.lock().expect("no panic").lines() < all {
-        // All streams are known only once all lines have been received.
+        // The timeout ends this accept regularly, because the readers may receive the last line while no further stream
+        // begins.
         let accepted =
             timeout(Duration::from_millis(50), storm.call(&mut chances, || association.accept_bi()));
         let Ok(accepted) = accepted.await else { continue };
@@ -322,12 +326,12 @@ async fn hear(
             }
         }));
     }
-    // The readers continue, to detect messages after the last line.
+    // Dropping the handles does not end the reader tasks. They continue, so they detect messages after the last line.
     drop(readers);
     heard.lock().expect("no panic").lines()
 }
 
-/// The resident memory of this process in bytes.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> i64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs");
     let pages: i64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");

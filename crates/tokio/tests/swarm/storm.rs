@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Whether calls are dropped, and the counters.
+/// Decides whether calls are dropped, and counts dropped futures and verified paths.
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
-    /// The seed of the random points, if calls are dropped.
+    /// The seed for the points at which calls are dropped; `None` if no call is dropped.
     seed: Option<u64>,
     dropped: Arc<AtomicU64>,
     paths: Arc<AtomicU64>,
 }
 
-/// A task's source of random numbers for dropping calls. It holds only the seed of the next draw, because memory is
-/// measured; `None` without a storm.
+/// A task's source of random numbers for dropping calls; `None` without a storm. Only the seed of the next draw is
+/// stored, because the run measures memory.
 #[derive(Debug)]
 pub(super) struct Chances(Option<NonZeroU64>);
 
@@ -35,7 +35,7 @@ impl Chances {
         Some(rng)
     }
 
-    /// The number of polls after the first that the next call gets.
+    /// Draws the number of further polls that the next call gets after its first; `None` if it is not limited.
     fn polls(&mut self) -> Option<u64> {
         self.draw().map(|mut rng| rng.below(5).saturating_sub(2))
     }
@@ -46,7 +46,7 @@ impl Storm {
         Self { seed, dropped: Arc::default(), paths: Arc::default() }
     }
 
-    /// The source of random numbers of the task with this name.
+    /// Returns the source of random numbers for the task with this name.
     pub(super) fn chances(&self, name: &str) -> Chances {
         Chances(self.seed.and_then(NonZeroU64::new)).fork(name)
     }
@@ -81,7 +81,7 @@ impl Storm {
         }
     }
 
-    /// Returns the result of a call that borrows `of`, is dropped at random points and is repeated.
+    /// Like [`call`](Self::call), for a call that borrows `of` mutably.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,
@@ -110,7 +110,7 @@ impl Storm {
     }
 }
 
-/// Polls the future. Returns `None` if it is still pending when its counted polls are used up.
+/// Polls the future. Returns `None` if the future is still pending when its allowed number of polls is used up.
 fn poll<F: Future>(
     future: Pin<&mut F>,
     cx: &mut Context<'_>,

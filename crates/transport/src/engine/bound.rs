@@ -40,9 +40,9 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 }
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
-    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. With `follow`, the engine
-    /// is notified of changed routes, and gets at most `follow` of the host's addresses whenever they change. With
-    /// `follow` 0 it is notified of routes only.
+    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. If `follow` is a number,
+    /// the engine is notified of changed routes. When the host's addresses change, the engine gets at most `follow` of
+    /// them; if the number is 0, it gets none.
     pub fn over(world: W, engine: E, socket: impl Datagrams, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());

@@ -20,7 +20,7 @@ pub struct EngineHost<E: SessionEngine> {
     pub(super) notify: Notify,
     pub(super) sessions: Table<E::Id, SessionState>,
     listeners: BTreeMap<u16, Backlog<E::Id>>,
-    /// Set when the socket has failed; the reason is given to all sessions.
+    /// Set when the socket has failed. All sessions end with this reason.
     pub(super) failure: Option<CloseReason>,
     idle: Waiters,
 }
@@ -56,7 +56,7 @@ pub(super) struct SessionState {
     pub(super) acceptors: Waiters,
     /// Streams that the peer has started and for which no handle exists: two-way streams, then one-way streams.
     pub(super) begun: [VecDeque<StreamId>; 2],
-    /// The states of the first streams, indexed by stream number. The states of streams with higher numbers are in
+    /// The states of the streams with low numbers, indexed by stream number. The states of all other streams are in
     /// `others`.
     pub(super) stream_states: Vec<StreamState>,
     pub(super) others: BTreeMap<StreamId, Box<StreamState>>,
@@ -76,8 +76,8 @@ pub(super) struct StreamState {
     taken: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
-    /// The key of the stream in `writers`, if it is there. `had_its_turn` is set if the stream has written since it was
-    /// queued.
+    /// The key of the stream in `writers`, if the stream is queued there. `had_its_turn` is set if the stream has
+    /// written data since it was queued.
     turn: Option<(u32, u64)>,
     had_its_turn: bool,
     /// The rank of the stream: streams with a lower rank get room in the send buffer first.
@@ -88,7 +88,8 @@ pub(super) struct StreamState {
     pub(super) written: u64,
     /// Whether the peer has cancelled the current exchange on the stream.
     pub(super) cancelled: bool,
-    /// While a reset requested by this side is in progress: its results for the outgoing and the incoming direction.
+    /// While a reset requested by this side is in progress: the results for the outgoing and the incoming direction,
+    /// `None` while unknown.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -340,8 +341,8 @@ impl SessionState {
         }
     }
 
-    /// Lets the application accept the only stream of a session, as soon as the session is established. Does nothing if
-    /// the engine has several streams per session.
+    /// Lets the application accept the only stream of a session, once the session is established. Does nothing if the
+    /// engine has several streams per session.
     fn begin<E: SessionEngine>(&mut self) {
         if E::ONE_STREAM {
             let state = self.stream_state(0);
@@ -369,7 +370,8 @@ impl SessionState {
         }
         let index = stream as usize;
         if index < 4 {
-            // Reserve no more than is needed, because thousands of sessions may never use streams with higher numbers.
+            // No more than necessary is reserved, because thousands of sessions may never use streams with higher
+            // numbers.
             self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
         self.stream_states.resize_with(index + 1, StreamState::default);
@@ -377,7 +379,7 @@ impl SessionState {
     }
 
     /// Returns the result of a read or an accept for which nothing has arrived: the reason for the end of the session.
-    /// Returns `None` if more may arrive, so that the caller has to wait.
+    /// Returns `None` if something may still arrive, so that the caller has to wait.
     #[inline]
     pub(super) fn end(&self) -> Option<CloseReason> {
         if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }
@@ -393,8 +395,8 @@ impl SessionState {
         self.stream_state(stream).reader.wait(cx);
     }
 
-    /// Queues a stream for room in the send buffer. A stream that has written since it was last queued moves to the
-    /// end. A stream that has not written keeps its position.
+    /// Queues a stream for room in the send buffer. A stream that has written since it was last queued moves to the end
+    /// of the queue. A stream that has not written keeps its place in the queue.
     pub(super) fn wait_to_write(&mut self, stream: StreamId, cx: &Context<'_>) {
         let turn = self.next_turn;
         let state = self.stream_state(stream);
@@ -450,7 +452,7 @@ impl SessionState {
         }
     }
 
-    /// Returns the queue of streams started by the peer to which `stream` belongs: that of two-way or of one-way
+    /// Returns the queue of streams started by the peer to which `stream` belongs: the queue of two-way or of one-way
     /// streams.
     pub(super) fn begun_like(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
         &mut self.begun[usize::from(stream & ONE_WAY != 0)]
@@ -496,8 +498,8 @@ impl SessionState {
     }
 }
 
-/// Streams below this number are stored in a vector. A single packet of a peer may contain the highest stream number,
-/// and must not make the vector large.
+/// The states of streams below this number are stored in a vector. A single packet of a peer may contain the highest
+/// stream number, and must not make the vector large.
 const NEAR: StreamId = 256;
 /// The maximum number of sessions per port that may wait to be accepted.
 const MAX_BACKLOG: usize = 4096;
@@ -506,7 +508,7 @@ const MAX_BACKLOG: usize = 4096;
 mod tests {
     use super::*;
 
-    /// One byte on the last of 65,535 streams allocates memory only for that stream.
+    /// A byte on the last of 65,535 streams allocates memory for that stream only.
     #[test]
     fn a_high_stream_number_allocates_one_stream() {
         let mut session = SessionState::new(1, u64::from(u16::MAX));

@@ -1,9 +1,9 @@
 //! Stream resets, which cancel one exchange while the session continues.
 //!
-//! The side that cancels an exchange requests a reset of the stream in both directions. At the peer, the reset of
-//! either direction cancels the exchange, whichever comes first: unsent data is dropped and unread data is discarded.
-//! The requesting side sends no new data on the stream until both directions have been reset. At the peer, data that is
-//! unread when its incoming direction has been reset therefore belongs to the cancelled exchange.
+//! The side that cancels an exchange requests a reset of the stream in both directions. At the peer, the first reset of
+//! a direction cancels the exchange: unsent data is dropped and unread data is discarded. The requesting side sends no
+//! new data on the stream until both directions have been reset. Data that is unread at the peer when its incoming
+//! direction is reset therefore belongs to the cancelled exchange.
 //!
 //! This is the application's part of RFC 6525 §5.2.2 and §5.2.3.
 
@@ -40,8 +40,8 @@ impl<E: SessionEngine> EngineHost<E> {
         true
     }
 
-    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer's
-    /// direction has carried no data.
+    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer has
+    /// sent no data on the streams.
     pub fn streams_reset(
         &mut self,
         now: Instant,
@@ -77,7 +77,7 @@ impl<E: SessionEngine> EngineHost<E> {
     }
 
     /// Handles the peer's request to reset the outgoing direction of `streams`; an empty list stands for all streams.
-    /// The peer no longer wants the data on them, so their exchanges are cancelled.
+    /// The peer no longer wants the data on these streams, so their exchanges are cancelled.
     pub fn reset_requested(&mut self, now: Instant, id: E::Id, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
@@ -156,7 +156,7 @@ impl StreamState {
         }
     }
 
-    /// Notifies the holder of the stream that the peer has cancelled the exchange.
+    /// Notifies the owner of the stream that the peer has cancelled the exchange.
     fn cancel(&mut self) {
         self.cancelled = true;
         self.reader.wake();

@@ -46,7 +46,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         Self { held: Rc::new(SessionHandle { host, id, key }) }
     }
 
-    /// Calls `look` with the engine and the session's identifier in it, and returns the result.
+    /// Calls `look` with the engine and the session's identifier, and returns the result of `look`.
     pub fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
         look(&mut self.held.host.shared.borrow_mut().engine, self.held.id)
     }
@@ -139,7 +139,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
         let mut shared = self.held.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
         let Some(session) = sessions.get_mut(&self.held.id) else { return };
-        // If the engine refuses, no request is in progress, and `poll_grown` is ready at once.
+        // If the engine refuses the request, `growing` stays zero, and `poll_grown` is ready immediately.
         if session.growing == (0, 0) && engine.add_streams(now, self.held.id, more) {
             session.growing = (more, more);
             notify.notify();
@@ -283,8 +283,8 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineStream<W, E> {
-    /// Reads with `read`, which returns the data (`None` if there was none) and whether no more data can be read now.
-    /// At the end of the stream, returns the result of `end`.
+    /// Reads data by calling `read`. `read` returns the data (`None` if there was none) and whether no more data can be
+    /// read now. At the end of the stream, returns the result of `end`.
     #[inline]
     pub(crate) fn read_by<R>(
         &mut self,
@@ -302,12 +302,11 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if state.cancelled {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
-        // If the last read took all available data, there is none now, and the engine need not be called.
+        // If the last read took all data and nothing has arrived since, the engine need not be called.
         if !state.dry {
             let (got, dry) = read(engine, id, stream);
             state.dry = dry;
-            // After a read, the engine may want to announce more room in the receive buffer or more streams. Mostly it
-            // does not.
+            // After a read, the engine may have to announce more room in the receive buffer, or more streams.
             if engine.has_output() {
                 notify.notify();
             }
@@ -317,8 +316,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            // RFC 9000 §2.4: a fresh stream ends with its own last byte. If only the session ends, the stream is
-            // incomplete.
+            // RFC 9000 §2.4: a fresh stream ends only with its own last byte. If the session ends before that byte, the
+            // stream is incomplete.
             Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
                 Poll::Ready(Ok(end()))
             }
@@ -366,8 +365,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             Err(Refusal::Failed(reason)) => return Poll::Ready(Err(reason)),
         };
         if taken == 0 {
-            // An engine may report only that there is no room. After the end of the session there will never be room,
-            // so return the reason for the end.
+            // An engine may report a full buffer even after the session has ended. There will never be room again, so
+            // the reason for the end is returned.
             if let Some(reason) = &session.closed {
                 return Poll::Ready(Err(reason.clone()));
             }

@@ -34,7 +34,8 @@ impl KernelSettings {
     }
 }
 
-/// The settings of a kernel protocol on a real network: options of its sockets. Only those that were set are knobs.
+/// The settings of a kernel protocol on a real network: options of its sockets. Only options that were set appear as
+/// knobs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SocketSettings(pub KernelOptions);
 
@@ -82,7 +83,7 @@ impl Settings for SocketSettings {
     }
 }
 
-/// The maximum size in bytes of a socket buffer that the kernel is asked for.
+/// The largest size in bytes of a socket buffer that may be requested from the kernel.
 const LARGEST_BUFFER: usize = 1 << 30;
 
 /// The kernel's limit for the name of a congestion control, in bytes including the final NUL.
@@ -170,8 +171,8 @@ impl Protocol for Kernel {
         if let Ok(SocketSettings(options)) = settings.own::<SocketSettings>() {
             return Some(options);
         }
-        // The kernel has the congestion controls of this project's engine under the same names, and others. So the
-        // engine's setting is also valid for the kernel.
+        // The kernel has the congestion controls of this project's engine under the same names. The engine's setting is
+        // therefore also valid for the kernel.
         let own = || settings.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
         let congestion = congestion.map(str::to_owned).or_else(own);
         Some(KernelOptions { protocol: self.0, congestion, ..KernelOptions::default() })
@@ -202,13 +203,13 @@ struct KernelHost<W> {
 
 impl<W: KernelTcp> Host for KernelHost<W> {
     fn connector(&self, servers: Vec<Server>) -> AnyConnector {
-        // The kernel finds the other addresses of a server itself, if the protocol is a multipath protocol.
+        // A multipath protocol of the kernel finds the other addresses of a server itself.
         let first = servers.iter().filter_map(Server::first).collect();
         AnyConnector::new(KernelConnector::new(self.world.clone(), first))
     }
 
-    /// Listens on every address unless there is a local one, because peers of a multipath protocol connect to all of
-    /// them.
+    /// Listens on `local`, or if that is `None`, on every address, because peers of a multipath protocol connect to all
+    /// addresses.
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
         let at = SocketAddr::new(self.local.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), port);
         KernelListener::new(self.world.clone(), at, backlog).map(AnyListener::new)

@@ -1,7 +1,7 @@
 //! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! [`SctpEngine`] consists of the endpoint and its links to the rest of the host. These links are the claims of ports
-//! that other programs must not use, and the directory of several endpoints behind one port.
+//! [`SctpEngine`] consists of the endpoint and its links to the rest of the host. These links are the endpoint's claims
+//! of ports on the host, and the directory of several endpoints behind one port.
 
 use super::ports::PortClaims;
 use super::shards::Member;
@@ -37,7 +37,7 @@ pub struct SctpEngine {
     early_data: bool,
     /// The payload protocol identifier that the application has configured; 0 if none.
     ppid: u32,
-    /// The payload protocol identifier with which to answer the bytes that were last read.
+    /// The payload protocol identifier that answers the bytes that were last read.
     heard: Option<u32>,
     /// The identity of this endpoint among several behind one port, if there are several.
     pub(super) member: Option<Member>,
@@ -53,11 +53,11 @@ pub struct SctpEngine {
 
 impl SctpEngine {
     pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
-        // A restart of the peer loses part of the data. A byte stream cannot survive that, so a server gets a new
-        // session.
+        // A restart of the peer loses data. A byte stream must not have gaps, so a restarted peer gets a new session at
+        // a server.
         endpoint.replace_restarted(true);
         let config = endpoint.config();
-        // An answer uses the stream with the number of its request's stream, so a stream must exist in both directions.
+        // A response uses the stream number of its request, so a stream must exist in both directions.
         let streams = config.streams.min(config.inbound_streams());
         let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {
@@ -298,12 +298,12 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: a message does not block other streams, so a write becomes one message if there is room
-                // for it.
+                // RFC 8260 §2: with I-DATA, a message does not block other streams. A write therefore becomes one
+                // message, if there is room for it.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
-        // Whole messages come from the application. Data that is split here is a byte stream of HTTP.
+        // Only applications write whole messages. Data without message boundaries is a byte stream, usually of HTTP.
         let default = match self.ppid {
             0 if whole => 0,
             0 => write.marks.heard.unwrap_or(PPID_HTTP),
@@ -324,14 +324,14 @@ impl SessionEngine for SctpEngine {
     }
 
     fn set_delivery(&mut self, now: Instant, id: AssociationId, stream: StreamId, delivery: Delivery) {
-        // A stream starts with the scheduling value 0. A background stream gets the value 1, so that its data is sent
-        // after that of the others. An error means that the association has ended, so the error is ignored.
+        // The scheduling value of a stream is 0 at the start. A background stream gets the value 1, so that data of
+        // other streams is sent first. An error means that the association has ended, so the error is ignored.
         let _ = self.endpoint.set_stream_value(now, id, number(stream), u16::from(delivery.background));
     }
 
     fn set_rank(&mut self, now: Instant, id: AssociationId, stream: StreamId, rank: u32) {
-        // RFC 8260 §3.4: the stream with the lowest value is served first. Other schedulers use the value differently,
-        // or not at all.
+        // RFC 8260 §3.4: the priority scheduler serves the stream with the lowest value first. Other schedulers give
+        // the value another meaning, or none.
         if self.endpoint.config().scheduler == SchedulerKind::Priority {
             let value = u16::try_from(rank).unwrap_or(u16::MAX);
             let _ = self.endpoint.set_stream_value(now, id, number(stream), value);
@@ -379,7 +379,7 @@ impl SessionEngine for SctpEngine {
         position_after_reset(position)
     }
 
-    /// Informs the other endpoints behind this endpoint's port of the associations that this endpoint has.
+    /// Informs the other endpoints behind the same port of this endpoint's associations.
     fn publish(&mut self) {
         let Some(Member { shard, directory }) = &self.member else { return };
         while let Some(claim) = self.endpoint.poll_claim() {
@@ -397,7 +397,7 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // The overhead of a layer belongs to the carrier and is not a setting.
+        // The overhead of a layer comes from the carrier and is not a setting.
         config.layer_overhead = 0;
         Box::new(config)
     }
@@ -461,13 +461,12 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// Returns the number of stream pairs: the smaller number of the two directions.
+    /// Returns the number of stream pairs: the smaller of the stream numbers of the two directions.
     fn streams(&self) -> u64 {
         self.streams.min(self.inbound_streams()).into()
     }
 
-    /// RFC 9260 §11.1.5 lets the send buffer decide whether a message fits: the engine takes it as a whole or not at
-    /// all.
+    /// RFC 9260 §11.1.5: the engine takes a message as a whole or not at all, so the send buffer limits its size.
     fn largest_message(&self) -> Option<u64> {
         Some(self.sndbuf)
     }
@@ -478,16 +477,17 @@ impl Settings for Config {
             Some(StreamNeed::AtLeast(streams)) => self.streams = self.streams.max(streams),
             Some(StreamNeed::Grant(streams)) => {
                 self.streams = streams;
-                // RFC 6525 §5.2.5: the limit holds even if the peer requests more streams.
+                // RFC 6525 §5.2.5: this limit applies to streams that the peer requests later.
                 if !is_set("max_streams") {
                     self.max_streams = streams;
                 }
             }
         }
-        // RFC 6525: the stream of a cancelled exchange is reset. Otherwise the association would have to be closed.
+        // RFC 6525: cancelling a single exchange resets its stream. Without stream resets, the association would have
+        // to be closed.
         self.reconfig |= needs.cancels && !is_set("reconfig");
-        // RFC 9260 §16 advises a heartbeat every 30 s. An end that only receives data sends nothing else by which it
-        // could notice that the peer is dead.
+        // RFC 9260 §16 advises a heartbeat every 30 s. A side that only receives data detects a dead peer by heartbeats
+        // alone, so they are sent more often.
         if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
             self.hb_interval = Some(Duration::from_secs(5));
         }
@@ -497,7 +497,7 @@ impl Settings for Config {
         }
     }
 
-    /// RFC 9653 §3: a layer that detects every error makes the checksum superfluous.
+    /// RFC 9653 §3: if the layer below detects every error, the SCTP checksum is superfluous.
     fn rely_on_layer(&mut self) {
         self.zero_checksum = true;
     }
@@ -567,7 +567,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // A session does not depend on which of its paths is usable.
+        // Paths that become usable do not affect the session, which has other paths.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => {
             host.engine.emit_path_change(now, id, address, PathState::Active)
@@ -597,7 +597,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             let streams = info.map(|info| info.outbound_streams.min(info.inbound_streams).into());
             host.grown(id, (outgoing.into(), incoming.into()), streams);
         }
-        // Sessions do not request the reports of abandoned and failed messages.
+        // Sessions make no use of reports about abandoned or failed messages.
         Event::Abandoned { .. } | Event::SendFailed { .. } => {}
         Event::StreamsReset { id, direction, streams, idle } => {
             host.streams_reset(now, id, reset_directions(direction), &numbers(&streams), idle);
@@ -609,18 +609,19 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::ResetFailed { id, direction, streams, .. } => {
             host.reset_failed(id, reset_directions(direction.unwrap_or(Direction::Both)), &numbers(&streams));
         }
-        // Sessions do not use the keys that authenticate chunks, nor the peer's error reports.
+        // Sessions make no use of events about the keys that authenticate chunks, or of the peer's error reports.
         Event::Key { .. }
         | Event::Adaptation { .. }
         | Event::PeerError { .. }
         | Event::AbortReason { .. } => {}
-        // Sessions do not use the addresses of paths.
+        // Sessions make no use of events about the addresses of paths.
         Event::PathAdded { .. }
         | Event::PathRemoved { .. }
         | Event::PrimaryChanged { .. }
         | Event::LocalAddress { .. } => {}
         Event::Restarted { id } => {
-            // The peer has restarted, and no listener exists for the port. The session ends, and no new one begins.
+            // The peer has restarted, and this host no longer listens on the port. The old session ends, and no new
+            // session begins.
             host.engine.endpoint.abort(now, id);
             host.wake_loop();
             host.closed(now, id, CloseReason::Reset(RESTARTED.to_owned()));
@@ -647,14 +648,15 @@ pub struct Ppids {
     heard: Option<u32>,
 }
 
-/// Returns the identifier with which a byte stream answers messages with the identifier `ppid`; `own` is the one that
-/// the application has configured. `None` means that messages with `ppid` belong to other applications and are not part
-/// of the byte stream. The empty messages of WebRTC (56, 57) contain one meaningless byte (RFC 8831 §6.6).
+/// Returns the identifier with which a byte stream answers messages with the identifier `ppid`. `own` is the identifier
+/// that the application has configured, or 0. `None` means that messages with `ppid` belong to other applications and
+/// are not part of the byte stream. The empty messages of WebRTC (56, 57) contain one meaningless byte (RFC 8831 §6.6).
 fn reply_ppid_for(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
         _ if ppid == own => Some(own),
-        // The application has configured an identifier for its messages, so all other messages are not its own.
+        // The application has configured an identifier, so messages with other identifiers are not part of its byte
+        // stream.
         _ if own != 0 => None,
         // RFC 8831 §8: parts of a message may have the Partial identifiers, which are deprecated.
         WEBRTC_STRING | WEBRTC_STRING_PARTIAL => Some(WEBRTC_STRING),
@@ -669,7 +671,7 @@ const WEBRTC_BINARY_PARTIAL: u32 = 52;
 const WEBRTC_BINARY: u32 = 53;
 const WEBRTC_STRING_PARTIAL: u32 = 54;
 
-/// Converts the stream number of a session to SCTP's. No session has higher stream numbers than SCTP.
+/// Converts the stream number of a session to a stream number of SCTP. Every stream number of an SCTP session fits.
 fn number(stream: StreamId) -> u16 {
     u16::try_from(stream).unwrap_or(u16::MAX)
 }
@@ -689,12 +691,12 @@ pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, presen
         endpoint.remove_address(now, gone.ip());
     }
     for &new in present.iter().filter(|new| !before.iter().any(|old| old.ip() == **new)) {
-        // The MTU of the new interface is not known here. RFC 8899 probes and ICMP find it.
+        // The MTU of the new interface is unknown, so 1500 is assumed. Probes (RFC 8899) and ICMP messages correct it.
         endpoint.add_address(now, SocketAddr::new(new, port), 1500);
     }
 }
 
-/// Converts the engine's reason for the end of an association to the application's. `established` says that the
+/// Converts the engine's reason for the end of an association to a [`CloseReason`]. `established` says that the
 /// handshake was done, and `accepted` that the peer had started the association.
 #[must_use]
 pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
@@ -725,8 +727,8 @@ const RESTARTED: &str = "the peer has restarted";
 fn abort_cause(cause: u16, accepted: bool) -> String {
     let means = match (cause, accepted) {
         (4, _) => "it is out of resources",
-        // This project's server sends this cause if it is full, and sends it to all peers when it is stopped. Other
-        // programs may have other reasons for it.
+        // This project's server sends cause 12 to a new peer if the server is full, and to all peers when it is
+        // stopped. Other programs may have other reasons for cause 12.
         (12, false) => "its program ended it, as a server does that is full or is ended itself",
         (12, true) => "its program ended it",
         (13, _) => "it says that we broke the protocol",
@@ -735,9 +737,9 @@ fn abort_cause(cause: u16, accepted: bool) -> String {
     format!("{means} (ABORT with cause {cause})")
 }
 
-/// The minimum size in bytes of the messages of a byte stream. It is used while the engine does not know how much fits
-/// in a packet.
+/// The minimum size in bytes of the messages of a byte stream. This size is used while the engine does not know how
+/// much fits in a packet.
 const MIN_PIECE: usize = 512;
 
-/// The maximum size in bytes of the message that one write of a byte stream becomes, if messages can be interleaved.
+/// The maximum size in bytes of a message made from one write on a byte stream, if messages can be interleaved.
 const MAX_PIECE: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! Coordinates the use of SCTP ports between the programs of a host.
 //!
-//! On IP, every SCTP stack on the host receives every SCTP packet. Only the owner of a port answers packets to that
-//! port (the rules of RFC 9260 §8.4 are about the host as a whole).
+//! On IP, every SCTP stack on the host receives every SCTP packet. Only the program that owns a port may answer packets
+//! to that port, because RFC 9260 §8.4 applies to the host as a whole.
 
 use super::shards::Directory;
 use crate::connector::ListenError;
@@ -12,7 +12,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The other SCTP endpoints of a host. An endpoint consults them before it answers a packet as out of the blue.
+/// The other SCTP endpoints of a host. An endpoint consults them before it answers a packet that is out of the blue.
 #[derive(Debug)]
 pub(super) struct Others {
     /// The endpoints of this program that share the port of this endpoint.
@@ -84,7 +84,7 @@ impl PortClaims {
         }
     }
 
-    /// Keeps the claim of a listening port as long as an association lasts that a peer has started to this port.
+    /// Keeps the claim of a listening port until the end of an association that a peer has started to this port.
     pub fn accepted(&mut self, id: AssociationId, port: u16) {
         self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
     }
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
     use anabranch_sctp::Claim;
 
-    /// RFC 9260 §8.4: a packet of an association that another endpoint behind the port has is not answered as out of
-    /// the blue.
+    /// RFC 9260 §8.4: a packet is not answered as out of the blue if another endpoint behind the port has its
+    /// association.
     #[test]
     fn other_endpoints_of_the_port_are_consulted() {
         let peer = IpAddr::from([192, 0, 2, 7]);

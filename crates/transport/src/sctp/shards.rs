@@ -1,12 +1,13 @@
 //! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
 //! them.
 //!
-//! Most packets have a verification tag that one of these hosts has chosen, and the tag identifies the host. All other
-//! packets are assigned by the peer's address and both ports. For this, all hosts keep a common directory up to date:
+//! One of these hosts has chosen the verification tag of most packets, and the tag identifies the host. The following
+//! packets have no such tag. They are assigned by the peer's address and both ports, which all hosts record in a common
+//! directory:
 //!
 //! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
-//!   because both sides start one at once), its host gets the INIT (RFC 9260 §5.2). Otherwise the random initiate tag
-//!   chooses the host
+//!   because both sides start one at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the random
+//!   initiate tag chooses the host
 //! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's own tag (§8.5.1)
 //! - an ICMP report, which quotes a packet with the peer's tag (§10)
 //! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and not answered as out of the blue
@@ -59,14 +60,14 @@ impl Directory {
         peers.into_iter().find_map(|peer| held.get(&(peer, peer_port, local_port)).copied())
     }
 
-    /// Records a new or an ended association that a host reports.
+    /// Records that a host has started or ended an association.
     pub(super) fn record(&self, shard: Shard, claim: Claim) {
         let Claim { peer, peer_port, local_port, held } = claim;
         let (key, mut directory) = ((peer, peer_port, local_port), self.lock());
         if held {
             directory.insert(key, shard.index());
         } else if directory.get(&key) == Some(&shard.index()) {
-            // Remove the entry only if no other host has taken it over.
+            // The entry is removed only if no other host has taken it over.
             directory.remove(&key);
         }
     }
@@ -79,12 +80,12 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // Several packets may have been joined to one train, which the network has delivered to the owner of the
-            // first packet.
+            // This may be the first of several packets that were joined to one train. The network has delivered the
+            // whole train to the owner of the first packet.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }
-        // RFC 9260 §3.3.7, §3.3.13: with the T bit, the tag is the peer's own.
+        // RFC 9260 §3.3.7, §3.3.13: if the T bit is set, the tag is one that the peer has chosen.
         if [Abort::KIND, ShutdownComplete::KIND].contains(&kind)
             && flags & 1 == 1
             && let Some(owner) = self.find([source], source_port, target_port)
@@ -151,8 +152,8 @@ mod tests {
         directory
     }
 
-    /// RFC 9260 §5.2.2, §8.5.1, §10: packets without a tag of these hosts are assigned by the peer's address and the
-    /// ports.
+    /// RFC 9260 §5.2.2, §8.5.1, §10: a packet whose tag was not chosen by one of these hosts is assigned by the peer's
+    /// address and the ports.
     #[test]
     fn packets_without_our_tag_are_steered_by_address_and_ports() {
         let directory = directory();

@@ -1,5 +1,5 @@
-//! Connects a client to its server: starts the transport with local addresses that suit the server's, and makes a
-//! connector.
+//! Connects a client to its server: starts the transport with local addresses that suit the server's addresses, and
+//! creates a connector.
 
 use crate::layers::Security;
 use crate::scheme::{Encryption, UrlScheme};
@@ -17,16 +17,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A server to reach, and how.
+/// The server to connect to, and the parameters of the connection.
 #[derive(Clone)]
 pub struct Target {
-    /// The scheme.
+    /// The scheme, which selects the transport and the encryption.
     pub scheme: UrlScheme,
-    /// The server's addresses. Their port is that of the kernel's protocol or of UDP, or the transport's port on IP.
+    /// The server's addresses. Their port is the port of the kernel's protocol, the UDP port or, on IP, the transport's
+    /// port.
     pub addresses: Vec<SocketAddr>,
     /// The host name that the server's certificate must be valid for.
     pub name: String,
-    /// The transport's port behind a UDP port.
+    /// The transport's own port, if it runs in UDP.
     pub inner_port: u16,
     /// The settings of the transport.
     pub settings: Box<dyn Settings>,
@@ -45,7 +46,7 @@ impl fmt::Debug for Target {
     }
 }
 
-/// The reason why a server cannot be reached, before any packet was sent.
+/// The reason why connecting failed before any packet was sent.
 #[derive(Debug)]
 pub enum DialFailure {
     /// The operating system refused a socket.
@@ -60,9 +61,9 @@ pub enum DialFailure {
 pub struct Dialed {
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The first address of each of the connector's servers. All of them are addresses of one server.
+    /// The first address of each server of the connector. All of them are addresses of the same server.
     pub servers: Vec<SocketAddr>,
-    /// Whether a handshake itself tries all addresses. Otherwise a client tries the servers side by side (RFC 8305).
+    /// Whether one handshake tries all addresses. Otherwise a client tries the addresses in parallel (RFC 8305).
     pub tries_all: bool,
     world: OsWorld,
     connector: AnyConnector,
@@ -75,7 +76,7 @@ impl fmt::Debug for Dialed {
     }
 }
 
-/// A program on a connector of any type. It is compiled for each type that [`Dialed::with`] knows.
+/// A program that runs on a connector of any type. It is compiled for each type that [`Dialed::with`] uses.
 pub trait WithConnector {
     /// The result of the program.
     type Out;
@@ -99,8 +100,8 @@ impl Dialed {
         })
     }
 
-    /// Runs `program` on the connector. The types of connectors whose cost for each packet is measured are concrete:
-    /// those of the kernel, with and without TLS, and of SCTP. All others are erased.
+    /// Runs `program` on the connector. Connectors whose cost per packet is measured have their concrete type: those of
+    /// the kernel, with and without TLS, and that of SCTP. All other types are erased.
     ///
     /// # Errors
     /// [`DialFailure::Name`]
@@ -122,7 +123,7 @@ impl Dialed {
     }
 }
 
-/// Starts the transport of `target` and makes a connector to the server.
+/// Starts the transport of `target` and creates a connector to the server.
 ///
 /// # Errors
 /// [`DialFailure`]
@@ -201,9 +202,9 @@ pub async fn dial(world: &OsWorld, target: Target) -> Result<Dialed, DialFailure
     Ok(Dialed { host, servers, tries_all, world: world.clone(), connector, tls })
 }
 
-/// Returns the local addresses from which a client reaches a server; if empty, all addresses of the host. A server at a
-/// loopback address can reply only to loopback addresses, so its other addresses are removed. Any other server can reply
-/// only to addresses that are not loopback addresses.
+/// Returns the local addresses from which a client can reach a server; if empty, all addresses of the host. A server at
+/// a loopback address can reply only to loopback addresses, so its other addresses are removed. Any other server can
+/// reply only to addresses outside loopback.
 fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<IpAddr> {
     let near = |address: &SocketAddr| address.ip().is_loopback();
     if !addresses.first().is_some_and(near) {
@@ -219,8 +220,8 @@ fn local_addresses(scheme: &UrlScheme, addresses: &mut Vec<SocketAddr>) -> Vec<I
 fn facing(ip: IpAddr, scheme: &UrlScheme) -> IpAddr {
     match ip {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        // Every raw socket receives every packet. If client and server shared an address, the client's stack would answer
-        // packets for the server with an ABORT.
+        // Every raw socket receives every packet. If client and server had the same address, the client's stack would
+        // answer packets for the server with an ABORT.
         IpAddr::V4(v4) if scheme.needs_raw_sockets() && v4 == Ipv4Addr::LOCALHOST => {
             IpAddr::from([127, 0, 0, 2])
         }
@@ -237,9 +238,9 @@ fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
     probe.local_addr().map(|address| address.ip())
 }
 
-/// Returns `addresses` in their order. If they contain both IP versions, a second list begins with the other version, for
-/// a second attempt. An ICMP message about the first address ends a handshake that could have succeeded at the other
-/// addresses (RFC 9260 §10, RFC 6951 §5.5).
+/// Groups `addresses` for connection attempts. The first list has the given order. If both IP versions occur, a second
+/// list begins with the other version. The reason: an ICMP message about the first address ends a handshake that could
+/// have succeeded at other addresses (RFC 9260 §10, RFC 6951 §5.5).
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

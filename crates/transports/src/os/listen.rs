@@ -1,8 +1,9 @@
-//! Listeners on real networks, and the sockets of a place that several threads share.
+//! Listeners on real networks, and listening sockets that several threads share.
 //!
-//! Listening sockets are opened once, before the threads start. For a UDP port or an IP protocol, each thread has its own
-//! socket. The transport's steering finds the socket of a packet by its content. Under DTLS, and for a transport without
-//! steering, the kernel finds it by the client's address and port. For a kernel's protocol all threads share one socket.
+//! Listening sockets are opened once, before the threads start. For a UDP port or an IP protocol, each thread has its
+//! own socket. The transport's steering chooses the socket of a packet by the packet's content. Under DTLS, and for a
+//! transport without steering, the kernel chooses the socket by the client's address and port. For a protocol of the
+//! kernel, all threads share one socket.
 
 use crate::layers::Security;
 use crate::scheme::{Encryption, UrlScheme};
@@ -21,16 +22,16 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A place to listen, and how.
+/// Where to listen, and the parameters of the listeners.
 #[derive(Clone)]
 pub struct Place<'a> {
-    /// The scheme.
+    /// The scheme, which selects the transport and the encryption.
     pub scheme: &'a UrlScheme,
     /// The local addresses; if empty, all addresses of the host.
     pub addresses: &'a [IpAddr],
-    /// The port of the kernel's protocol or of UDP, or the transport's port on IP; 0 for any.
+    /// The port of the kernel's protocol, the UDP port or, on IP, the transport's port; 0 for any free port.
     pub port: u16,
-    /// The transport's port behind a UDP port.
+    /// The transport's own port, if it runs in UDP.
     pub inner_port: u16,
     /// The settings of the transport.
     pub settings: &'a dyn Settings,
@@ -38,7 +39,7 @@ pub struct Place<'a> {
     pub security: Option<&'a ServerSecurity>,
     /// The destination of connection logs; `None` if connections are not logged.
     pub logs: Option<Arc<dyn Logs>>,
-    /// The maximum number of connections of the kernel that wait to be accepted.
+    /// The maximum number of connections of a kernel protocol that wait to be accepted.
     pub backlog: u32,
 }
 
@@ -51,12 +52,12 @@ impl fmt::Debug for Place<'_> {
     }
 }
 
-/// The reason why a place cannot be listened on.
+/// The reason why listening failed.
 #[derive(Debug)]
 pub enum ListenFailure {
-    /// The operating system refused a socket, for this address if there is one for each.
+    /// The operating system refused a socket. The address is set if there is one socket per address.
     Socket(Option<SocketAddr>, io::Error),
-    /// The transport, its layer or its certificate refused.
+    /// The transport, its DTLS layer or its certificate cannot be used, for the reason in the text.
     Refused(String),
     /// The program gave no certificate for an encrypted scheme.
     NoCertificate,
@@ -68,13 +69,13 @@ impl From<io::Error> for ListenFailure {
     }
 }
 
-/// An open listener with its host.
+/// An open listener with its transport.
 pub struct Listening {
     /// The `World` in which the server runs, limited to the listener's addresses.
     pub world: OsWorld,
     /// The transport.
     pub host: Rc<dyn Host>,
-    /// The local addresses and ports to name in URLs.
+    /// The local addresses and ports, as URLs should name them.
     pub local: Vec<SocketAddr>,
     listener: AnyListener,
     tls: Option<Server>,
@@ -86,16 +87,17 @@ impl fmt::Debug for Listening {
     }
 }
 
-/// The listeners of a place.
+/// The listeners that [`listen`] has opened.
 #[derive(Debug, Default)]
 pub struct Opened {
     /// The open listeners.
     pub listeners: Vec<Listening>,
-    /// Addresses on which the host cannot listen, with the reasons. They were not named: the host has no IPv6.
+    /// Addresses on which the host cannot listen, because it has no IPv6, with the errors. The user did not name these
+    /// addresses.
     pub left_out: Vec<(SocketAddr, io::Error)>,
 }
 
-/// A program on a listener of any type. It is compiled for each type that [`Listening::with`] knows.
+/// A program that runs on a listener of any type. It is compiled for each type that [`Listening::with`] uses.
 pub trait WithListener {
     /// The result of the program.
     type Out;
@@ -105,9 +107,9 @@ pub trait WithListener {
 }
 
 impl Listening {
-    /// Runs `program` on the listener. The types of listeners whose cost for each packet is measured are concrete: those
-    /// of the kernel, with and without TLS, and of SCTP. All others are erased. Sealing a packet of QUIC costs far more
-    /// than a call through a table.
+    /// Runs `program` on the listener. Listeners whose cost per packet is measured have their concrete type: those of
+    /// the kernel, with and without TLS, and that of SCTP. All other types are erased; for QUIC, sealing a packet costs
+    /// far more than an indirect call.
     pub fn with<P: WithListener>(self, program: P) -> P::Out {
         let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
             (Ok(kernel), None) => return program.on(kernel),
@@ -122,11 +124,11 @@ impl Listening {
     }
 }
 
-/// Opens the listeners of a place. A kernel's protocol has one for each address, and so has a transport over DTLS,
+/// Opens the listeners of `place`. A kernel protocol has one listener per address. So has a transport over DTLS,
 /// because an association over DTLS has one address at each end (RFC 8261 §6.1).
 ///
 /// # Errors
-/// [`ListenFailure`] if one of the addresses that were named cannot be listened on.
+/// [`ListenFailure`] if listening on one of the named addresses fails.
 pub async fn listen(world: &OsWorld, place: &Place<'_>) -> Result<Opened, ListenFailure> {
     let mut opened = Opened::default();
     let mut place = place.clone();
@@ -135,7 +137,7 @@ pub async fn listen(world: &OsWorld, place: &Place<'_>) -> Result<Opened, Listen
             let at = SocketAddr::new(ip, place.port);
             match kernel(world, &place, ip).await {
                 Ok(one) => {
-                    // All addresses of a place share a port, even if the operating system chose the port for the first.
+                    // All addresses share a port, even if the operating system chose the port for the first address.
                     place.port = one.local.first().map_or(place.port, SocketAddr::port);
                     opened.listeners.push(one);
                 }
@@ -188,7 +190,7 @@ pub async fn listen_shared(
     }
 }
 
-/// The addresses on which a kernel's protocol listens.
+/// Returns the addresses on which a kernel protocol listens.
 fn kernel_addresses(named: &[IpAddr]) -> Vec<IpAddr> {
     match named {
         [] => vec![IpAddr::from([0; 4]), IpAddr::from([0_u8; 16])],
@@ -276,7 +278,7 @@ async fn engine(
     accepting(here, place, host, listener, local)
 }
 
-/// Adds TLS to a listener if its scheme has it.
+/// Adds TLS to a listener if its scheme uses TLS.
 fn accepting(
     world: OsWorld,
     place: &Place<'_>,
@@ -294,15 +296,15 @@ fn accepting(
     Ok(Listening { world, host, local, listener, tls })
 }
 
-/// The sockets of a part of a place that several threads share: a whole place, or one address of it.
+/// Sockets that several threads share, either for all addresses of a place or for one of them.
 pub struct SharedPart {
-    /// The local addresses of the part; if empty, all addresses of the host.
+    /// The local addresses of these sockets; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
-    /// The port.
+    /// The port of these sockets.
     pub port: u16,
     /// The sockets of each thread, in order.
     pub sockets: Vec<ThreadSocket>,
-    /// Counts the packets that threads handed to each other, if they do.
+    /// The counters of packets that threads have passed to each other; `None` if threads pass none.
     pub group: Option<Arc<Group>>,
 }
 
@@ -312,7 +314,7 @@ impl fmt::Debug for SharedPart {
     }
 }
 
-/// The socket of one thread in a part that threads share.
+/// The socket of one thread, of those that threads share.
 pub enum ThreadSocket {
     /// A clone of the kernel's listening socket.
     Kernel(TcpListener),
@@ -332,7 +334,7 @@ impl fmt::Debug for ThreadSocket {
 /// The shared sockets of a place, and the addresses on which the host cannot listen.
 type SharedParts = (Vec<SharedPart>, Vec<(SocketAddr, io::Error)>);
 
-/// Opens the sockets of a place for `threads` threads.
+/// Opens the sockets for `place`, to be shared by `threads` threads.
 ///
 /// # Errors
 /// The operating system refused a socket, or the transport cannot be shared by this number of threads.
@@ -357,7 +359,7 @@ pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
         return Ok((parts, left_out));
     }
     let sharing = match scheme.encryption() {
-        // DTLS hides the content by which packets would be steered.
+        // DTLS hides the content that steering needs.
         Encryption::Below => None,
         _ => scheme.protocol().share(u32::try_from(threads).map_err(|_| none())?),
     };
@@ -369,7 +371,7 @@ pub fn share(place: &Place<'_>, threads: usize) -> io::Result<SharedParts> {
         let mut port = place.port;
         for address in addresses {
             let seats = os::share_udp_by_address(&[address], port, threads)?;
-            // All addresses of a place share a port, even if the operating system chose the port for the first address.
+            // All addresses share a port, even if the operating system chose the port for the first address.
             port = seats.first().map_or(port, Seat::port);
             let sockets = seats.into_iter().map(|seat| ThreadSocket::Engine(seat, None)).collect();
             parts.push(SharedPart { addresses: vec![address], port, sockets, group: None });

@@ -1,4 +1,5 @@
-//! Connections of the kernel's TCP, with or without TLS. One type serves origins of both kinds (RFC 9110 §4.2.2).
+//! Connections over the kernel's TCP, with or without TLS. One type serves `http` and `https` origins (RFC 9110
+//! §4.2.2).
 
 use crate::security::ClientSecurity;
 use anabranch_tls::{TlsConnector, TlsSession, TlsStream};
@@ -18,11 +19,11 @@ pub enum StreamConnector<W: KernelTcp> {
 }
 
 impl<W: KernelTcp> StreamConnector<W> {
-    /// Creates a connector to the addresses of one server, over the kernel's TCP. With `tls` it is over TLS, and the
-    /// server's certificate must have the name.
+    /// Creates a connector to the addresses of one server, over the kernel's TCP. With `tls`, the connections use TLS,
+    /// and the server's certificate must have the given name.
     ///
     /// # Errors
-    /// One line about a name that certificates cannot have.
+    /// A one-line text about a name that certificates cannot have.
     pub fn new(
         world: &W,
         addresses: Vec<SocketAddr>,
@@ -60,7 +61,7 @@ pub enum StreamSession<W: KernelTcp> {
     Secure(TlsSession<KernelSession<W>>),
 }
 
-/// Calls a method of the concrete type.
+/// Calls a method on the concrete type in each variant.
 macro_rules! each {
     ($self:expr, $it:ident => $call:expr) => {
         match $self {

@@ -15,10 +15,10 @@ use tokio::io::unix::AsyncFd;
 /// The addresses of the host that an `OsWorld` uses.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// The only addresses that may be used; empty means all addresses of the host.
+    /// The addresses to which the use is restricted; if empty, all addresses of the host may be used.
     fixed: Vec<IpAddr>,
     present: RefCell<Vec<HostAddress>>,
-    /// The number of changes of [`present`](Self::present), or of routes, so far.
+    /// The number of changes so far, of [`present`](Self::present) or of routes.
     changes: Cell<u64>,
     /// The value of `changes` that was last reported to the program.
     reported: Cell<u64>,
@@ -45,13 +45,13 @@ impl Addresses {
         })
     }
 
-    /// Returns the addresses in the configured order or, if none are configured, in the order of the interfaces with
-    /// loopback addresses last.
+    /// Returns the addresses in the configured order. If no addresses are configured, returns the host's addresses in
+    /// the order of the interfaces, with loopback addresses last.
     pub(super) fn list(&self) -> Vec<IpAddr> {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
 
-    /// Returns the only addresses that may be used; empty means all addresses of the host.
+    /// Returns the addresses to which the use is restricted; if empty, all addresses of the host may be used.
     pub(super) fn fixed(&self) -> &[IpAddr] {
         &self.fixed
     }
@@ -60,8 +60,8 @@ impl Addresses {
         self.present.borrow().iter().any(|present| present.ip == ip)
     }
 
-    /// Returns the first address that can be the source of a packet to `target`: of the same IP version and, if
-    /// possible, a loopback address exactly if `target` is one.
+    /// Returns the first address that can be the source of a packet to `target`. It has the same IP version. If
+    /// possible, it is a loopback address if `target` is one, and otherwise not.
     pub(super) fn first_for(&self, target: IpAddr) -> Option<IpAddr> {
         let present = self.present.borrow();
         let mut fits = present.iter().map(|present| present.ip).filter(|ip| ip.is_ipv4() == target.is_ipv4());
@@ -106,8 +106,8 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // The content of the netlink messages is not used, except whether they are about routes. Unless all
-                    // of them are, the address list is read again, once for each burst of messages.
+                    // Only the types of the netlink messages are used. If at least one message of a burst is not about
+                    // routes, the address list is read again, once for the burst.
                     let mut buffer = [0; 8192];
                     let mut routes_only = true;
                     loop {
@@ -121,8 +121,8 @@ impl Addresses {
                     }
                     ready.clear_ready();
                     if routes_only || !self.refresh() {
-                        // The list of addresses is unchanged, but the kernel reported a change. An address or a route
-                        // that was not usable may be usable now, so report a change to the program.
+                        // The kernel reported a change, but the list of addresses is the same. An address or a route
+                        // may have become usable, so the change is reported to the program.
                         self.changes.set(self.changes.get() + 1);
                     }
                 }
@@ -142,15 +142,15 @@ fn listen_to_changes() -> io::Result<AsyncFd<OwnedFd>> {
     super::descriptor::watch(descriptor)
 }
 
-/// Returns whether the first netlink(7) message in `bytes` is about a route. All messages of one read have the same
-/// type.
+/// Returns whether the netlink(7) messages in `bytes` are about routes. Only the first message is examined, because all
+/// messages of one read have the same type.
 fn is_of_routes(bytes: &[u8]) -> bool {
     let kind = bytes.get(4..6).and_then(|bytes| <[u8; 2]>::try_from(bytes).ok()).map(u16::from_ne_bytes);
     kind.is_some_and(|kind| matches!(kind, RTM_NEWROUTE | RTM_DELROUTE))
 }
 
-/// Reads the host's addresses. If `fixed` is empty, returns all except link-local ones; otherwise those of `fixed` that
-/// exist.
+/// Reads the host's addresses. If `fixed` is empty, returns all addresses except link-local ones; otherwise returns
+/// those of `fixed` that exist.
 fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
     let mut found: Vec<HostAddress> = Vec::new();
     for interface in getifaddrs()? {
@@ -166,8 +166,8 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
         let common = fixed.is_empty() && !is_link_local(ip);
         // An address is listed once, even if several interfaces have it.
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
-            // A non-loopback address on the loopback interface is reached by peers through another interface. Assume
-            // that interface's MTU to be that of Ethernet.
+            // Peers reach a non-loopback address on the loopback interface through another interface. That interface is
+            // assumed to have the MTU of Ethernet.
             let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
             let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
             found.push(HostAddress { ip, mtu });
@@ -177,7 +177,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
         found.sort_by_key(|present| present.ip.is_loopback());
         return Ok(found);
     }
-    // Every address of 127.0.0.0/8 exists without being listed.
+    // Every address of 127.0.0.0/8 exists, although the kernel does not list it.
     let given = fixed.iter().filter_map(|&ip| {
         let known = found.iter().find(|present| present.ip == ip).copied();
         known.or_else(|| ip.is_loopback().then(|| HostAddress { ip, mtu: mtu_of("lo") }))
@@ -185,7 +185,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<HostAddress>> {
     Ok(given.collect())
 }
 
-/// Returns whether an address is link-local, so that it is ambiguous without the name of an interface.
+/// Returns whether an address is link-local. Such an address is ambiguous without the name of an interface.
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_link_local(),

@@ -8,12 +8,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 
-/// Binds a UDP socket to `port` at each of `addresses` or, if there are none, one socket for each IP version. Returns
-/// the port and the sockets.
+/// Binds a UDP socket to `port` at each of `addresses`. If `addresses` is empty, binds one socket for each IP version.
+/// Returns the port and the sockets.
 pub(super) fn all(addresses: &[IpAddr], port: u16) -> io::Result<(u16, Vec<(IpAddr, Socket)>)> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    // If `port` is 0, the kernel chooses a port at the first address, which may be in use at another address. Then try
-    // again.
+    // If `port` is 0, the kernel chooses a port at the first address. That port may be in use at another address, so
+    // the bind is tried several times.
     for _ in 0..if port == 0 { 16 } else { 1 } {
         match try_all(addresses, port) {
             Ok(bound) => return Ok(bound),
@@ -34,7 +34,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
                 port = socket.local_addr()?.as_socket().map_or(port, |local| local.port());
                 sockets.push((ip, socket));
             }
-            // Ignore the error if the host does not support this IP version and no address was given.
+            // The error is ignored if the host does not support this IP version and no address was given.
             Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
             Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
             Err(error) => return Err(error),
@@ -53,7 +53,7 @@ pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
         setsockopt(&socket, sockopt::ReusePort, &true)?;
     }
     socket.set_nonblocking(true)?;
-    // The kernel limits the buffers to the maximum that the host allows.
+    // The kernel reduces these sizes to the host's maximum.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.bind(&at.into())?;

@@ -3,8 +3,9 @@
 //! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
 //! processor takes even longer, because it leaves its host processor while it sleeps. The thread therefore polls for a
 //! moment if its last pauses were all short and it transferred little data between them. After one longer pause, the
-//! thread sleeps at once again. A thread that transfers much data also sleeps at once, because pauses do not slow it
-//! down. So does a thread that competes with others for the processor. An idle thread never polls.
+//! thread sleeps immediately again. A thread that transfers much data also sleeps immediately, because pauses do not
+//! slow it down. A thread that competes with others for the processor also sleeps immediately. An idle thread never
+//! polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 /// The state from which the event loop decides whether to poll or to sleep.
 #[derive(Debug, Default)]
 pub(super) struct BusyPoll {
-    /// Makes the event loop run another iteration instead of sleeping.
+    /// The waker that makes the event loop run another iteration instead of sleeping.
     waker: OnceLock<Waker>,
     state: Mutex<PauseState>,
 }
@@ -29,12 +30,12 @@ struct PauseState {
     /// The number of consecutive pauses that were short.
     short: u32,
     /// Other threads needed the processor, so this thread does not poll before this instant. The next such period is
-    /// twice as long.
+    /// twice as long, up to a limit.
     yields_until: Option<Instant>,
     yields_for: Duration,
 }
 
-/// How the event loop continues when no task can run.
+/// What the event loop does when no task can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Sleep,
@@ -46,7 +47,7 @@ impl BusyPoll {
         Arc::default()
     }
 
-    /// Stores `waker`, which makes the event loop run another iteration. Polling is disabled before this call.
+    /// Stores `waker`, which makes the event loop run another iteration. Before this call, polling is disabled.
     pub(super) fn begin(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
@@ -129,15 +130,16 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The longest pause that is spent polling. A round trip between two sleeping virtual processors takes about 70 us.
+/// The longest pause for which the thread polls. A round trip between two sleeping virtual processors takes about 70
+/// us.
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// The maximum number of bytes per pause for which polling pays: an answer and its acknowledgement. Bulk transfers move
-/// more bytes, and gain nothing from polling.
+/// The maximum number of bytes per pause with which polling is worthwhile: an answer and its acknowledgement. Bulk
+/// transfers move more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// A yield that takes at most this long is the answer of a peer on the same processor, and no sign of competing
-/// threads.
+/// A yield that takes at most this long was used by a peer on the same processor to answer. It does not count as
+/// competition.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);
@@ -148,8 +150,8 @@ const MANY: u32 = 4096;
 mod tests {
     use super::*;
 
-    /// Runs pauses of the lengths `pauses`, with `bytes` received after each, and polls every 5 us. Returns the time
-    /// spent polling in each pause.
+    /// Runs pauses of the lengths `pauses`. In a pause, the thread polls every 5 us; after each pause, `bytes` bytes
+    /// are received. Returns the time spent polling in each pause.
     fn looked(pauses: &[Duration], bytes: usize) -> Vec<Duration> {
         let (mut state, mut now, step) = (PauseState::default(), super::now(), Duration::from_micros(5));
         let mut all = Vec::new();
@@ -193,14 +195,14 @@ mod tests {
         for _ in 0..10_000 {
             if state.next(now) == Next::Look {
                 looks += 1;
-                // Another thread ran for its whole time slice during the yield.
+                // During the yield, another thread ran for its whole time slice.
                 now += Duration::from_millis(3);
                 state.yielded(now, Duration::from_millis(3));
             }
             now += Duration::from_micros(20);
             state.received(now, 100);
         }
-        // In 0.2 s, the thread polls after 10, 30, 70 and 150 ms.
+        // The test lasts 0.2 s. Because of the back-off, the thread polls only at 10, 30, 70 and 150 ms.
         assert!((1..=5).contains(&looks), "{looks}");
     }
 }

@@ -23,7 +23,8 @@ pub(super) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     watched.map_err(Into::into)
 }
 
-/// Turns an open `/dev/net/tun` into the TUN device `name`. Packets read from it start with their IP header.
+/// Turns an open `/dev/net/tun` into the TUN device `name`. Packets that are read from the device start with their IP
+/// header.
 pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
     let mut request = InterfaceRequest { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
     // The last byte stays zero and terminates the name.
@@ -64,7 +65,7 @@ pub(super) fn disable_nagle(socket: impl AsFd) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Reads a socket option into `value`. Bytes that an older kernel does not know stay as they are.
+/// Reads a socket option into `value`. Bytes that an older kernel does not fill keep their values.
 fn option(socket: impl AsFd, level: c_int, name: c_int, value: &mut [u8]) -> io::Result<()> {
     let mut size = value.len() as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
@@ -84,7 +85,7 @@ fn option(socket: impl AsFd, level: c_int, name: c_int, value: &mut [u8]) -> io:
 /// # Errors
 /// The kernel does not support the query: Linux before 5.16.
 pub(super) fn has_fallen_back_to_tcp(socket: impl AsFd) -> io::Result<bool> {
-    // The part of `struct mptcp_info` that is used here: six one-byte numbers, two bytes of padding, then the flags.
+    // `info` is the beginning of `struct mptcp_info`: six one-byte numbers, two bytes of padding, and the flags.
     let mut info = [0_u8; 12];
     option(socket, SOL_MPTCP, MPTCP_INFO, &mut info)?;
     let [.., a, b, c, d] = info;
@@ -110,8 +111,8 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
     })
 }
 
-/// Returns freed memory to the host. Without this call, the allocator keeps all free memory below any block that is
-/// still in use. A server would keep the memory of its busiest moment for ever.
+/// Returns freed memory to the host. Without this call, the allocator keeps all free memory below any block in use, and
+/// a server would keep the memory of its busiest moment for ever.
 pub(super) fn trim_heap() {
     #[cfg(target_env = "gnu")]
     {
@@ -129,8 +130,8 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// The number of free bytes that stay at the end of the heap after trimming; glibc's default. A process uses memory
-/// there only in its busiest moments. Keeping more free would look like a leak in RSS.
+/// The number of free bytes that stay at the end of the heap after trimming; glibc's default. A process uses memory at
+/// the end of the heap only in its busiest moments. Keeping more free would look like a leak in RSS.
 #[cfg(target_env = "gnu")]
 const MEMORY_KEPT: usize = 128 << 10;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<c_int>(b'T', 202);

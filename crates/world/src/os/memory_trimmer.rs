@@ -15,7 +15,7 @@ pub struct MemoryTrimmer {
 /// The period is not a round number. Otherwise trims would coincide for minutes with other work that has a period of
 /// one or two seconds.
 const PERIOD: Duration = Duration::from_millis(730);
-/// Trimming may take 1/`SHARE` of the time. The allocator walks all its free memory, of which there is much after a
+/// Trimming may take at most 1/`SHARE` of the time. Each trim walks all free memory, of which there is much after a
 /// million associations.
 const SHARE: u32 = 1000;
 
@@ -27,7 +27,7 @@ impl MemoryTrimmer {
         Self { timer }
     }
 
-    /// Trims if a trim is due, and wakes the task when the next one is due.
+    /// Trims if a trim is due. Wakes the task when the next trim is due.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
             let begun = world.now();

@@ -78,9 +78,9 @@ pub struct Options {
     pub addresses: Vec<IpAddr>,
     /// The seed of all randomness; `None` means randomness from the operating system.
     pub seed: Option<u64>,
-    /// Whether the thread sleeps as soon as no task can run. Otherwise, a thread that receives small packets one by
-    /// one, each within 100 us of the last, polls up to 100 us for the next packet. This avoids wake-ups, but occupies
-    /// a processor meanwhile.
+    /// Whether the thread sleeps as soon as no task can run. Otherwise, a thread that receives small packets at
+    /// intervals of up to 100 us polls up to 100 us for the next packet. Polling avoids wake-ups, but occupies a
+    /// processor.
     pub sleep_at_once: bool,
 }
 
@@ -94,7 +94,7 @@ pub struct OsWorld {
 struct Inner {
     timers: Rc<Timers>,
     rng: Rng,
-    /// The number of random generators created so far, if there is no seed. It makes each generator different.
+    /// The number of random generators created so far, if no seed is set. The number makes each generator different.
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
     busy_poll: Arc<BusyPoll>,
@@ -103,7 +103,8 @@ struct Inner {
     kernel: KernelOptions,
 }
 
-/// Runs `program` with a new [`OsWorld`] until `program` ends. The tasks that it has spawned are then cancelled.
+/// Runs `program` with a new [`OsWorld`] until `program` ends. The tasks that `program` has spawned are cancelled at
+/// its end.
 ///
 /// # Errors
 /// The operating system provides no event queue or no timer, or cannot list the addresses.
@@ -125,11 +126,11 @@ pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::
         let world = OsWorld::begin(options, busy_poll)?;
         Ok(program(world).await)
     });
-    // Drop the tasks while the runtime exists, because tasks deregister their sockets from it.
+    // The tasks are dropped while the runtime exists, because they deregister their sockets from it.
     let inside = runtime.enter();
     drop(tasks);
     drop(inside);
-    // Do not wait for a pending name lookup.
+    // `shutdown_background` does not wait for a pending name lookup.
     runtime.shutdown_background();
     ended
 }
@@ -158,7 +159,7 @@ impl OsWorld {
         Ok(Self { inner: Rc::new(Inner { addresses: Rc::new(Addresses::new(addresses)?), ..inner }) })
     }
 
-    /// Returns this handle's clock, which other threads may read.
+    /// Returns this handle's clock, which other threads can read.
     #[must_use]
     pub fn clock(&self) -> OsClock {
         self.inner.timers.clock()
@@ -184,7 +185,7 @@ impl OsWorld {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state for a new handle: the same clock, but its own randomness unless there is a seed.
+    /// Returns the state for a new handle: the same clock, and its own randomness unless a seed is set.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {

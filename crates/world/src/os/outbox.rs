@@ -1,8 +1,8 @@
 //! Queues packets, to send several of them in one call.
 //!
 //! An endpoint with many associations has one or two packets of each to send at a time. Packets with the same source,
-//! target, ECN mark and size are joined to a *train*, which one call sends (GSO). The remaining single packets are sent
-//! together by one `sendmmsg`. Packets of one lane ([`SendBatch::lane`]) keep their order.
+//! target, ECN mark and size are joined to a *train*, which one call sends (GSO). One `sendmmsg` sends the remaining
+//! single packets together. Packets of one lane ([`SendBatch::lane`]) keep their order.
 
 use anabranch_base::{Ecn, SendBatch};
 use nix::libc;
@@ -18,9 +18,9 @@ pub(super) struct Outbox {
     /// The number of trains at the front of `trains` that have been sent.
     left: usize,
     packets: usize,
-    /// For each lane, by its low bits: one more than the index of the train that holds the lane's last packet.
+    /// For each lane (by the lane's low bits): one more than the index of the train that holds the lane's last packet.
     latest: [u8; LANES],
-    /// Buffers of sent trains, to be used again.
+    /// Buffers of sent trains, kept for reuse.
     spare: Vec<Vec<u8>>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Train {
 }
 
 impl Outbox {
-    /// Returns whether copying `batch` into the queue is worthwhile. A large batch fills a call by itself.
+    /// Returns whether copying `batch` into the queue is worthwhile. A large batch needs a call of its own anyway.
     pub(super) fn wants(batch: &SendBatch) -> bool {
         !batch.may_fragment && batch.bytes().len() <= MAX_KEPT
     }
@@ -50,7 +50,8 @@ impl Outbox {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // Use no train in front of the one that holds the lane's last packet, and none that has been sent.
+        // To keep the lane's order, the batch joins the train with the lane's last packet or a later train. A train
+        // that has been sent is never used.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.left);
         let fits = |train: &Train| {
             train.stride == stride
@@ -76,8 +77,8 @@ impl Outbox {
         &self.trains[self.left..]
     }
 
-    /// Removes the first `count` waiting trains, which were sent or lost. When none is left, their buffers are kept for
-    /// later trains.
+    /// Removes the first `count` waiting trains, which were sent or lost. When no train waits any more, all buffers are
+    /// kept for later trains.
     pub(super) fn leave(&mut self, count: usize) {
         self.left += count;
         if self.left < self.trains.len() {
@@ -131,7 +132,7 @@ pub(super) fn send_many(
     }
 }
 
-/// The size in bytes up to which a batch is queued: copying it costs less than a call of its own.
+/// The size in bytes up to which a batch is queued: copying the batch costs less than a separate system call.
 const MAX_KEPT: usize = 4096;
 const MAX_PACKETS: usize = 256;
 /// The maximum number of trains; their indices must fit in `latest`.
@@ -166,13 +167,13 @@ mod tests {
         outbox.put(&batch(2, 7, &[b"bb"]), 64);
         outbox.put(&batch(2, 8, &[b"bbb"]), 64);
         outbox.put(&batch(3, 7, &[b"cc", b"c"]), 64);
-        // The last packet of that train is short, so no packet can be appended to the train.
+        // The last packet of the train `aabbccc` is short, so no packet can be appended to that train.
         outbox.put(&batch(4, 7, &[b"dd"]), 64);
         let expected: [(u16, &[u8]); 4] = [(7, b"aabbccc"), (7, b"aaa"), (8, b"bbb"), (7, b"dd")];
         assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
         outbox.leave(1);
         assert_eq!(outbox.waiting().len(), 3);
-        // The packet `ee` cannot join the first train, which has been sent.
+        // The packet `ee` joins `dd`. It cannot join the first train, which has been sent.
         outbox.put(&batch(9, 7, &[b"ee"]), 64);
         assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
         outbox.leave(3);
@@ -187,7 +188,7 @@ mod tests {
         }
         let in_order: Vec<u8> = trains(&outbox).into_iter().flat_map(|(_, bytes)| bytes).collect();
         assert_eq!(in_order, b"112223344555");
-        // With at most two packets in a train, five packets need three trains.
+        // If a train has at most two packets, five packets need three trains.
         outbox.leave(4);
         for lane in 0..5 {
             outbox.put(&batch(lane, 7, &[b"zz"]), 2);

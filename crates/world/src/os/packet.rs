@@ -1,7 +1,7 @@
 //! Packet sockets, which read and write the frames of one interface and bypass the kernel's IP (packet(7)).
 //!
-//! These sockets serve hosts without TUN. Every frame that the interface receives is read with its Ethernet header, and
-//! frames are sent unchanged.
+//! These sockets are for hosts without TUN. Every frame that the interface receives is read with its Ethernet header,
+//! and frames are sent unchanged.
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, bind, socket};
@@ -28,10 +28,10 @@ impl PacketSocket {
         };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let descriptor = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
-        // The interface's address has no protocol, so the socket keeps its own protocol (all).
+        // The address names no protocol, so the socket keeps its own protocol (all protocols).
         bind(descriptor.as_raw_fd(), &address)?;
-        // Request large buffers, because they are the queue in front of the link. The kernel limits them to the host's
-        // maximum.
+        // The socket's buffers are the queue in front of the link, so large sizes are requested. The kernel reduces
+        // them to the host's maximum.
         let _ = socket2::SockRef::from(&descriptor).set_recv_buffer_size(SOCKET_BUFFER);
         let _ = socket2::SockRef::from(&descriptor).set_send_buffer_size(SOCKET_BUFFER);
         Ok(Self { descriptor })

@@ -22,7 +22,7 @@ pub(super) struct Kept {
     addresses: Vec<IpAddr>,
     /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
-    /// The socket that probes whether another program has bound a name.
+    /// An unbound socket, used to find out whether another program has bound a name.
     asks: UnixDatagram,
     claims: Arc<Claims>,
 }
@@ -101,8 +101,8 @@ impl Kept {
 
 impl Ports for Kept {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // Hold the lock until the claim is recorded. Otherwise another thread that claims the port meanwhile would find
-        // the names in use.
+        // The lock is held until the claim is recorded. Otherwise another thread that claims the port meanwhile would
+        // find the names in use.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);
@@ -121,7 +121,7 @@ impl Ports for Kept {
         if let Some(claim) = find(&claims, port) {
             return Some(claim);
         }
-        // Each claim takes a file descriptor. Leave half of the descriptors for other uses.
+        // Each claim takes a file descriptor. Half of the descriptors are left for other uses.
         if claims.len() as u64 >= open_files() / 2 {
             return None;
         }
@@ -146,7 +146,7 @@ impl Ports for Kept {
 mod tests {
     use super::*;
 
-    /// Creates a registry for a protocol that no other program uses.
+    /// Creates a registry for a protocol number that no other program uses.
     fn kept(addresses: &[[u8; 4]]) -> Kept {
         let given = Addresses::new(vec![[127, 0, 0, 1].into()]).expect("loopback");
         let mut kept = Kept::new(&given, 253).expect("a socket");

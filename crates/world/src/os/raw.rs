@@ -110,7 +110,7 @@ impl Raw {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // The batch stays unchanged on an error, so that the caller knows which packets could not be sent.
+        // On an error the batch stays unchanged, so that the caller knows which packets could not be sent.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -136,12 +136,13 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // The error belongs to the first packet: if the call had sent that packet, it would have succeeded.
+                // The error belongs to the first packet, because the call would have succeeded after sending at least
+                // one packet.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // If the kernel has not queued a report with the MTU, use the MTU of the source's interface.
-                        // The kernel's value comes first, because the route may lead through another interface.
+                        // The MTU in the kernel's report is preferred, because the route may lead through another
+                        // interface. Without a report, the MTU of the source's interface is used.
                         let takes = reports::drain(version.socket.as_fd(), &mut reports);
                         let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
@@ -186,8 +187,8 @@ impl Raw {
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
-        // The kernel does not report the source address of the quoted packet, so use the first address that fits the
-        // target.
+        // The kernel does not report the source address of the quoted packet. The first address that fits the target is
+        // used.
         let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
@@ -223,7 +224,7 @@ struct Waiting {
 }
 
 impl Arrived {
-    /// Fills `batch` with the next packet for this host. Following packets join it while they have the same addresses,
+    /// Fills `batch` with the next packet for this host. Packets after it are added while they have the same addresses,
     /// ECN mark and size.
     fn take(&mut self, addresses: &Addresses, batch: &mut RecvBatch) -> bool {
         while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
@@ -247,7 +248,7 @@ impl Arrived {
     }
 }
 
-/// Returns the IP versions that `addresses` have: true for IPv4, false for IPv6.
+/// Returns the IP versions of `addresses`: true for IPv4, false for IPv6.
 fn versions(addresses: &Addresses) -> impl Iterator<Item = bool> + use<> {
     let list = addresses.list();
     [true, false].into_iter().filter(move |v4| list.iter().any(|ip| ip.is_ipv4() == *v4))
@@ -257,8 +258,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
     socket.set_nonblocking(true)?;
-    // If a raw socket's buffer is full, the kernel answers with ICMP Protocol Unreachable. So exceed the host's limit
-    // on the buffer size where the host permits it.
+    // If a raw socket's buffer is full, the kernel answers with ICMP Protocol Unreachable. Therefore the buffer size
+    // exceeds the host's limit where the host permits it.
     if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     }
@@ -288,8 +289,8 @@ pub(super) fn share(
         let mut sockets = Vec::new();
         for v4 in versions(addresses) {
             let socket = open(v4, protocol)?;
-            // An open raw socket receives all packets of its protocol, including those for the other threads. Block all
-            // packets until the filter for the share is set.
+            // An open raw socket receives all packets of its protocol, including those for other threads. All packets
+            // are rejected until the filter for this thread's share is set.
             steer::reject_all(&socket)?;
             sockets.push((v4, socket));
         }
@@ -303,11 +304,11 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Replaces the filter that rejects all packets by one that accepts the socket's share. Discards packets that arrived
-/// before.
+/// Replaces the filter that rejects all packets with one that accepts the socket's share. Discards packets that arrived
+/// before the filters were set.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
-        // Other errors are ICMP reports, which packets may follow.
+        // An error other than EAGAIN is an ICMP report, and further packets may follow it.
         let taken = rustix::net::recv(socket, &mut [0_u8; 1], rustix::net::RecvFlags::DONTWAIT);
         if taken.is_err_and(|error| error == rustix::io::Errno::AGAIN) {
             break;
@@ -350,7 +351,7 @@ impl Version {
         outbox::send_many(socket.as_fd(), Some(batch.source.ip()), batch.ecn, &packets)
     }
 
-    /// Returns whether the error queue may contain a report. If it does not, the next report wakes the task.
+    /// Returns whether the error queue may contain a report. If it cannot, the next report wakes the task.
     fn may_have_reports(&self, cx: &mut Context<'_>) -> bool {
         let mut waiting = self.trouble.borrow_mut();
         if waiting.as_mut().poll(cx).is_pending() {
@@ -420,7 +421,7 @@ impl Version {
 }
 
 /// Returns the source, target, traffic class and header length of an IPv4 packet. The kernel has verified the header,
-/// so only the packet's length is checked.
+/// so this function checks only the packet's length.
 fn from_header(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, usize)> {
     let header = packet.first_chunk::<20>()?;
     let address =
@@ -441,7 +442,7 @@ fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
 /// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// The maximum number of early packets to discard; more than a socket's buffer can hold.
+/// The maximum number of early packets to discard. A socket's buffer cannot hold more.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// One ICMP report: its content, the target of the packet that it is about, and the beginning of that packet.
+/// One ICMP report: its content, the target of the quoted packet, and the beginning of that packet.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) kind: IcmpKind,
@@ -28,7 +28,7 @@ impl Report {
     }
 }
 
-/// Moves the reports in the error queue of `socket` to `reports`. Reports beyond a limit are dropped; ICMP is
+/// Moves the reports in the error queue of `socket` to `reports`. Reports beyond a limit are dropped, because ICMP is
 /// unreliable anyway. Returns the MTU if this host refused to send a packet because of its size.
 pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> Option<u32> {
     let mut takes = None;
@@ -76,7 +76,7 @@ pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
 /// Returns the MTU that a packet exceeded, if this host refused to send the packet.
 fn local(error: &libc::sock_extended_err) -> Option<u32> {
     let too_large = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL && error.ee_errno == libc::EMSGSIZE as u32;
-    // The loopback interface's MTU is larger than the largest IP packet.
+    // The MTU of the loopback interface is larger than the largest IP packet, so the reported MTU is limited.
     too_large.then_some(error.ee_info.min(LARGEST_PACKET))
 }
 
@@ -84,7 +84,7 @@ fn v4(error: &libc::sock_extended_err) -> Option<IcmpKind> {
     if error.ee_origin != libc::SO_EE_ORIGIN_ICMP || error.ee_type != 3 {
         return None;
     }
-    // RFC 1191 §4: code 4 carries the next hop's MTU.
+    // RFC 1191 §4: an ICMPv4 message with code 4 carries the next hop's MTU.
     Some(if error.ee_code == 4 {
         IcmpKind::TooBig(error.ee_info)
     } else {
@@ -126,7 +126,8 @@ mod tests {
         let (icmp, icmp6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
         assert_eq!(v4(&error(icmp, 3, 2)), Some(IcmpKind::Unreachable(2)));
         assert_eq!(v6(&error(icmp6, 4, 1)), Some(IcmpKind::UnknownNextHeader));
-        // These are other parameter problems, error numbers of the other IP version, and errors of the kernel itself.
+        // None of these errors is about a packet of this socket: other parameter problems, errors of the other IP
+        // version, and errors of the kernel itself.
         for (origin, kind, code) in
             [(icmp6, 4, 0), (icmp6, 4, 2), (icmp, 4, 1), (libc::SO_EE_ORIGIN_LOCAL, 4, 1)]
         {

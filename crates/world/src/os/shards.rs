@@ -1,5 +1,5 @@
-//! Several threads ("shards") behind one UDP port or one IP protocol: the sockets that share it, and packets passed
-//! from one shard to another.
+//! Several threads ("shards") behind one UDP port or one IP protocol: the sockets that share the port or protocol, and
+//! packets passed from one shard to another.
 //!
 //! Each shard has its own `OsWorld` and socket. The kernel delivers each packet to the socket of the shard that owns
 //! the packet's association or connection (module `steer`). A shard that receives a packet of another shard passes it
@@ -77,12 +77,12 @@ impl Group {
     }
 }
 
-/// Binds a UDP port for `count` shards, at `addresses` or, if there are none, at all addresses of the host. The result
-/// has one entry per shard, in order. For port 0, the host chooses a free port.
+/// Binds a UDP port for `count` shards, at `addresses` or, if the list is empty, at all addresses of the host. The
+/// result has one entry per shard, in order. For port 0, the host chooses a free port.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind). `AddrInUse` is also returned if the other program that uses the port shares
-/// it.
+/// As [`World::bind`](crate::World::bind). `AddrInUse` is returned even if another program uses the port with
+/// `SO_REUSEPORT`.
 pub fn share_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -95,7 +95,7 @@ pub fn share_udp(
 }
 
 /// Like [`share_udp`], for packets whose content does not identify their shard. The kernel delivers all packets from
-/// one address and port to the same socket.
+/// one remote address and port to the same socket.
 ///
 /// # Errors
 /// As [`share_udp`].
@@ -105,7 +105,7 @@ pub fn share_udp_by_address(addresses: &[IpAddr], port: u16, count: usize) -> io
     Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
 }
 
-/// No steering: the shard whose socket received a packet handles it.
+/// No steering: a packet is handled by the shard whose socket received it.
 #[derive(Debug)]
 struct Unread;
 
@@ -153,8 +153,8 @@ fn open_udp(
 }
 
 /// Opens raw sockets of an IP protocol for `count` shards, and returns one entry per shard, in order. The packets must
-/// start with SCTP's common header. The sockets receive at `addresses` or, if there are none, at all addresses of the
-/// host. Each shard gets its share of the packets.
+/// start with SCTP's common header. The sockets receive at `addresses` or, if the list is empty, at all addresses of
+/// the host. Each shard gets its share of the packets.
 ///
 /// # Errors
 /// As [`World::bind`](crate::World::bind).
@@ -201,7 +201,7 @@ impl Seat {
 
 impl OsWorld {
     /// Creates this thread's socket from the sockets that were opened for it. The addresses of this `OsWorld` must be
-    /// those for which they were opened.
+    /// the addresses for which the sockets were opened.
     ///
     /// # Errors
     /// The host provides no UDP offloads or no event queue.
@@ -219,7 +219,7 @@ impl OsWorld {
     }
 }
 
-/// The socket of one shard, which shares a port or a protocol with the others.
+/// The socket of one shard, which shares a port or a protocol with the other shards.
 #[derive(Debug)]
 pub struct Shared {
     /// The socket from which this shard reads.
@@ -236,7 +236,7 @@ impl Shared {
     pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let inbox = &self.group.inboxes[self.index];
         loop {
-            // Alternate between the inbox and the socket, so that neither delays the other for ever.
+            // The inbox and the socket are read alternately, so that neither delays the other for ever.
             if !self.from_others.replace(false) && inbox.take(batch) {
                 self.from_others.set(true);
                 return Poll::Ready(Ok(()));
@@ -272,7 +272,8 @@ impl Shared {
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
-            // For raw sockets, all shards have received the report. The first shard handles reports without an owner.
+            // For raw sockets, all shards have received the report. A report without an owner is handled by the first
+            // shard.
             let told_all = matches!(self.own, OsSocket::Raw(_));
             let owner = within(if told_all { owner.or(Some(0)) } else { owner });
             if owner != self.index {
@@ -309,7 +310,7 @@ impl Shared {
         }
     }
 
-    /// Passes packets, or an ICMP report, to the shard `owner`. Returns an empty buffer for further packets.
+    /// Passes packets, or an ICMP report, to the shard `owner`. Returns an empty buffer to collect further packets.
     fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
         let RecvBatch { source, target, ecn, icmp, .. } = *like;
         let parcel = Parcel { source, target, ecn, icmp, stride: like.stride(), bytes };
@@ -327,10 +328,10 @@ impl Shared {
     }
 }
 
-/// Packets and ICMP reports that the other shards have passed to one shard.
+/// The packets and ICMP reports that other shards have passed to one shard.
 #[derive(Debug, Default)]
 struct Inbox {
-    /// Whether the inbox is not empty. Checked without taking the lock.
+    /// Whether the inbox has parcels. This flag is read without taking the lock.
     filled: AtomicBool,
     inside: Mutex<Inside>,
 }
@@ -339,7 +340,7 @@ struct Inbox {
 struct Inside {
     parcels: VecDeque<Parcel>,
     bytes: usize,
-    /// Empty buffers for further packets.
+    /// Empty buffers, kept for further packets.
     spare: Vec<Vec<u8>>,
     waiting: Option<Waker>,
 }
@@ -360,8 +361,8 @@ impl Inbox {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a parcel and wakes the receiving shard. Returns an empty buffer, or the bytes of the parcel if there is no
-    /// room.
+    /// Adds a parcel and wakes the receiving shard. Returns an empty buffer, or the bytes of the parcel if the inbox
+    /// has no room.
     fn put(&self, parcel: Parcel) -> Result<Vec<u8>, Vec<u8>> {
         let mut inside = self.lock();
         if inside.bytes + parcel.bytes.len() > MAX_BYTES || inside.parcels.len() >= MAX_PARCELS {
@@ -399,7 +400,7 @@ impl Inbox {
         true
     }
 
-    /// Makes the next parcel wake the task. Returns false if the inbox already has a parcel.
+    /// Registers the task to be woken by the next parcel. Returns false if the inbox already has a parcel.
     fn wait(&self, cx: &Context<'_>) -> bool {
         let mut inside = self.lock();
         let empty = inside.parcels.is_empty();

@@ -56,7 +56,7 @@ impl Signals {
 /// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
 /// plus [`END_MARGIN`] after the first signal, or [`END_MARGIN`] after the second. The watchdog does not depend on the
 /// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The threads that
-/// this function starts call `begin` first. From now on these signals do not end the process by themselves.
+/// this function starts call `begin` first. After this call, SIGINT and SIGTERM do not end the process by themselves.
 ///
 /// # Errors
 /// The operating system does not provide signals or threads.
@@ -75,7 +75,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
                 end();
             }
         });
-        // An error is possible only before any signal has been caught.
+        // An error can occur only before a signal has been caught, while the caller still waits for `ready`.
         if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }
@@ -84,7 +84,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
 }
 
 /// Waits for a signal, and then until the process should have ended. Returns false if no signal can arrive any more.
-/// `signal` waits for the next signal, with or without a limit, and `pause` sleeps.
+/// `signal` waits for the next signal, with or without a time limit, and `pause` sleeps.
 fn wait_for_end(
     mut signal: impl FnMut(Option<Duration>) -> Result<(), RecvTimeoutError>,
     grace: Duration,
@@ -95,13 +95,13 @@ fn wait_for_end(
     }
     // Wait until a second signal arrives, or until the grace period is over.
     let _ = signal(Some(grace));
-    // The executor may be about to end the process, so give it a moment.
+    // The process may be about to end by itself, so it gets a moment to do so.
     pause(END_MARGIN);
     true
 }
 
-/// Sends a message to `caught` for each signal. It runs an event loop of its own, because other threads' event loops
-/// may be stuck.
+/// Sends a message to `caught` for each signal. Runs its own event loop, because the event loops of other threads may
+/// be stuck.
 fn forward_signals(ready: &Sender<io::Result<()>>, caught: &Sender<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
@@ -138,7 +138,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Returns the time from the first signal until the watchdog ends the process. A second signal comes after `second`.
+    /// Returns the time from the first signal until the watchdog ends the process. A second signal follows the first
+    /// after `second`.
     fn overdue_after(grace: Duration, second: Duration) -> Duration {
         let now = Cell::new(Duration::ZERO);
         let signal = |limit: Option<Duration>| {

@@ -1,12 +1,12 @@
 //! Classic BPF programs with which the kernel delivers each packet to the right one of several sockets.
 //!
 //! An SCTP packet goes to the socket with the index *verification tag modulo number of sockets*. The verification tag
-//! of a packet with an INIT is 0, so the initiate tag is used instead. The initiate tag is random, too, and stays the
+//! of a packet with an INIT is 0, so the initiate tag is used instead. The initiate tag is also random, and stays the
 //! same when the INIT is retransmitted, even to another address (RFC 9260 §5.3.1).
 //!
 //! A QUIC packet goes to the socket with the index *first four bytes of the destination connection id modulo number of
 //! sockets*. A client's first packets carry a random destination connection id of eight bytes or more (RFC 9000 §7.2).
-//! The server thread that receives them assigns a connection id that leads to the same socket.
+//! The server thread that receives these packets assigns a connection id that leads to the same socket.
 //!
 //! For the sockets of a UDP port, the program returns the index of the socket. A raw socket gets every packet of its
 //! protocol, and its program decides whether to accept the packet.
@@ -24,7 +24,7 @@ use std::os::fd::AsFd;
 pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
     let mut program = [
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, VERIFICATION_TAG),
-        // If the verification tag is not 0, skip the next instruction.
+        // Skips the next instruction if the verification tag is not 0.
         libc::sock_filter { jf: 1, ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0) },
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, INITIATE_TAG),
         step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
@@ -39,7 +39,7 @@ pub(super) fn by_tag(socket: &impl AsFd, count: u32) -> io::Result<()> {
 pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()> {
     let mut program = [
         step(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0),
-        // If the packet has a short header, skip the next two instructions.
+        // Skips the next two instructions if the packet has a short header.
         libc::sock_filter { jf: 2, ..step(libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K, LONG_HEADER) },
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, LONG_DESTINATION),
         step(libc::BPF_JMP | libc::BPF_JA, 1),
@@ -54,8 +54,8 @@ pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()>
 /// Makes a raw SCTP socket of one IP version accept only the packets for index `index` of `count` sockets. The kernel
 /// reassembles fragments before it runs the filter. All sockets reject a packet that is too short for a common header.
 pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
-    // The filter sees IPv4 packets with their header, of variable length, and IPv6 packets without. Put the header
-    // length into X.
+    // The filter gets IPv4 packets with their header, whose length varies, and IPv6 packets without. This step loads
+    // the header length into X.
     let before = if v4 {
         step(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0)
     } else {
@@ -66,7 +66,7 @@ pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io:
         &[
             before,
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_IND, VERIFICATION_TAG),
-            // If the verification tag is not 0, skip the next five instructions.
+            // Skips the next five instructions if the verification tag is not 0.
             libc::sock_filter { jf: 5, ..step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0) },
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_LEN, 0),
             step(libc::BPF_ALU | libc::BPF_SUB | libc::BPF_X, 0),
@@ -74,7 +74,7 @@ pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io:
                 jt: 1,
                 ..step(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, INITIATE_TAG + 4)
             },
-            // A packet without a tag and too short for an INIT goes to the socket with index 0.
+            // A packet with tag 0 that is too short for an INIT goes to the socket with index 0.
             step(libc::BPF_RET | libc::BPF_K, if index == 0 { WHOLE } else { 0 }),
             step(libc::BPF_LD | libc::BPF_W | libc::BPF_IND, INITIATE_TAG),
             step(libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K, count),
@@ -102,8 +102,8 @@ fn step(code: u32, k: u32) -> libc::sock_filter {
 
 /// The bit in the first byte that marks a long header (RFC 9000 §17.2).
 const LONG_HEADER: u32 = 0x80;
-/// Offsets in bytes of the destination connection id: in a long header it follows the version and its own length, in a
-/// short header the first byte (RFC 9000 §17.2, §17.3).
+/// Offsets in bytes of the destination connection id (RFC 9000 §17.2, §17.3). In a long header, the id follows the
+/// version and the length of the id. In a short header, it follows the first byte.
 const LONG_DESTINATION: u32 = 6;
 const SHORT_DESTINATION: u32 = 1;
 /// Offset in bytes of the verification tag in the common header (RFC 9260 §3.1).

@@ -1,4 +1,4 @@
-//! TCP sockets of the kernel; also its MPTCP and SCTP sockets, used like TCP sockets.
+//! TCP sockets of the kernel, and its MPTCP and SCTP sockets, which are used like TCP sockets.
 //!
 //! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket: all data goes on stream 0, and message
 //! boundaries are ignored.
@@ -63,7 +63,8 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     if let Some(bytes) = options.unsent {
         socket.set_tcp_notsent_lowat(bytes)?;
     }
-    // The SCTP option that corresponds to TCP_NODELAY. Accepted connections inherit it from the listening socket.
+    // Disabling Nagle's algorithm is SCTP's counterpart of TCP_NODELAY. Accepted connections inherit the option from
+    // the listening socket.
     if options.protocol == KernelProtocol::Sctp {
         super::descriptor::disable_nagle(&socket)?;
     }
@@ -74,7 +75,7 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
 }
 
 /// Returns whether the kernel's SCTP module is loaded. The kernel loads it when any program opens the first SCTP
-/// socket. From then on the kernel handles all packets of protocol 132, and answers those that match no kernel socket
+/// socket. From then on the kernel handles all packets of protocol 132, and answers packets that match no kernel socket
 /// with an ABORT (RFC 9260 §8.4).
 #[must_use]
 pub fn kernel_has_sctp() -> bool {
@@ -82,8 +83,8 @@ pub fn kernel_has_sctp() -> bool {
     protocols.lines().any(|line| line.split_whitespace().next() == Some("SCTP"))
 }
 
-/// Listens at `at` and returns the socket, for [`OsWorld::take_listener`]. Several threads may each take a clone of it
-/// and accept connections.
+/// Listens at `at` and returns the socket, for [`OsWorld::take_listener`]. Several threads may each take a clone of the
+/// socket and accept connections.
 ///
 /// # Errors
 /// As [`KernelTcp::listen_tcp`].
@@ -93,7 +94,7 @@ pub fn listen_tcp(
     options: &KernelOptions,
 ) -> io::Result<std::net::TcpListener> {
     let socket = socket(at, options)?;
-    // Allow the bind while connections of an earlier process are in TIME-WAIT.
+    // `SO_REUSEADDR` allows the bind while connections of an earlier process are in TIME-WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&at.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
@@ -137,7 +138,8 @@ impl KernelTcp for OsWorld {
 
 impl OsConnection {
     fn new(stream: TcpStream, remote: SocketAddr, protocol: KernelProtocol) -> io::Result<Self> {
-        // Requests and answers are written as a whole, so none should wait for the acknowledgement of an earlier one.
+        // Requests and responses are written as a whole. Without TCP_NODELAY, a small request or response would wait
+        // until earlier data is acknowledged.
         let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
         Ok(Self { stream, local, remote, protocol })
@@ -199,9 +201,9 @@ impl Connection for OsConnection {
             match self.stream.try_read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => {
-                    // A read that returns less than it could has drained the socket. Clear the readiness to save
-                    // another read that would find nothing; new data or the end of the stream sets it again. SCTP
-                    // differs, because it returns one message per read.
+                    // A read that fills only a part of `into` has drained the socket. Clearing the readiness saves a
+                    // read that would find nothing; new data or the end of the stream sets it again. SCTP is excepted,
+                    // because it returns one message per read.
                     let drains = self.protocol != KernelProtocol::Sctp;
                     if drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
@@ -232,15 +234,15 @@ impl Connection for OsConnection {
         if let Ok(has_fallen_back_to_tcp) = super::descriptor::has_fallen_back_to_tcp(&self.stream) {
             return Some(!has_fallen_back_to_tcp);
         }
-        // A connection that fell back to TCP does not support the query, and neither does an old kernel. Query a new
-        // MPTCP socket to tell these cases apart.
+        // The query fails on a connection that fell back to TCP, and on an old kernel. A query on a new MPTCP socket
+        // distinguishes these cases.
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
         super::descriptor::has_fallen_back_to_tcp(&new).ok().map(|_| false)
     }
 
     fn counters(&self) -> Option<Counters> {
-        // For MPTCP, the kernel reports the counters of one subflow and not those of the connection.
+        // For MPTCP, the kernel reports the counters of one subflow, not of the connection.
         let is_tcp = self.protocol == KernelProtocol::Tcp;
         is_tcp.then(|| super::descriptor::tcp_counters(&self.stream).ok()).flatten()
     }
@@ -251,7 +253,7 @@ impl Connection for OsConnection {
     }
 
     fn finish(&self) {
-        // An error means that the connection has already ended, and then no shutdown is needed.
+        // The call fails only if the connection has already ended, and then no shutdown is needed.
         let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write);
     }
 

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// The key of a timer in the list: its deadline, then the order in which timers were set.
+/// The key of a timer in the list: its deadline, and a number in the order in which timers were set.
 type TimerKey = (Instant, u64);
 
 /// All timers of an `OsWorld`.
@@ -104,7 +104,7 @@ impl Timers {
         let span = at.since(self.now()).max(SHORTEST);
         let it_value = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-        // The call fails only for values out of range, and nanoseconds in a u64 never are.
+        // The call fails only for values out of range. A time in nanoseconds that fits a u64 is never out of range.
         let set = timerfd_settime(&self.descriptor, TimerfdTimerFlags::empty(), &once);
         assert!(set.is_ok(), "a timerfd refused {span:?}");
         self.armed.set(Some(at));
@@ -121,7 +121,7 @@ async fn watch(timers: Weak<Timers>) {
                 Poll::Ready(Err(_)) => Poll::Ready(false),
                 Poll::Ready(Ok(mut ready)) => {
                     let mut count = [0; 8];
-                    // If the timerfd was set again after it fired, the read fails, which is harmless.
+                    // The read fails if the timerfd was set again after it fired. That is harmless.
                     let _ = rustix::io::read(&timers.descriptor, &mut count);
                     ready.clear_ready();
                     Poll::Ready(true)
@@ -169,7 +169,7 @@ impl Timer for OsTimer {
                 self.place = None;
                 return Poll::Ready(());
             }
-            // Timers that are due before this one are woken first.
+            // Other timers that are due are fired first, so that their tasks are woken in the order of the deadlines.
             self.timers.fire();
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -34,7 +34,7 @@ impl Tun {
         &self.name
     }
 
-    /// Reads one IP packet into `into` and returns its length. Bytes that do not fit are lost.
+    /// Reads one IP packet into `into` and returns its length. Bytes that do not fit into `into` are lost.
     ///
     /// # Errors
     /// The device is deleted, or down (`EIO`, if it was up before).

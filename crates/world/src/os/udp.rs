@@ -60,8 +60,8 @@ struct Packets<'a> {
 struct Received {
     /// Memory for many small datagrams. They are copied from here to the receiver's batch.
     storage: Vec<u8>,
-    /// Buffers for trains. The receiver's batch exchanges its own buffer for one of these. Each train starts after the
-    /// headroom of a batch.
+    /// Buffers for trains. The receiver's batch exchanges its own buffer for one of these buffers. Each train starts
+    /// after the headroom of a batch.
     trains: [Vec<u8>; TRAINS],
     /// Whether the datagrams were received as trains, into `trains`.
     long: bool,
@@ -114,7 +114,7 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // Without GSO, sending this many packets takes many calls, but only one iteration of the engine's loop.
+            // Without GSO, sending a batch of this size takes many calls, but only one iteration of the engine's loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -126,7 +126,7 @@ impl Udp {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // The batch stays unchanged on an error, so that the caller knows which packets could not be sent.
+        // On an error the batch stays unchanged, so that the caller knows which packets could not be sent.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -135,7 +135,7 @@ impl Udp {
 
     pub(super) fn queue(&self, batch: &mut SendBatch) -> bool {
         let mut outbox = self.outbox.borrow_mut();
-        // A batch of which `poll_send` has already sent a part cannot be queued.
+        // If `poll_send` has already sent a part of a batch, the batch cannot be queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
         if under_way || outbox.is_full() || !Outbox::wants(batch) {
             return false;
@@ -183,7 +183,7 @@ impl Udp {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the source address that the kernel must be given; `None` if the socket's own address is the source.
+    /// Returns the source address that the kernel must be told; `None` if it is the socket's own address.
     fn source(&self, bound: &UdpSocket, source: IpAddr) -> Option<IpAddr> {
         Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified())
     }
@@ -208,7 +208,7 @@ impl Udp {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
             // The kernel does not split a train into packets larger than the MTU, and treats an unsplit train as one IP
-            // packet. So send packets that may be fragmented, or that are too large, one by one.
+            // packet. Packets that may be fragmented, or that exceed the MTU, are therefore sent one by one.
             let whole = may_fragment || stride + headers > largest;
             let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
@@ -219,7 +219,8 @@ impl Udp {
                     self.busy_poll.sent(gone * stride);
                     continue;
                 }
-                // No packet was sent. Send only the first one, to find out which error belongs to it.
+                // The call sent no packet. The loop now sends only the first packet, to find out which error belongs to
+                // it.
             }
             let end = bytes.len().min(at + most * stride);
             let transmit = Transmit {
@@ -236,40 +237,40 @@ impl Udp {
                     self.busy_poll.sent(end - at);
                 }
                 Poll::Ready(Err(error)) => match Refusal::of(&error) {
-                    // The error comes from a queued report about an earlier packet and not from this packet, so try
-                    // again.
+                    // The error comes from a queued report about an earlier packet, so this packet is sent again.
                     Refusal::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     Refusal::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        // If the kernel has not queued a report with the MTU, use the MTU of the source's interface.
-                        // The kernel's value comes first, because the route may lead through another interface.
+                        // The MTU in the kernel's report is preferred, because the route may lead through another
+                        // interface. Without a report, the MTU of the source's interface is used.
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
-                        // The next receive returns the report, so wake the task.
+                        // The task is woken, because its next receive returns the report.
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
                     Refusal::Invalid => {
                         self.addresses.refresh();
-                        // The error was caused by a missing source address and not by an offload, so keep the offloads.
+                        // The cause of the error was a missing source address, not an offload, so the offloads are
+                        // kept.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
-                        // The kernel may have refused to send several packets at once. `quinn-udp` then sends single
-                        // packets from now on, so try again.
+                        // The kernel may have refused to send several packets in one call. From now on `quinn-udp`
+                        // sends single packets, so the packets are sent again.
                         if refusals >= MAX_REFUSALS || transmit.segment_size.is_none() {
                             self.sent.set(end);
                         }
                         refusals += 1;
                     }
-                    // After the retries, the error is known to belong to this packet.
+                    // After all retries, the error is known to belong to this packet.
                     Refusal::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
                         return Poll::Ready(Err(error));
                     }
                     Refusal::NoWay => return Poll::Ready(Err(error)),
-                    // The network does not accept the packet, so it counts as lost.
+                    // The host does not accept the packet, so the packet counts as lost.
                     Refusal::Earlier | Refusal::Lost => self.sent.set(end),
                 },
             }
@@ -321,8 +322,8 @@ impl Udp {
         }
     }
 
-    /// Reads the datagrams that wait in a socket. Returns false if there are none; the next datagram then wakes the
-    /// task.
+    /// Reads the datagrams that wait in a socket. Returns false if no datagram waits; in that case the next datagram
+    /// wakes the task.
     fn receive(&self, cx: &mut Context<'_>, number: usize) -> io::Result<bool> {
         let bound = &self.sockets[number];
         let mut received = self.received.borrow_mut();
@@ -348,9 +349,8 @@ impl Udp {
                     (*socket, *next, *count) = (number, 0, got);
                     self.busy_poll.received(metas[..got].iter().map(|meta| meta.len).sum());
                     if got < most {
-                        // The call returned less than it could, so the socket is drained and another call would find
-                        // nothing. New datagrams cause an event that the event loop has not seen yet, so clearing the
-                        // readiness loses none.
+                        // The call returned fewer datagrams than it could, so the socket is drained. A datagram that
+                        // arrives from now on causes a new event, so clearing the readiness loses none.
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = bound.socket.try_io(Interest::READABLE, nothing);
                     }
@@ -367,14 +367,14 @@ impl Udp {
         }
     }
 
-    /// Reads the error queue of a socket if it may contain a report. Returns whether it did.
+    /// Reads the error queue of a socket if it may contain a report. Returns whether the queue was read.
     fn read_error_queue(&self, cx: &mut Context<'_>, number: usize) -> bool {
         let bound = &self.sockets[number];
         if bound.poll_error_queue(cx).is_pending() {
             return false;
         }
         self.drain(number);
-        // The caller must poll again at once, to register its waker with the new future.
+        // The caller must poll again immediately, because the new future has no waker yet.
         true
     }
 
@@ -392,13 +392,13 @@ impl Udp {
         let Some((number, report)) = self.reports.borrow_mut().pop_front() else { return false };
         let ip = self.sockets[number].ip;
         // The kernel does not report the source address of the quoted packet. If the socket is not bound to an address,
-        // use the first one that fits the target.
+        // the first address that fits the target is used.
         let source =
             if ip.is_unspecified() { self.addresses.first_for(report.target.ip()).unwrap_or(ip) } else { ip };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));
-        // The source of the batch is the peer that the report is about.
+        // The batch's source is the peer to which the quoted packet was sent.
         (batch.source, batch.target) = (report.target, SocketAddr::new(source, self.port));
         true
     }
@@ -410,7 +410,7 @@ impl Udp {
             let number = *next;
             *next += 1;
             let meta = &metas[number];
-            // Skip empty datagrams.
+            // Empty datagrams are skipped.
             if meta.len == 0 || meta.stride == 0 {
                 continue;
             }
@@ -437,8 +437,8 @@ impl Udp {
 }
 
 impl Received {
-    /// Resizes `train` so that any train fits, and returns the room for it. Bytes left from the previous train are not
-    /// cleared again.
+    /// Resizes `train` so that any train fits, and returns the room for it. Bytes of the previous train are not
+    /// cleared.
     fn whole(train: &mut Vec<u8>) -> &mut [u8] {
         train.resize(HEADROOM + BUFFER_BYTES, 0);
         &mut train[HEADROOM..]
@@ -465,9 +465,10 @@ impl<'a> Packets<'a> {
 
 /// The maximum number of datagrams, or of trains of them, per receive call; the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// The maximum number of trains per receive call. So few trains, and the data made from them, fit the inner CPU caches.
+/// The maximum number of trains per receive call. A small number of trains, and the data made from them, fits the inner
+/// CPU caches.
 const TRAINS: usize = 4;
-/// Reads of this many bytes count as trains. For fewer bytes, copying is faster than clearing a buffer.
+/// A read of at least this many bytes counts as a train. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
 /// The number of packets per call if the kernel does not join packets.
 const MAX_MESSAGES: usize = 64;

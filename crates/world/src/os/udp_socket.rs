@@ -48,7 +48,7 @@ impl UdpSocket {
         Ok(())
     }
 
-    /// Ready when the error queue should be read. Each call after that waits for the next report.
+    /// Ready when the error queue should be read. The calls after that wait for the next report.
     pub(super) fn poll_error_queue(&self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.trouble.borrow_mut().as_mut().poll(cx));
         *self.trouble.borrow_mut() = trouble(self.socket.clone());
@@ -116,9 +116,10 @@ fn state_of(socket: &net::UdpSocket, single_packets: bool) -> io::Result<UdpSock
     if single_packets {
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?;
     }
-    // quinn-udp 0.6 requests arrival times, which leave no room for the ECN mark of packets that GRO has joined.
+    // quinn-udp 0.6 requests arrival times. With arrival times, the control data has no room for the ECN mark of
+    // packets that GRO has joined.
     nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false)?;
-    // Ignore a failure. Without ICMP reports, timeouts give the same information later.
+    // A failure is ignored, because timeouts give the same information as ICMP reports, only later.
     let _ = state.enable_transport_errors(socket.into());
     Ok(state)
 }
@@ -129,7 +130,7 @@ fn trouble(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
         if socket.ready(Interest::ERROR).await.is_err() {
             return std::future::pending().await;
         }
-        // Clear the readiness; the next report sets it again.
+        // The readiness is cleared. The next report sets it again.
         let _ = socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     })
 }

@@ -1,5 +1,5 @@
-//! Checks that dimpl opens what our records seal, and vice versa. Covers all ciphers of both versions, many sizes, record
-//! numbers around the wraps of their last bits, and key updates by either end.
+//! Checks that dimpl opens the records that we seal, and that we open the records that dimpl seals. Covers all ciphers
+//! of both versions, many sizes, record numbers around the wraps of their last bits, and key updates by either end.
 
 use super::harness::{Met, NEVER, SUITES, V13, met};
 use crate::records::Records;
@@ -13,7 +13,7 @@ fn packet(rng: &mut Rng, size: usize) -> Vec<u8> {
     packet
 }
 
-/// Returns the number of the next record, for the test to change.
+/// Returns the number of the next record, so that the test can change it.
 fn next(records: &mut Records) -> &mut u64 {
     match records {
         Records::V12(records) => records.next(),
@@ -32,10 +32,10 @@ fn each_end_decrypts_the_others_records() {
                 let sealed = ends[from].library_seals(&packet);
                 let [one] = &sealed[..] else { panic!("{suite:?}: {} datagrams", sealed.len()) };
                 assert_eq!(ends[1 - from].ours(one).0, [packet], "{suite:?} {size}: ours opens");
-                // The same datagram again is a replay, so nothing is delivered.
+                // A second copy of the datagram is a replay, so nothing is delivered.
                 assert!(ends[1 - from].ours(one).0.is_empty(), "{suite:?} {size}: a replay");
             }
-            // The numbers of our next records go far beyond dimpl's, and cross the wraps of their last 16 bits.
+            // The numbers of our next records skip far ahead of dimpl's, and cross the wraps of their last 16 bits.
             for number in [
                 100, 101, 15_000, 30_000, 32_765, 32_766, 32_767, 32_768, 32_769, 32_800, 48_000, 63_000,
                 65_535, 65_537, 65_536, 80_000,
@@ -52,7 +52,7 @@ fn each_end_decrypts_the_others_records() {
     }
 }
 
-/// dimpl's own record numbers go beyond 16 bits, and some of its records arrive late.
+/// dimpl sends more than 2^16 records, and some of its records arrive late. Our receiver opens all of them.
 #[test]
 fn the_library_counts_past_sixteen_bits() {
     for suite in [SUITES[0], SUITES[2], SUITES[3], SUITES[5]] {
@@ -72,34 +72,34 @@ fn the_library_counts_past_sixteen_bits() {
     }
 }
 
-/// A datagram may contain several records, which our receiver opens one by one (RFC 9147 §4).
+/// RFC 9147 §4: a datagram may contain several records, and our receiver opens each of them.
 #[test]
 fn records_share_a_datagram() {
     for suite in SUITES {
         let Met { mut ends, .. } = met(suite, NEVER, NEVER);
         let packets: Vec<Vec<u8>> = (1..20).map(|size| vec![size; usize::from(size)]).collect();
         let datagram: Vec<u8> = packets.iter().flat_map(|packet| ends[0].ours_seals(packet)).collect();
-        // A record in the middle of the datagram is not authentic.
+        // The record in the middle of this datagram fails authentication. The records before and after it are opened.
         let wrong = ends[0].ours_seals(&[1; 9]);
         let mut with = [&datagram[..], &wrong, &ends[0].ours_seals(&[77; 7])].concat();
         with[datagram.len() + wrong.len() - 1] ^= 1;
         let expected: Vec<_> = packets.iter().cloned().chain([vec![77; 7]]).collect();
         assert_eq!(ends[1].ours(&with).0, expected, "{suite:?}");
-        // The end of the datagram is cut off. The records before the cut are opened.
+        // The end of this datagram is cut off. The records before the cut are opened.
         let again: Vec<u8> = packets.iter().flat_map(|packet| ends[0].ours_seals(packet)).collect();
         let cut = &again[..again.len() - 3];
         assert_eq!(ends[1].ours(cut).0, packets[..packets.len() - 1], "{suite:?}");
     }
 }
 
-/// Sends packets between dimpl's end and ours in both directions, while one or both ends change keys. Returns the epochs of
-/// our sending and our receiving direction at the end.
+/// Sends packets between dimpl and our records in both directions, while one or both of them change keys. Returns the
+/// epochs of our sending and our receiving direction at the end.
 fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2] {
     let Met { mut ends, .. } = met(V13, library_limit, update_after);
     let (library, ours) = (client, 1 - client);
     for number in 0_u32..3_000 {
         let packet = number.to_be_bytes();
-        // Deliver dimpl's packet, and all messages that follow from it.
+        // dimpl's packet is delivered, and all messages that follow from it.
         let mut towards = ends[library].library_seals(&packet);
         towards.extend(ends[library].library(None).0);
         let (mut came, mut back) = (Vec::new(), Vec::new());
@@ -127,7 +127,7 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
         if ends[ours].records().wants_update() {
             ends[ours].records().expire(now, |datagram| own.push(datagram.to_vec()));
         }
-        // Each end acknowledges the messages of the other end.
+        // dimpl and our records each acknowledge the messages of the other.
         for datagram in sent {
             own.extend(ends[ours].ours(&datagram).1);
         }
@@ -144,7 +144,7 @@ fn change_keys(library_limit: u64, update_after: u64, client: usize) -> [u64; 2]
 #[test]
 fn keys_are_changed_by_either() {
     for client in [0, 1] {
-        // With each key update of its own, dimpl asks our end to update its keys, too.
+        // Each of dimpl's key updates also asks our end to update its keys.
         let [sent, received] = change_keys(100, NEVER, client);
         assert!(received > 25 && sent > 25, "{sent} {received}");
         let [sent, received] = change_keys(NEVER, 100, client);
@@ -154,7 +154,7 @@ fn keys_are_changed_by_either() {
     }
 }
 
-/// Changed datagrams never yield a packet that was not sealed.
+/// A datagram that is changed at random never yields a packet that was not sealed.
 #[test]
 fn corrupted_records_yield_no_packet() {
     for suite in SUITES {

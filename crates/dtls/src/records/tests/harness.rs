@@ -1,4 +1,4 @@
-//! Handshakes between two ends of dimpl whose secrets are observed, and the network between the ends.
+//! Handshakes between two dimpl ends whose secrets are observed, and the network between the two ends.
 
 use crate::provider;
 use crate::records::Records;
@@ -28,7 +28,7 @@ pub(super) const SUITES: [Suite; 6] = [
 pub(super) const V12: Suite = SUITES[0];
 pub(super) const V13: Suite = SUITES[3];
 
-/// One end of a connection: dimpl's connection, and our records with the same keys.
+/// One end of a connection: a dimpl connection, and our records with the same keys.
 pub(super) struct End {
     pub library: Dtls,
     pub ours: Option<Records>,
@@ -156,16 +156,16 @@ pub(super) struct Met {
     pub sent: [Vec<Vec<u8>>; 2],
 }
 
-/// Creates two ends before their handshake. dimpl changes keys after `library_limit` records, and our records after
-/// `update_after`.
+/// Creates two ends, without a handshake. dimpl changes keys after `library_limit` records, and our records after
+/// `update_after` records.
 pub(super) fn strangers(suite: Suite, library_limit: u64, update_after: u64) -> Met {
     let ends = [true, false].map(|client| End::new(suite, client, library_limit, update_after));
     Met { ends, sent: Default::default() }
 }
 
 impl Met {
-    /// Delivers datagrams until none are under way. `is_lost` decides whether a datagram is dropped, by its sender and its
-    /// number.
+    /// Delivers datagrams until none is under way. `is_lost` decides whether a datagram is dropped; its arguments are
+    /// the sender and the number of the datagram.
     pub fn shake_hands(&mut self, mut is_lost: impl FnMut(usize, usize) -> bool) {
         let mut under_way: Vec<(usize, Vec<u8>)> =
             self.ends[0].library(None).0.into_iter().map(|datagram| (0, datagram)).collect();
@@ -181,14 +181,14 @@ impl Met {
     }
 }
 
-/// Creates two ends and completes their handshake. After that, only the test calls dimpl.
+/// Creates two ends and completes their handshake. After this call, only the test calls dimpl.
 pub(super) fn met(suite: Suite, library_limit: u64, update_after: u64) -> Met {
     let mut met = strangers(suite, library_limit, update_after);
     met.shake_hands(|_, _| false);
     let Met { ends: [client, server], sent } = &mut met;
     assert!(client.open && server.open, "{suite:?}: not open");
-    // Do as `Connection` does: mark the datagrams that dimpl has handled as received. This also acknowledges the client's
-    // last flight.
+    // As in `Connection`, the datagrams that dimpl has handled are marked as received. This also acknowledges the
+    // client's last flight.
     for datagram in &sent[0] {
         assert_eq!(server.ours(datagram), (vec![], vec![]));
     }

@@ -9,9 +9,9 @@ use anabranch_base::Rng;
 use anabranch_base::time::Duration;
 use std::collections::BTreeSet;
 
-/// Has the keys of one direction, and checks all records that are encrypted with them.
+/// Knows the keys of one direction, and checks all records that are encrypted with these keys.
 struct Observer {
-    /// The keys of each epoch, and the number that the next record of the epoch should have.
+    /// The keys of each epoch, and the expected number of the epoch's next record.
     epochs: Vec<Option<(Keys13, u64)>>,
     secret: Option<crate::secrets::TrafficSecret>,
     explicit: usize,
@@ -47,7 +47,8 @@ impl Observer {
                 let (record, after) = rest.split_at(header.end);
                 rest = after;
                 if header.epoch == EPOCH_12 {
-                    // The nonce of a DTLS 1.2 record is its explicit nonce; for ciphers without one, its record number.
+                    // The nonce of a DTLS 1.2 record is its explicit nonce. For ciphers without an explicit nonce, it
+                    // is the record number.
                     let named = record[13..].first_chunk().copied().map_or(0, u64::from_be_bytes);
                     self.note(1, if self.explicit == 0 { header.number } else { named });
                 }
@@ -59,7 +60,7 @@ impl Observer {
     }
 
     fn look_13(&mut self, end: &End, header: Header, record: &[u8]) {
-        // Derive the keys of the next epoch as soon as the last known epoch is in use.
+        // The keys of the next epoch are derived as soon as the last known epoch is in use.
         if self.epochs.last().is_some_and(|last| last.as_ref().is_some_and(|(_, number)| *number > 0))
             && let Some(secret) = &self.secret
         {
@@ -87,11 +88,11 @@ impl Observer {
     }
 }
 
-/// Runs two ends for a long time. Returns the lower number of epochs of the two ends, and the number of records.
+/// Runs two ends for a long time. Returns the number of epochs of the end that had fewer, and the number of records.
 fn run(suite: Suite, seed: u64) -> (usize, usize) {
     let mut rng = Rng::new(seed);
     let mut met = strangers(suite, NEVER, 50);
-    // With an odd seed, the client's last flight is lost in DTLS 1.3.
+    // With an odd seed and DTLS 1.3, the client's last flight is lost.
     met.shake_hands(|from, number| {
         seed % 2 == 1 && (from, number) == (0, 1) && matches!(suite, Suite::V13(_))
     });
@@ -104,7 +105,7 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
         let now = end.now;
         end.records().begin(now);
     }
-    // The datagrams under way, with their senders.
+    // The datagrams under way, each with its sender.
     let mut under_way: Vec<(usize, Vec<u8>)> = Vec::new();
     for round in 0..4_000_u32 {
         let from = rng.below(2) as usize;
@@ -119,7 +120,7 @@ fn run(suite: Suite, seed: u64) -> (usize, usize) {
             let at = rng.below(under_way.len().min(3) as u64) as usize;
             let (sender, datagram) = under_way.remove(at);
             let answers = ends[1 - sender].ours(&datagram).1;
-            // One datagram in ten is delivered twice at once, and another one in ten is delivered again later.
+            // One datagram in ten is delivered twice in a row. Another one in ten is delivered again later.
             match rng.below(10) {
                 0 => drop(ends[1 - sender].ours(&datagram)),
                 1 => under_way.push((sender, datagram)),
@@ -154,7 +155,7 @@ fn no_nonce_is_used_twice() {
     }
 }
 
-/// dimpl's explicit nonces in DTLS 1.2 are random. Our nonces begin with two bytes with which none of dimpl's began.
+/// The explicit nonces of DTLS 1.2: dimpl's are random, and ours begin with two bytes with which none of dimpl's began.
 #[test]
 fn nonces_that_are_named_begin_with_what_the_librarys_did_not() {
     let mut met = strangers(SUITES[0], NEVER, NEVER);

@@ -19,7 +19,8 @@ fn say(end: &mut End, kind: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Passes a datagram without packets to our records. Returns the datagrams they send, and the reason if the connection ends.
+/// Passes a datagram without packets to our records. Returns the datagrams that our records send and, if the connection
+/// ends, the reason.
 fn hear(end: &mut End, datagram: &[u8]) -> (Vec<Vec<u8>>, Option<Ended>) {
     let (mut sent, now) = (Vec::new(), end.now);
     let ended = end.records().receive(
@@ -42,7 +43,7 @@ fn begin(end: &mut End) {
     end.records().begin(now);
 }
 
-/// Runs a handshake in which the client's first Finished is lost. Returns the client and the server.
+/// Runs a handshake in which the client's first Finished message is lost. Returns the client and the server.
 fn finished_in_vain() -> [End; 2] {
     let mut met = strangers(V13, NEVER, NEVER);
     met.shake_hands(|from, number| (from, number) == (0, 1));
@@ -76,7 +77,8 @@ fn a_server_that_sends_its_flight_again_is_answered_at_once() {
     }
     let (again, _) = server.library(None);
     let answers: Vec<_> = again.iter().flat_map(|datagram| hear(&mut client, datagram).0).collect();
-    // The client sends Finished only once, although several records of the server's flight show that it is missing.
+    // The client sends only one Finished message, although several records of the server's flight show that it is
+    // missing.
     assert_eq!(answers.len(), 1);
     server.library(Some(&answers[0]));
     assert!(server.open);
@@ -107,7 +109,7 @@ fn an_acknowledgement_that_was_lost_is_said_again() {
     let (finished, _) = expire(&mut client);
     let (acknowledgement, ended) = hear(&mut server, &finished[0]);
     assert_eq!((acknowledgement.len(), ended), (1, None));
-    // The same record again is a replay, which is not acknowledged.
+    // A second copy of the record is a replay, which is not acknowledged.
     assert_eq!(hear(&mut server, &finished[0]), (vec![], None));
     assert_eq!(hear(&mut client, &acknowledgement[0]), (vec![], None));
     assert_eq!(client.records().deadline(), None);
@@ -132,7 +134,7 @@ fn a_lost_last_flight_of_dtls_1_2_goes_again_when_asked_for() {
         }
         assert!(client.open, "{suite:?}");
         begin(&mut client);
-        // A packet from the client shows that the server's last flight has arrived. The server then drops the flight.
+        // A packet from the client shows that the server's last flight has arrived, so the server drops the flight.
         let packet = client.ours_seals(b"a packet");
         assert_eq!(server.ours(&packet).0, [b"a packet"]);
         let finished = say(
@@ -147,14 +149,14 @@ fn a_lost_last_flight_of_dtls_1_2_goes_again_when_asked_for() {
 #[test]
 fn tickets_are_acknowledged_and_forgotten() {
     let Met { ends: [mut client, mut server], .. } = met(V13, NEVER, NEVER);
-    // The record has the second fragment of a large ticket, and a whole ticket.
+    // The record contains the second fragment of a large ticket, and a complete ticket.
     let content =
         [&[4, 0, 8, 0, 0, 5, 0, 4, 0, 0, 0, 2, 9, 9][..], &[4, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 1, 7]].concat();
     let ticket = say(&mut server, HANDSHAKE, &content);
     let (sent, ended) = hear(&mut client, &ticket);
     assert_eq!((sent.len(), ended), (1, None));
     assert_eq!(hear(&mut server, &sent[0]), (vec![], None));
-    // A client must not send tickets, so the server refuses them.
+    // A client must not send tickets, so the server ends the connection.
     let ticket = say(&mut client, HANDSHAKE, &content);
     let (sent, ended) = hear(&mut server, &ticket);
     assert_eq!(ended, Some(Ended::Broken("a handshake message of no use")));
@@ -178,8 +180,8 @@ fn an_update_of_keys_goes_again_until_it_is_acknowledged() {
         again = expire(&mut client).0;
         assert_eq!(again.len(), 1);
     }
-    // The server applies the update once. It sends the first acknowledgement for the retransmitted KeyUpdate, and the second
-    // one for the first copy.
+    // The server applies the KeyUpdate once. It acknowledges both copies: first the retransmitted copy, and then the
+    // first copy.
     let (acknowledgement, _) = hear(&mut server, &again[0]);
     let (once_more, _) = hear(&mut server, &first[0]);
     assert_eq!((acknowledgement.len(), once_more.len()), (1, 1));
@@ -218,7 +220,7 @@ fn both_ends_say_goodbye() {
         let (sent, ended) = hear(&mut server, &goodbye);
         assert_eq!((sent.len(), ended), (1, Some(Ended::Closed)), "{suite:?}");
         assert_eq!(hear(&mut client, &sent[0]).1, Some(Ended::Closed), "{suite:?}");
-        // A closure alert that dimpl sends ends the connection, too.
+        // A closure alert from dimpl also ends the connection.
         let Met { ends: [mut client, mut server], .. } = met(suite, NEVER, NEVER);
         client.library.close().expect("closed");
         let (sent, _) = client.library(None);
@@ -248,14 +250,14 @@ fn there_is_no_renegotiation() {
         let message = say(&mut ends[from], HANDSHAKE, &[kind, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0]);
         let (sent, ended) = hear(&mut ends[1 - from], &message);
         assert_eq!((sent.len(), ended), (1, None));
-        // The answer is a warning, which has no effect.
+        // The answer is a warning. It does not end the connection.
         assert_eq!(hear(&mut ends[from], &sent[0]), (vec![], None));
         let packet = ends[from].ours_seals(b"goes on");
         assert_eq!(ends[1 - from].ours(&packet).0, [b"goes on"]);
     }
 }
 
-/// Nothing is encrypted beyond the limit of a key (DTLS 1.3) or of the record number (DTLS 1.2).
+/// No record is encrypted beyond the limit of a key (DTLS 1.3) or of the record number (DTLS 1.2).
 #[test]
 fn nothing_is_sealed_past_a_limit() {
     for suite in [V12, V13] {
@@ -273,7 +275,7 @@ fn nothing_is_sealed_past_a_limit() {
     }
 }
 
-/// Malformed acknowledgements, and those of records that were never sent, are ignored.
+/// Malformed acknowledgements are ignored, and so are acknowledgements of records that were never sent.
 #[test]
 fn wrong_acknowledgements_change_nothing() {
     let Met { ends: [mut client, mut server], .. } = met(V13, NEVER, 5);

@@ -1,7 +1,7 @@
 //! Marks segments as lost: by counting, by time, on a timeout, or because they are too large.
 //!
-//! The callers decide which segments are lost. This module marks the segments, and maintains the position from which
-//! the next retransmission is searched.
+//! The callers decide which segments are lost. This module marks the segments, and maintains the position at which the
+//! search for the next retransmission starts.
 //!
 //! Home of RFC 6675 §4 (IsLost); of RFC 8985 §6.2 step 5 and §6.3 as far as segments are concerned.
 
@@ -10,8 +10,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks each segment as lost that has enough SACKed data above it. Enough are `dupthresh`
-    /// separate SACKed runs, or more bytes than `dupthresh - 1` full segments hold.
+    /// RFC 6675 §4, IsLost: marks each segment as lost that has enough SACKed data above it. `dupthresh` separate
+    /// SACKed runs are enough, and so are more bytes than `dupthresh - 1` full segments hold.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -78,8 +78,8 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.3: after a retransmission timeout, marks the oldest segment as lost, and all others for whose
-    /// sending time `overdue` returns true.
+    /// RFC 8985 §6.3: after a retransmission timeout, marks the oldest segment as lost, and every other segment for
+    /// whose sending time `overdue` returns true.
     pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
         if self.segments.front().is_some_and(|head| head.has(SACKED)) {
             return self.lose_all();
@@ -135,7 +135,7 @@ impl Scoreboard {
         out.then_some(segment.end)
     }
 
-    /// Marks the retransmission of the segment that starts at `start` as lost, too.
+    /// Marks a segment as lost again, because its retransmission is lost. The segment starts at `start`.
     pub(crate) fn lose_repair(&mut self, start: u64) {
         let index = self.index_at_or_after(start);
         let Some(segment) = self.segments.get(index).copied() else { return };
@@ -170,7 +170,8 @@ impl Scoreboard {
     /// Marks every segment before `edge` as lost that was not SACKed.
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
-        // A segment that a partial acknowledgement has cut starts exactly at the edge.
+        // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly
+        // there, so the search finds it.
         while let Some(segment) = self.segments.get(index).copied() {
             if segment.start >= edge {
                 break;

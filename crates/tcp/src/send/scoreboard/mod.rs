@@ -1,8 +1,8 @@
 //! The scoreboard: one record for each outstanding segment, oldest first.
 //!
 //! Owns the state of each segment (SACKed, lost, retransmitted) and the byte counts derived from these states. The
-//! counts are kept up to date, so that no acknowledgement needs a pass over the whole window. Windows and timers are
-//! not its concern.
+//! counts are kept up to date, so that no acknowledgement needs a pass over the whole window. Windows and timers belong
+//! to other modules.
 //!
 //! [`loss`] marks segments as lost.
 //!
@@ -88,8 +88,8 @@ pub(crate) struct Scoreboard {
     /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
     /// for its length.
     segment: u64,
-    /// Running totals. `arrived` counts units delivered, reported in any way. `losses` counts units marked as lost,
-    /// both originals and retransmissions.
+    /// Running totals. `arrived` counts the units reported as delivered, by SACK or by a cumulative acknowledgement.
+    /// `losses` counts the units marked as lost, both originals and retransmissions.
     arrived: u64,
     losses: u64,
 }
@@ -183,7 +183,7 @@ impl Scoreboard {
         self.una
     }
 
-    /// Returns the position after the highest one sent.
+    /// Returns the position after the highest position sent.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
@@ -266,7 +266,7 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If the block contains one that was processed before, only its new parts are processed.
+        // If `seen` has a block inside this one, only the parts outside that block are processed.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
@@ -343,7 +343,7 @@ impl Scoreboard {
     }
 
     /// RFC 6675 §4, NextSeg rule 4: returns the highest outstanding segment that is not SACKed. Returns `None` if that
-    /// segment has already been retransmitted. Read literally, the rule would send it twice in a row.
+    /// segment has already been retransmitted. Read literally, the rule would send that segment twice in a row.
     pub(crate) fn last_unsacked(&self, mss: u64) -> Option<Range<u64>> {
         let segment = self.segments.iter().rev().find(|segment| !segment.has(SACKED))?;
         if segment.has(REPAIRED) {

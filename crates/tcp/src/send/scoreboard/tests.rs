@@ -108,7 +108,8 @@ fn agrees_with_a_model_that_keeps_every_byte() {
     }
 }
 
-/// After the path MTU has decreased, segments are retransmitted in smaller ones, and no byte is forgotten.
+/// After the path MTU has decreased, outstanding segments are retransmitted in smaller segments, and every byte is
+/// sent.
 #[test]
 fn segments_are_cut_where_the_path_demands() {
     let mut board = Scoreboard::default();
@@ -125,7 +126,7 @@ fn segments_are_cut_where_the_path_demands() {
     assert_eq!(sent, [0..60, 60..100, 100..160, 160..200, 200..260, 260..300]);
 }
 
-/// RFC 6298 §3 (Karn's algorithm): segments that were retransmitted, or SACKed before, give no RTT sample.
+/// RFC 6298 §3 (Karn's algorithm): a segment that was retransmitted, or was already SACKed, gives no RTT sample.
 #[test]
 fn only_clean_segments_are_measured() {
     let mut board = Scoreboard::default();

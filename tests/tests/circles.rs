@@ -19,7 +19,7 @@ const CIRCLES: &[(&str, &str)] = &[
         "threads share the sockets that a listener opens, and a listener waits for its threads",
     ),
     (
-        "link: chain contention half_duplex loss queue rate reorder spec table trace",
+        "link: contention half_duplex loss queue rate reorder spec table trace",
         "an impairment is one file with its setting and its element: the spec holds the settings, the table builds the \
          elements",
     ),

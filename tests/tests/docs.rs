@@ -4,6 +4,7 @@
 //! A promise is an item of a list in `docs/security.md`. It ends with the tests that show it, as
 //! `path/of/file.rs::name_of_the_test`. A quotation is a block of Rust below `<!-- from path/of/file.rs -->`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -207,6 +208,83 @@ fn the_map_and_the_walks_name_functions_that_exist() {
             assert!(is_there, "{name}: {file} has no `{function}`");
         }
     }
+}
+
+/// Returns the sentences of a page without its blocks of code. The items of lists are separate sentences.
+fn sentences(page: &str) -> Vec<String> {
+    let mut blocks: Vec<String> = Vec::new();
+    for line in page.split("\n```").step_by(2).flat_map(|text| text.lines().chain([""])) {
+        let is_item =
+            line.starts_with("- ") || line.split_once(". ").is_some_and(|(n, _)| n.parse::<u8>().is_ok());
+        match blocks.last_mut().filter(|_| !is_item && !line.is_empty()) {
+            Some(block) => *block += &format!(" {}", line.trim()),
+            None => blocks.push(line.to_owned()),
+        }
+    }
+    blocks.iter().flat_map(|block| block.split(". ")).map(str::to_owned).collect()
+}
+
+/// Returns the Rust files that a sentence names, each with the identifiers that follow it. Files and names with a part
+/// that the reader chooses (`NAME`) are left out.
+fn places(sentence: &str) -> Vec<(&str, Vec<&str>)> {
+    let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut is_chosen = false;
+    for word in sentence.split('`').skip(1).step_by(2) {
+        let name = word.trim_end_matches(['!', '(', ')']).rsplit("::").next().unwrap_or(word);
+        let is_name = name.starts_with(char::is_alphabetic)
+            && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_');
+        if word.ends_with(".rs") {
+            is_chosen = word.contains("NAME");
+            if !is_chosen {
+                found.push((word, Vec::new()));
+            }
+        } else if let Some((_, names)) = found.last_mut().filter(|_| is_name && !is_chosen && name != "NAME")
+        {
+            names.push(name);
+        }
+    }
+    found
+}
+
+/// Returns the file that a page means: in a crate, in a folder of the root, or beside the file that it named before.
+fn find(file: &str, before: Option<&Path>) -> Option<PathBuf> {
+    let beside = before.and_then(Path::parent).map(Path::to_owned);
+    [Some(root().join("crates")), Some(root()), beside]
+        .into_iter()
+        .flatten()
+        .map(|folder| folder.join(file))
+        .find(|path| path.exists())
+}
+
+/// Every Rust file in the lists of CONTRIBUTING.md exists, and has the names that its sentence gives behind it.
+#[test]
+fn the_lists_of_files_name_files_and_names_that_exist() {
+    let page = fs::read_to_string(root().join("CONTRIBUTING.md")).expect("CONTRIBUTING.md");
+    let sentences = sentences(&page);
+    let (mut wrong, mut before, mut count) = (Vec::new(), None, 0);
+    for (file, names) in sentences.iter().flat_map(|sentence| places(sentence)) {
+        let Some(path) = find(file, before.as_deref()) else {
+            wrong.push(format!("{file} does not exist"));
+            continue;
+        };
+        let source = fs::read_to_string(&path).expect("a source file");
+        let is_between = |char: char| !char.is_alphanumeric() && char != '_';
+        let words: BTreeSet<&str> = source.split(is_between).collect();
+        wrong.extend(
+            names.iter().filter(|name| !words.contains(*name)).map(|name| format!("{file} has no {name}")),
+        );
+        (before, count) = (Some(path), count + names.len());
+    }
+    assert!(wrong.is_empty(), "CONTRIBUTING.md:\n{}", wrong.join("\n"));
+    assert!(count > 60, "the page has lost its names: {count}");
+}
+
+#[test]
+fn a_name_belongs_to_the_file_before_it() {
+    let page = "1. `a/b.rs`, `f` (`G::h`, `i!`): in\n   `c.rs` the `j k`. The `x`.\n2. `NAME.rs`: `l`\n";
+    let sentences = sentences(page);
+    let found: Vec<_> = sentences.iter().flat_map(|sentence| places(sentence)).collect();
+    assert_eq!(found, [("a/b.rs", vec!["f", "h", "i"]), ("c.rs", vec![])]);
 }
 
 #[test]

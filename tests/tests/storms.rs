@@ -33,7 +33,7 @@ fn storm(seed: u64) -> Storm {
         let rate = one_of(&["256kbit", "1mbit", "10mbit", "100mbit", "unlimited", "1mbit/2s:5mbit"]);
         let delay = one_of(&["1ms", "20ms", "100ms", "300ms"]);
         line += &format!(" --path rate={rate},delay={delay}");
-        let faults: [(&str, &[&'static str]); 8] = [
+        let faults: &[(&str, &[&'static str])] = &[
             ("loss", &["1%", "5%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
             ("down-loss", &["2%", "20%", "30%", "list:2/4/5/6/7"]),
             ("queue", &["2p", "3p", "10p", "200p", "20kB"]),
@@ -43,7 +43,7 @@ fn storm(seed: u64) -> Storm {
             ("jitter", &["1ms", "1ms", "10ms"]),
             ("half-duplex", &["yes"]),
         ];
-        for (fault, values) in faults {
+        for &(fault, values) in faults {
             let (on, value) = (one_of(&["on", "off"]) == "on", one_of(values));
             let fits = match fault {
                 "jitter" => delay != "1ms" || value == "1ms",

@@ -68,8 +68,7 @@ fn direction(f: &mut fmt::Formatter<'_>, name: &str, way: &DirectionReport, unse
     if lost.packets > 0 {
         let causes = meter.lost_by().into_iter().filter(|(.., count)| count.packets > 0);
         let causes: Vec<_> = causes.map(|(_, cause, count)| format!("{} {cause}", count.packets)).collect();
-        let all = meter.entered.packets + meter.changed.duplicated.packets;
-        let share = 100.0 * lost.packets as f64 / all.max(1) as f64;
+        let share = 100.0 * lost.packets as f64 / meter.carried().packets.max(1) as f64;
         write!(f, ", lost {} ({share:.2} %): {}", lost.packets, causes.join(", "))?;
     }
     let changed = meter.changed.each().into_iter().map(|(_, what, count)| (count.packets, what));

@@ -1,12 +1,11 @@
 //! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
 //! A chain owns the packets inside the link, and the order in which they come out: by instant and, at equal instants,
-//! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`), so
-//! a packet passes through the chain by a few predictable branches without virtual calls.
+//! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
+//! a packet passes through the chain by a few predictable branches. Only elements that hold packets cost a virtual call.
 
 use crate::element::{Carried, Fate, Holding, Passing, Released};
-use crate::meter::{Cause, Meter};
-use crate::queue::Occupancy;
+use crate::meter::{Cause, Meter, Occupancy};
 use anabranch_base::Instant;
 use std::collections::VecDeque;
 
@@ -44,9 +43,7 @@ impl<P: Carried> Chain<P> {
     /// Creates a chain of `stages`. A packet passes the first element first.
     #[must_use]
     pub fn new(stages: Vec<Stage<P>>) -> Self {
-        let holding = stages.iter().any(|stage| {
-            matches!(stage, Stage::Codel(_) | Stage::FqCodel(_) | Stage::Contender(_) | Stage::SharedLoss(_))
-        });
+        let holding = stages.iter().any(|stage| stage.holding().is_some());
         Self {
             stages,
             holding,
@@ -80,7 +77,7 @@ impl<P: Carried> Chain<P> {
 
     #[cold]
     fn next_holding(&self, head: Option<Instant>) -> Option<Instant> {
-        let deadlines = self.stages.iter().filter_map(Stage::deadline);
+        let deadlines = self.stages.iter().filter_map(|stage| stage.holding()?.deadline());
         deadlines.chain(head).min()
     }
 
@@ -126,10 +123,7 @@ impl<P: Carried> Chain<P> {
         self.stages.iter().fold(Occupancy::default(), |sum, stage| {
             let one = match stage {
                 Stage::Bottleneck(stage) => stage.occupancy(now),
-                Stage::Codel(stage) => stage.occupancy(),
-                Stage::FqCodel(stage) => stage.occupancy(),
-                Stage::Contender(stage) => stage.occupancy(),
-                _ => Occupancy::default(),
+                _ => stage.holding().map_or_else(Occupancy::default, Holding::occupancy),
             };
             Occupancy { packets: sum.packets + one.packets, bytes: sum.bytes + one.bytes }
         })
@@ -138,7 +132,7 @@ impl<P: Carried> Chain<P> {
     /// Returns the number of packets inside the chain: waiting, being serialized or propagating.
     #[must_use]
     pub fn held(&self) -> usize {
-        let waiting: usize = self.stages.iter().map(Stage::held).sum();
+        let waiting: usize = self.stages.iter().filter_map(Stage::holding).map(Holding::held).sum();
         waiting + self.arrivals.len()
     }
 
@@ -155,14 +149,8 @@ impl<P: Carried> Chain<P> {
 
     fn advance_holding(&mut self, now: Instant) {
         for index in 0..self.stages.len() {
-            let released = &mut self.released;
-            match &mut self.stages[index] {
-                Stage::Codel(stage) => stage.advance(now, released, &mut self.meter),
-                Stage::FqCodel(stage) => stage.advance(now, released, &mut self.meter),
-                Stage::Contender(stage) => stage.advance(now, released, &mut self.meter),
-                Stage::SharedLoss(stage) => stage.advance(now, released, &mut self.meter),
-                _ => continue,
-            }
+            let Some(stage) = self.stages[index].holding_mut() else { continue };
+            stage.advance(now, &mut self.released, &mut self.meter);
             self.run_released(index + 1);
         }
     }
@@ -215,14 +203,8 @@ impl<P: Carried> Chain<P> {
 
     #[cold]
     fn hold(&mut self, index: usize, at: Instant, packet: P) {
-        let released = &mut self.released;
-        match &mut self.stages[index] {
-            Stage::Codel(stage) => stage.push(at, packet, released, &mut self.meter),
-            Stage::FqCodel(stage) => stage.push(at, packet, released, &mut self.meter),
-            Stage::Contender(stage) => stage.push(at, packet, released, &mut self.meter),
-            Stage::SharedLoss(stage) => stage.push(at, packet, released, &mut self.meter),
-            _ => unreachable!("only holding stages come here"),
-        }
+        let stage = self.stages[index].holding_mut().expect("only holding stages come here");
+        stage.push(at, packet, &mut self.released, &mut self.meter);
         self.run_released(index + 1);
     }
 
@@ -318,28 +300,6 @@ fn pass_through<P: Carried>(
         }
     }
     (stages.len(), Passed::Through(at))
-}
-
-impl<P: Carried> Stage<P> {
-    fn deadline(&self) -> Option<Instant> {
-        match self {
-            Self::Codel(stage) => stage.deadline(),
-            Self::FqCodel(stage) => stage.deadline(),
-            Self::Contender(stage) => stage.deadline(),
-            Self::SharedLoss(stage) => stage.deadline(),
-            _ => None,
-        }
-    }
-
-    fn held(&self) -> usize {
-        match self {
-            Self::Codel(stage) => stage.held(),
-            Self::FqCodel(stage) => stage.held(),
-            Self::Contender(stage) => stage.held(),
-            Self::SharedLoss(stage) => stage.held(),
-            _ => 0,
-        }
-    }
 }
 
 /// The maximum number of lost packets that wait for [`Chain::pop_dropped`].

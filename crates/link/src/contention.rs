@@ -13,8 +13,8 @@
 //! the state that both directions need.
 
 use crate::element::{Carried, Holding, Released};
-use crate::meter::{Cause, Meter};
-use crate::queue::{Limit, Occupancy};
+use crate::meter::{Cause, Meter, Occupancy};
+use crate::queue::Limit;
 use crate::rate::Serializer;
 use anabranch_base::{Instant, Rng};
 use std::cell::RefCell;
@@ -174,12 +174,6 @@ impl<P> Contender<P> {
         medium.borrow_mut().ends[end].serializer = Some(serializer);
         Self { limit, medium, end, packets: VecDeque::new() }
     }
-
-    /// Returns the amount of packets that wait in this queue.
-    #[must_use]
-    pub fn occupancy(&self) -> Occupancy {
-        self.medium.borrow().ends[self.end].occupancy()
-    }
 }
 
 impl<P: Carried> Holding<P> for Contender<P> {
@@ -229,6 +223,10 @@ impl<P: Carried> Holding<P> for Contender<P> {
 
     fn held(&self) -> usize {
         self.packets.len()
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        self.medium.borrow().ends[self.end].occupancy()
     }
 }
 

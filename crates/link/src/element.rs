@@ -4,7 +4,7 @@
 //! [`Holding`]. The set of elements is closed: `chain::Stage` is an enum. The set of packet types is open, so the
 //! packet is a generic parameter.
 
-use crate::meter::{Cause, Meter};
+use crate::meter::{Cause, Meter, Occupancy};
 use anabranch_base::{Ecn, Instant, Rng};
 
 /// A packet, with the operations that a link needs.
@@ -68,6 +68,9 @@ pub trait Holding<P> {
 
     /// Returns the number of packets that the element holds.
     fn held(&self) -> usize;
+
+    /// Returns the amount of packets that wait in a queue of the element.
+    fn occupancy(&self) -> Occupancy;
 }
 
 /// The packets that a [`Holding`] element has released, in the order of their release.

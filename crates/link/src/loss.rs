@@ -5,7 +5,7 @@
 //! lost packet has already used the link.
 
 use crate::element::{Carried, Fate, Holding, Passing, Released};
-use crate::meter::{Cause, Meter};
+use crate::meter::{Cause, Meter, Occupancy};
 use crate::spec::{LossSpec, SpecError};
 use crate::table::{Impairment, Side};
 use crate::trace::series::Series;
@@ -208,6 +208,11 @@ impl<P> Holding<P> for SharedLoss<P> {
 
     fn held(&self) -> usize {
         self.waiting.len()
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        // These packets are on the wire: they wait for their instant and not for a queue.
+        Occupancy::default()
     }
 }
 

@@ -29,6 +29,15 @@ impl Tally {
     }
 }
 
+/// The amount of packets that wait in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Occupancy {
+    /// The number of packets.
+    pub packets: u64,
+    /// The number of bytes.
+    pub bytes: u64,
+}
+
 /// The reason why the link did not deliver a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Cause {
@@ -97,6 +106,12 @@ impl Meter {
             ("outage", "in an outage", self.lost_in_outage),
             ("too_big", "too big", self.too_big),
         ]
+    }
+
+    /// Returns the packets that the chain had to carry: those that entered, and the copies that it made.
+    #[must_use]
+    pub fn carried(&self) -> Tally {
+        self.entered.plus(self.changed.duplicated)
     }
 
     /// Returns the number of packets that entered and were lost, for any cause.

@@ -211,6 +211,31 @@ macro_rules! impairments {
                     Self::Codel(_) | Self::FqCodel(_) | Self::Contender(_) | Self::SharedLoss(_) => return None,
                 })
             }
+
+            /// Returns the element, if it holds packets.
+            pub(crate) fn holding(&self) -> Option<&dyn Holding<P>> {
+                match self {
+                    Self::Codel(stage) => Some(&**stage),
+                    Self::FqCodel(stage) => Some(&**stage),
+                    Self::Contender(stage) => Some(&**stage),
+                    Self::SharedLoss(stage) => Some(stage),
+                    Self::Bottleneck(_) | Self::Outage(_) | Self::TraceDelay(_) => None,
+                    $($( $( Self::$passing(_) => None, )? )*)*
+                }
+            }
+
+            /// The same as [`holding`](Self::holding), to push a packet or to advance.
+            #[inline]
+            pub(crate) fn holding_mut(&mut self) -> Option<&mut dyn Holding<P>> {
+                match self {
+                    Self::Codel(stage) => Some(&mut **stage),
+                    Self::FqCodel(stage) => Some(&mut **stage),
+                    Self::Contender(stage) => Some(&mut **stage),
+                    Self::SharedLoss(stage) => Some(stage),
+                    Self::Bottleneck(_) | Self::Outage(_) | Self::TraceDelay(_) => None,
+                    $($( $( Self::$passing(_) => None, )? )*)*
+                }
+            }
         }
 
         /// Packets that a chain has changed and not lost, by kind of change.

@@ -28,7 +28,7 @@ fn storm(chain: &mut Chain<Blank>, rng: &mut Rng, count: u64) -> Vec<(Instant, B
     assert_eq!(chain.held(), 0);
     assert_eq!(chain.next(), None);
     let meter = chain.meter();
-    assert_eq!(meter.entered.bytes + meter.changed.duplicated.bytes, meter.left.bytes + meter.lost().bytes);
+    assert_eq!(meter.carried(), meter.left.plus(meter.lost()));
     assert_eq!(chain.occupancy(Instant::MAX).bytes, 0);
     out
 }
@@ -44,9 +44,8 @@ fn run_to(chain: &mut Chain<Blank>, now: Instant, out: &mut Vec<(Instant, Blank)
 }
 
 fn conserved(meter: &Meter, held: usize) {
-    let inside =
-        meter.entered.packets + meter.changed.duplicated.packets - meter.left.packets - meter.lost().packets;
-    assert_eq!(inside, held as u64);
+    let gone = meter.left.plus(meter.lost());
+    assert_eq!(meter.carried().packets - gone.packets, held as u64);
 }
 
 const LINKS: &[&str] = &[

@@ -79,7 +79,7 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
         format!("mtu={}", one_of(rng, &["1500", "1500", "1280", "9000"])),
     ];
     let delay_is_long = ["20ms", "300ms"].iter().any(|delay| settings[1].ends_with(delay));
-    let faults: [(&str, &[&'static str]); 6] = [
+    let faults: &[(&str, &[&'static str])] = &[
         ("loss", &["1%", "10%", "30%", "ge:1%/30%", "ge:5%/20%", "nth:7", "list:1/2/3/5/8"]),
         ("queue", &["1p", "3p", "10p", "200p", "1bdp"]),
         ("reorder", &["1%", "10%", "30%"]),
@@ -87,7 +87,7 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
         ("corrupt", &["1%", "10%", "30%"]),
         ("jitter", &["1ms", "10ms", "20ms"]),
     ];
-    for (fault, values) in faults {
+    for &(fault, values) in faults {
         let (on, value) = (rng.below(2) == 0, one_of(rng, values));
         if on && (fault != "jitter" || delay_is_long) {
             settings.push(format!("{fault}={value}"));

@@ -1,19 +1,21 @@
-//! The key of a contestant that uses HTTP/3: `http=3`. It is the default for transports that open a stream for each
-//! request.
+//! The key of a contestant that uses HTTP/3: `http=3`. It is for transports that open a stream for each request, and the
+//! default for those with a scheme that carries HTTP/3.
 
-use anabranch_transport::{Capabilities, Streams};
+use anabranch_transport::{Capabilities, Http, Scheme, Streams};
 
-/// Returns whether the keys of a contestant select HTTP/3. `can` are the transport's capabilities.
+/// Returns whether the keys of a contestant select HTTP/3. `can` are the transport's capabilities, and `schemes` are its
+/// schemes.
 ///
 /// # Errors
 /// One line with the accepted forms.
-pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<bool, String> {
+pub fn read(given: &[(&str, &str)], can: &Capabilities, schemes: &[Scheme]) -> Result<bool, String> {
     if can.streams != Streams::Fresh {
         // The key `http` of transports of another kind does not concern HTTP/3.
         return Ok(false);
     }
     match given.iter().find(|(key, _)| *key == "http") {
-        None | Some((_, "3")) => Ok(true),
+        None => Ok(schemes.iter().any(|scheme| scheme.http == Some(Http::Http3))),
+        Some((_, "3")) => Ok(true),
         Some((_, "1.1")) => Ok(false),
         Some((_, other)) => Err(format!("http={other}: write 3 or 1.1")),
     }
@@ -27,15 +29,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fresh_streams_speak_http3_unless_told_otherwise() {
+    fn the_scheme_decides_unless_a_key_does() {
         let can = |streams| Capabilities { streams, ..Capabilities::default() };
-        let fresh = can(Streams::Fresh);
-        assert_eq!(read(&[("connections", "2")], &fresh), Ok(true));
-        assert_eq!(read(&[("http", "3")], &fresh), Ok(true));
-        assert_eq!(read(&[("http", "1.1")], &fresh), Ok(false));
-        assert_eq!(read(&[("http", "2")], &fresh), Err("http=2: write 3 or 1.1".to_owned()));
+        let scheme =
+            |http| [Scheme { name: "a", url: Some("http+a"), port: 1, in_udp: true, http: Some(http) }];
+        let (fresh, http3) = (can(Streams::Fresh), scheme(Http::Http3));
+        assert_eq!(read(&[("connections", "2")], &fresh, &http3), Ok(true));
+        assert_eq!(read(&[("connections", "2")], &fresh, &scheme(Http::StreamPairs)), Ok(false));
+        assert_eq!(read(&[("http", "3")], &fresh, &[]), Ok(true));
+        assert_eq!(read(&[("http", "1.1")], &fresh, &http3), Ok(false));
+        assert_eq!(read(&[("http", "2")], &fresh, &http3), Err("http=2: write 3 or 1.1".to_owned()));
         for streams in [Streams::One, Streams::Reusable] {
-            assert_eq!(read(&[("http", "2")], &can(streams)), Ok(false), "another's key");
+            assert_eq!(read(&[("http", "2")], &can(streams), &http3), Ok(false), "another's key");
         }
     }
 }

@@ -2,9 +2,8 @@
 //!
 //! Whenever the serializer is free, the queueing discipline gives it the next packet.
 
-use super::Occupancy;
 use crate::element::{Carried, Holding, Released};
-use crate::meter::Meter;
+use crate::meter::{Meter, Occupancy};
 use crate::rate::Serializer;
 use anabranch_base::Instant;
 
@@ -36,15 +35,6 @@ impl<D> HeldQueue<D> {
     pub const fn new(discipline: D, serializer: Serializer) -> Self {
         Self { discipline, serializer, joined: Instant::ZERO }
     }
-
-    /// Returns the amount of packets that wait in the queue.
-    #[must_use]
-    pub fn occupancy<P>(&self) -> Occupancy
-    where
-        D: Discipline<P>,
-    {
-        self.discipline.waiting()
-    }
 }
 
 impl<P: Carried, D: Discipline<P>> Holding<P> for HeldQueue<D> {
@@ -75,5 +65,9 @@ impl<P: Carried, D: Discipline<P>> Holding<P> for HeldQueue<D> {
 
     fn held(&self) -> usize {
         self.discipline.waiting().packets as usize
+    }
+
+    fn occupancy(&self) -> Occupancy {
+        self.discipline.waiting()
     }
 }

@@ -16,7 +16,7 @@ pub mod red;
 mod setting;
 
 use crate::element::{Carried, Fate, Passing};
-use crate::meter::{Cause, Meter};
+use crate::meter::{Cause, Meter, Occupancy};
 use crate::rate::Serializer;
 use anabranch_base::{Ecn, Instant};
 use std::collections::VecDeque;
@@ -24,15 +24,6 @@ use std::collections::VecDeque;
 pub use droptail::{Limit, Threshold};
 pub use pie::Pie;
 pub use red::Red;
-
-/// The amount of packets that wait in a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Occupancy {
-    /// The number of packets.
-    pub packets: u64,
-    /// The number of bytes.
-    pub bytes: u64,
-}
 
 /// The waiting packets, derived from the scheduled start of each packet's serialization.
 #[derive(Clone, Debug, Default)]

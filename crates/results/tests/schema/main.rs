@@ -3,13 +3,52 @@
 mod conforms;
 
 use anabranch_results::{Race, json};
-use conforms::conforms;
+use conforms::{SCHEMA, conforms};
+use serde_json::Value;
+
+/// Appends to `found` the properties of `schema` that none of `values` has.
+fn find_absent(schema: &Value, values: &[&Value], root: &Value, at: &str, found: &mut Vec<String>) {
+    if let Some(name) = schema["$ref"].as_str().and_then(|text| text.strip_prefix("#/$defs/")) {
+        find_absent(&root["$defs"][name], values, root, at, found);
+    }
+    for one in schema["anyOf"].as_array().into_iter().flatten() {
+        find_absent(one, values, root, at, found);
+    }
+    if let Some(schema) = schema.get("items") {
+        let inner: Vec<&Value> = values.iter().filter_map(|value| value.as_array()).flatten().collect();
+        find_absent(schema, &inner, root, &format!("{at}[]"), found);
+    }
+    for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
+        let at = format!("{at}.{key}");
+        let inner: Vec<&Value> = values.iter().filter_map(|value| value.get(key)).collect();
+        if inner.is_empty() {
+            found.push(at);
+        } else {
+            find_absent(schema, &inner, root, &at, found);
+        }
+    }
+}
+
+/// Returns the properties of the published schema that a rendered race does not have.
+fn absent(text: &str) -> Vec<String> {
+    let schema: Value = serde_json::from_str(SCHEMA).expect("the schema is JSON");
+    let value: Value = serde_json::from_str(text).expect("the result is JSON");
+    let mut found = Vec::new();
+    find_absent(&schema, &[&value], &schema, "race", &mut found);
+    found
+}
 
 #[test]
 fn a_full_result_conforms() {
     let text = include_str!("../data/race-full.json");
     let race = Race::from_json(text).expect("a result");
-    conforms(&json::render(&race));
+    let rendered = json::render(&race);
+    conforms(&rendered);
+    assert_eq!(
+        absent(&rendered),
+        [""; 0],
+        "properties of the schema that tests/data/race-full.json does not have"
+    );
 }
 
 #[test]

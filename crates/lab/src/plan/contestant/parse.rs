@@ -76,7 +76,7 @@ impl Contestant {
             }
         }
         contestant.http2 = Http2::read(&given, &can).map_err(wrong)?;
-        contestant.http3 = http3::read(&given, &can).map_err(wrong)?;
+        contestant.http3 = http3::read(&given, &can, transport.schemes()).map_err(wrong)?;
         for pair in pairs {
             contestant.set(pair, &given, transports).map_err(wrong)?;
         }

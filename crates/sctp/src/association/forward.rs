@@ -19,7 +19,8 @@ impl Association {
     /// Handles a FORWARD TSN or I-FORWARD-TSN.
     pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
         if !self.extensions.agreed.partial_reliability {
-            // RFC 3758 §3.3.1: treat the FORWARD TSN as a chunk of an unrecognized type.
+            // RFC 3758 §3.3.1: partial reliability was not agreed on, so the FORWARD TSN is treated as an unrecognized
+            // chunk.
             self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             return;
         }
@@ -31,8 +32,8 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
-        // RFC 6525 §5.1.4: the TSNs that the FORWARD TSN skips may belong to the numbering after a pending reset, so the
-        // chunk is refused.
+        // RFC 6525 §5.1.4: a TSN reset is pending. The skipped TSNs may already belong to the numbering after the
+        // reset, so the chunk is refused.
         if self.extensions.reconfig.is_some() && self.may_be_renumbered() {
             return self.refuse_early(ctx.now, arrived);
         }

@@ -75,8 +75,8 @@ impl Association {
     }
 
     /// Takes the next step of the shutdown once no chunk is outstanding. A second FORWARD TSN announces chunks that are
-    /// abandoned during the shutdown, because other stacks wait for it. The shutdown does not wait for the
-    /// acknowledgement of that FORWARD TSN.
+    /// abandoned during the shutdown, because other stacks wait for this FORWARD TSN. The shutdown does not wait for
+    /// the acknowledgement of that FORWARD TSN.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {

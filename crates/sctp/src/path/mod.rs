@@ -190,7 +190,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Acknowledgements for data in flight are expected on the new path.
+            // Data stays in flight after the change, so its acknowledgements need a congestion controller.
             fresh.congestion();
         }
         *self = fresh;

@@ -29,8 +29,8 @@ pub(crate) struct Paths {
     changes: u32,
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
-    /// The time and path of the last progress of user data, sent and received. Kept only for an association that has
-    /// several paths and has sent data: without a request there is no response to wait for.
+    /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
+    /// several paths and has sent data, because an idle peer has nothing to answer before.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -356,7 +356,7 @@ impl Paths {
             let path = &self.list[index];
             !path.removed && path.is_usable()
         });
-        // If several paths share the longest prefix, the current path is preferred.
+        // If several paths are equally near, the current path is preferred.
         usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
     }
 

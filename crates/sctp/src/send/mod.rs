@@ -126,7 +126,7 @@ impl SendHalf {
         self.sack_work = SackWorkLimit::default();
     }
 
-    /// Whether no data is unsent or unacknowledged.
+    /// Whether no data waits to be sent, and no chunk is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
     }

@@ -441,7 +441,8 @@ impl Flying {
                     siblings.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
-                // An Add Incoming Streams request adds no streams itself; the request with which the peer answers does.
+                // An Add Incoming Streams request adds no streams itself. The peer carries it out with a request of its
+                // own, which adds the streams.
                 None => return None,
                 Some(result) => {
                     let (outgoing, incoming) =

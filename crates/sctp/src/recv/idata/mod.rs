@@ -400,9 +400,9 @@ impl Interleaved {
         }
     }
 
-    /// Delivers messages in parts because buffer space is short and the fragments of these messages may need the rest
-    /// of the space. Everything sent before such a message has arrived. No complete message of its stream is therefore
-    /// blocked behind it while it waits for space.
+    /// Delivers messages in parts, because buffer space is short and their missing fragments may need the rest of it.
+    /// Only messages are chosen before whose first fragment nothing is missing. So a message that waits for buffer
+    /// space blocks no complete message of its stream.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()

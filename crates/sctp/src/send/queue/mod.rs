@@ -146,7 +146,8 @@ impl Stream {
 pub(crate) struct Queue {
     messages: Vec<Stored>,
     free: Chain,
-    /// Completed messages that could be abandoned. The owner of their limits has not yet collected them.
+    /// Completed messages of limited reliability, which [`take_completed_limited`](Self::take_completed_limited) has
+    /// not yet returned.
     gone: Chain,
     /// The index of the latest queued message.
     latest: u32,

@@ -276,8 +276,8 @@ impl Connection {
     }
 
     /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, and a live
-    /// peer may keep its window closed without a time limit (RFC 9293 §3.8.6.1). Both hold even if data was in flight
-    /// when the window closed.
+    /// peer may keep its window closed without a time limit (RFC 9293 §3.8.6.1). So probes and timeouts are counted
+    /// anew, even if data was in flight when the window closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -294,8 +294,8 @@ impl Connection {
         self.send.set_window(position, u64::from(field) << self.agreed.peer_shift);
     }
 
-    /// Converts SACK blocks to stream positions and leaves out invalid blocks. A first block reports a duplicate
-    /// (RFC 2883 §4) if it repeats acknowledged data or lies within the second block.
+    /// Converts SACK blocks to stream positions and leaves out invalid blocks. The first block reports a duplicate (RFC
+    /// 2883 §4) if it repeats acknowledged data or lies within the second block.
     fn read_sacks(
         &self,
         blocks: &[(Seq, Seq)],
@@ -507,8 +507,8 @@ impl Connection {
         match kind {
             IcmpKind::TooBig(mtu) if self.config.pmtu => self.on_smaller_mtu(mtu),
             IcmpKind::TooBig(_) => {}
-            // The peer's host has no TCP, so it has no listener on the port either. This is treated as ICMPv6 code 4,
-            // port unreachable.
+            // The peer's host has no TCP, so it has no listener on the port either. The message is treated as ICMPv6
+            // code 4, port unreachable.
             IcmpKind::UnknownNextHeader => {
                 self.on_icmp(now, IcmpKind::Unreachable(PORT_UNREACHABLE_V6), seq, out);
             }

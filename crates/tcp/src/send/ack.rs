@@ -282,7 +282,7 @@ impl SendHalf {
         outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
     }
 
-    /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, unless it is unknown which copy of a segment was acknowledged.
+    /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, if it is known which copy of a segment was acknowledged.
     fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Instant>, ambiguous: bool) {
         let measured = match self.sampling {
             RttSampling::Once => match self.timed {

@@ -204,8 +204,8 @@ impl Recovery {
         self.by_sack() && board.head_is_lost()
     }
 
-    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Those that the last
-    /// recovery's own retransmissions caused may not.
+    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Duplicates caused by the
+    /// retransmissions of the last recovery may not.
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,

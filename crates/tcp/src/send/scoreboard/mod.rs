@@ -215,7 +215,8 @@ impl Scoreboard {
         self.next = end;
     }
 
-    /// Removes all data before `position`, which is acknowledged. This may include a window probe, which has no record.
+    /// Removes all data before `position`, which is acknowledged. The data may include a window probe, for which there
+    /// is no record.
     #[inline]
     pub(crate) fn acknowledge(&mut self, position: u64) -> Freed {
         let mut freed = Freed { bytes: position - self.una, ..Freed::default() };

@@ -183,7 +183,7 @@ impl Udp {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the source address that the kernel must be told; `None` if it is the socket's own address.
+    /// Returns the source address that must be passed to the kernel; `None` if it is the socket's own address.
     fn source(&self, bound: &UdpSocket, source: IpAddr) -> Option<IpAddr> {
         Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified())
     }

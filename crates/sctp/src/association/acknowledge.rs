@@ -282,13 +282,13 @@ impl Association {
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // The peer answers every window probe that it receives. So an expired T3-rtx of a window probe indicates that
-        // the probe was too large only if no SACK has arrived since the probe was sent.
+        // The peer answers every window probe that it receives. So if T3-rtx of a window probe expires and no SACK has
+        // arrived since the probe was sent, the probe may have been too large.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.seldom().t3_expirations += 1;
-        // RFC 9260 §6.3.3 E1, E2: return to slow start, unless the timer guarded a window probe, and back off.
+        // RFC 9260 §6.3.3 E1, E2: doubles the timeout. Returns to slow start, unless the timer guarded a window probe.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
         if !probe {

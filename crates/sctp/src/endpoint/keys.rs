@@ -125,8 +125,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the number of the active shared key of one association or, for `None`, of associations that begin from
-    /// now on. Returns `None` if the association does not authenticate chunks (RFC 6458 §8.1.18).
+    /// Returns the identifier of the active shared key of one association or, for `None`, of associations that begin
+    /// from now on. Returns `None` if the association does not authenticate chunks (RFC 6458 §8.1.18).
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;

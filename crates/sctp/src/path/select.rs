@@ -30,7 +30,8 @@ pub(crate) struct Paths {
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
     /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
-    /// several paths and has sent data, because an idle peer has nothing to answer before.
+    /// several paths and has sent data. Before that, the silence of the peer is no interruption, because the peer has
+    /// nothing to answer.
     progress: Option<Box<[Progress; 2]>>,
 }
 

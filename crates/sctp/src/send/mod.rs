@@ -240,7 +240,7 @@ impl SendHalf {
         self.queue.header()
     }
 
-    /// Returns the number of the key that authenticates the message, if it has one.
+    /// Returns the identifier of the key that authenticates the message, if the message names a key.
     pub(crate) fn key_of(&self, message: u32) -> Option<u16> {
         self.queue.message(message).key
     }

@@ -29,7 +29,7 @@ struct Sender {
     never_sent: u64,
     /// The highest TSN that the side has asked its peer to skip.
     skipped: Option<Tsn>,
-    /// All TSNs above the first and up to the second were abandoned, according to the last FORWARD TSN of this side.
+    /// The TSNs that the last FORWARD TSN of this side reports as abandoned: all above the first and up to the second.
     skipping: Option<(Tsn, Tsn)>,
     /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,

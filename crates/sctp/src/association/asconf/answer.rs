@@ -130,8 +130,8 @@ impl Association {
         };
         let new = asconf.answers.takes(chunk.serial);
         let done = new.then(|| self.execute_requests(ctx, chunk, arrived));
-        // RFC 5061 §5.2 E6: answer the address that the ASCONF came from, even if that address is not part of the
-        // association.
+        // RFC 5061 §5.2 E6: send the answer to the address that the ASCONF came from, even if that address is not part
+        // of the association.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
             let path = arrived.path;
             (!self.paths.get(path).is_removed()).then_some(path)

@@ -134,8 +134,8 @@ impl Siblings<'_> {
 }
 
 impl Association {
-    /// Returns the re-configuration state and the other parts of the association that it affects. The state is created at
-    /// its first use.
+    /// Returns the re-configuration state, and the other parts of the association that a re-configuration affects. The
+    /// state is created at its first use.
     fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, Siblings<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
         let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));

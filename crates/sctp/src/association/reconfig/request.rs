@@ -71,7 +71,7 @@ pub(super) struct Flying {
     pub(super) parts: Vec<(u32, Kind, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
-    /// The number of the peer's request to which the reset of outgoing streams in this request responds.
+    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number for the reset of outgoing streams.
     response: u32,
     pub(super) path: usize,
     /// When the request was last sent.

@@ -400,9 +400,9 @@ impl Interleaved {
         }
     }
 
-    /// Delivers messages in parts, because buffer space is short and their missing fragments may need the rest of it.
-    /// Only messages are chosen before whose first fragment nothing is missing. So a message that waits for buffer
-    /// space blocks no complete message of its stream.
+    /// Delivers messages in parts, because buffer space is short and the missing fragments of these messages may need
+    /// the remaining space. Chooses only messages with no missing TSN before their first fragment. So a message that
+    /// waits for buffer space blocks no complete message of its stream.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()
@@ -465,7 +465,8 @@ impl Stream {
     }
 }
 
-/// Returns the delivery information of a message. `order` counts in 16 bits, which is enough for messages in order.
+/// Returns the delivery information of a message. The module `order` numbers messages with 16 bits, which is enough
+/// because it receives them in order.
 fn delivery(name: Name, ppid: u32, tsn: u32) -> Delivery {
     let Name { stream, unordered, number } = name;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }

@@ -425,9 +425,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once when the buffer has room again after a message was rejected. The call comes late enough that
-    /// the application is not called for every acknowledgement, and early enough that the application can write more
-    /// before the buffer is empty.
+    /// Returns true once, when the buffer has room again after a message was rejected. Waits for enough free space that
+    /// the application is not called for every acknowledgement, but does not wait until the buffer is empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {

@@ -174,7 +174,8 @@ impl Connection {
             return false;
         }
         if position < self.send.lowest_plausible() {
-            // RFC 5961 §5.2: the acknowledgement is older than any window that the peer has offered.
+            // RFC 5961 §5.2: the acknowledgement is further behind SND.UNA than the largest window that the peer has
+            // offered.
             self.challenge(now);
             return false;
         }

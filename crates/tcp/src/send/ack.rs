@@ -123,7 +123,8 @@ impl SendHalf {
             };
         self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
         if self.usage.is_some() && progress && self.recovery.phase() != Phase::Fast {
-            // tcp_cong_control of Linux runs once it is known whether a recovery has begun or ended.
+            // As in tcp_cong_control of Linux, the window grows after it is known whether a recovery has begun or
+            // ended.
             self.grow_by_segments(now, delivered);
         }
         self.report(now, &fresh);

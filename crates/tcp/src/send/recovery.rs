@@ -134,7 +134,8 @@ impl Recovery {
             return prr.room(board.pipe());
         }
         match (self.phase, self.by_sack()) {
-            // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network, which `inflation` counts.
+            // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network. `inflation` counts the
+            // bytes of these segments.
             (Phase::Fast, false) => cwnd + self.inflation - flight,
             // RFC 6675 §5: the pipe is compared with the window. Before fast recovery, this comparison has the effect
             // of limited transmit.

@@ -235,8 +235,9 @@ pub trait Host {
     /// Returns the part of the trace that was recorded since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// If a layer lies between the applications and the engine: returns the map from bytes that the applications wrote,
-    /// since the last call, to bytes that the trace counts. The map is recorded only while a trace is recorded.
+    /// Returns the map from bytes that the applications have written since the last call to bytes that the trace
+    /// counts. The map is empty without a layer between the applications and the engine. It is recorded only while a
+    /// trace is recorded.
     fn take_placement(&self) -> Placement {
         Placement::default()
     }

@@ -201,7 +201,7 @@ impl Association {
         error: SackError,
     ) {
         match (error, acknowledgement) {
-            // RFC 9260 §6.2.1 D i: the SACK is older than the last one, so it is ignored.
+            // RFC 9260 §6.2.1 D i: the SACK is older than the last SACK, so it is ignored.
             (SackError::Old, _) => {}
             // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
             (SackError::NeverSent, _) if self.was_renumbered_recently(ctx.now) => {}

@@ -145,10 +145,10 @@ impl Association {
     /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports
     /// or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced the window.
     ///
-    /// A SACK does not distinguish chunks that arrived from chunks that the peer skipped. A chunk counts as skipped only if
-    /// the SACK arrives at least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks
-    /// arrived before it, or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK
-    /// covers more skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
+    /// In a SACK, skipped chunks look like chunks that arrived. A chunk counts as skipped only if the SACK arrives at
+    /// least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks arrived before it,
+    /// or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK covers more
+    /// skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
     pub(super) fn reduce_window_for_skipped(
         &mut self,

@@ -87,7 +87,7 @@ impl Association {
                     self.emit_established(ctx);
                 } else {
                     // RFC 9260 §8.1: the COOKIE ECHO shows that the peer is alive. The errors so far do not count,
-                    // because a peer without a COOKIE ACK cannot accept data.
+                    // because the peer could accept no data before the COOKIE ACK.
                     self.paths.clear_errors();
                 }
             }

@@ -60,8 +60,8 @@ impl Endpoint {
 
     /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. Settings that concern addresses (`asconf`,
     /// `address_types`) are always off (RFC 8261 §6.1). `ecn` is always off, too, because a datagram carries no ECN
-    /// mark. If the channel is DTLS or protects data as well as DTLS, `zero_checksum=yes` avoids the checksum (RFC
-    /// 9653), if the peer accepts packets without a checksum.
+    /// mark. The channel may be DTLS, or detect errors as reliably as DTLS. In that case `zero_checksum=yes` omits the
+    /// checksum (RFC 9653), if the peer accepts packets without a checksum.
     ///
     /// ```
     /// # use anabranch_base::Rng;

@@ -45,7 +45,7 @@ impl Endpoint {
         })
     }
 
-    /// Makes the shared key `key` the active one: chunks are signed with it from now on.
+    /// Makes `key` the active shared key: chunks are signed with it from now on.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KeyError, Message};
@@ -68,7 +68,7 @@ impl Endpoint {
         self.change_keys(id, |keys| if keys.activate(key) { Ok(None) } else { Err(KeyError::NoSuchKey) })
     }
 
-    /// Stops using the shared key `key`, which must not be the active one. `Event::Key` with `KeyChange::Free` follows
+    /// Stops using the shared key `key`, which must not be the active key. `Event::Key` with `KeyChange::Free` follows
     /// once no queued or unacknowledged message uses the key (RFC 6458 §8.3.4). Packets that the peer signs with the
     /// key are still accepted.
     ///

@@ -61,7 +61,8 @@ pub(crate) struct Path {
     moved: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// Timeouts of data, which answered HEARTBEATs do not excuse; `None` if there were no such timeouts.
+    /// The expirations of T3-rtx since data was last acknowledged, which answered HEARTBEATs do not clear; `None` if
+    /// there were none.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,

@@ -43,8 +43,8 @@ impl OpenPacket {
     }
 }
 
-/// A packet that is sent independently of an association: it ends an association, or answers a packet that belongs to
-/// no association.
+/// A packet that the endpoint can send without an association. It ends an association, or answers a packet that belongs
+/// to no association.
 #[derive(Debug)]
 pub(crate) struct FinalPacket {
     source: SocketAddr,

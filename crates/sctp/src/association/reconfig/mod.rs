@@ -53,7 +53,7 @@ pub(crate) struct Reconfig {
     /// The sequence number of the peer's next request.
     expected: u32,
     tickets: Ticket,
-    /// Requests that wait until the outstanding one is answered, in the order in which they are sent.
+    /// Requests that wait until the outstanding request is answered, in the order in which they are sent.
     wanted: VecDeque<Ask>,
     /// The outstanding request.
     flying: Option<Flying>,

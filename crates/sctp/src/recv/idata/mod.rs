@@ -234,8 +234,8 @@ impl Interleaved {
         streams.iter().any(|&stream| self.streams.get(stream).is_some_and(inside))
     }
 
-    /// RFC 8260 §2.3.2: makes `streams` count from 0 again, for ordered and unordered messages. An empty list stands
-    /// for all streams. Complete messages are delivered, incomplete messages are dropped.
+    /// RFC 8260 §2.3.2: the message numbers of `streams` start at 0 again, for ordered and unordered messages. An empty
+    /// list stands for all streams. Complete messages are delivered, incomplete messages are dropped.
     pub(crate) fn reset(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
         let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
         if streams.is_empty() {

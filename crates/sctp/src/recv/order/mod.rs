@@ -159,7 +159,7 @@ impl Order {
         self.streams.count()
     }
 
-    /// Returns the number of complete messages that wait for another one.
+    /// Returns the number of complete messages that wait for an earlier message.
     #[inline]
     pub(crate) fn aside(&self) -> u64 {
         self.aside

@@ -37,7 +37,7 @@ enum Order {
 #[derive(Debug)]
 struct Turns {
     lines: Streams<Line>,
-    /// Streams with waiting messages, except the one being served.
+    /// Streams with waiting messages, except the stream that is being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
     /// The stream that is being served, until its message or the packet ends.
     served: Option<u16>,

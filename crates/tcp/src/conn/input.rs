@@ -221,7 +221,7 @@ impl Connection {
         self.after_ack(now, outcome, out);
     }
 
-    /// RFC 9293 §3.10.7.4: updates the peer's window, unless the segment is older than the one that last set the
+    /// RFC 9293 §3.10.7.4: updates the peer's window, unless the segment is older than the segment that last set the
     /// window.
     #[inline(always)]
     pub(crate) fn record_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {

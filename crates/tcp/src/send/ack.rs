@@ -46,8 +46,8 @@ pub(crate) struct AckOutcome {
 }
 
 impl SendHalf {
-    /// Returns whether a data segment that acknowledges `position` changes nothing in the sending half, provided that
-    /// it has neither SACK blocks nor an ECN echo. In that case [`on_ack`](Self::on_ack) need not be called.
+    /// Returns whether an acknowledgement of `position` in a data segment changes nothing in the sending half. In that
+    /// case [`on_ack`](Self::on_ack) need not be called. The segment must have neither SACK blocks nor an ECN echo.
     #[inline]
     pub(crate) fn knows(&self, position: u64) -> bool {
         position == self.board.una() && self.recovery.phase() == Phase::Open

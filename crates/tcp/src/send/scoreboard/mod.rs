@@ -267,7 +267,8 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `seen` has a block inside this one, only the parts outside that block are processed.
+        // If `seen` has a block inside the new block, only the parts of the new block outside the known block are
+        // processed.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {

@@ -318,7 +318,7 @@ impl Endpoint {
         &self.config
     }
 
-    /// Returns whether the endpoint can accept connections, because it has a certificate.
+    /// Returns whether the endpoint has a certificate, so that it can accept connections.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()

@@ -60,8 +60,8 @@ impl Notify {
         self.waker.clone()
     }
 
-    /// Makes [`notify`](Self::notify) wake the task that `cx` belongs to. Returns true if that task is not the one
-    /// registered before.
+    /// Makes [`notify`](Self::notify) wake the task that `cx` belongs to. Returns true if that task was not registered
+    /// already.
     #[inline]
     fn register(&mut self, cx: &Context<'_>) -> bool {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {

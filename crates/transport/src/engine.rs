@@ -152,8 +152,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         from: &[u8],
     ) -> Result<usize, Refusal>;
 
-    /// Returns whether the drive loop has to run after a write, because there are packets to send or a deadline has
-    /// moved.
+    /// Returns whether the drive loop has to run after a write: there are packets to send, or a deadline has moved.
     fn has_work(&self) -> bool {
         true
     }
@@ -240,7 +239,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream, rank);
     }
 
-    /// Cancels one direction of a stream: the incoming one if `reading`, otherwise the outgoing one.
+    /// Cancels one direction of a stream: the incoming direction if `reading`, otherwise the outgoing direction.
     fn cancel_direction(&mut self, now: Instant, id: Self::Id, stream: StreamId, reading: bool, code: u64) {
         let _ = (now, id, stream, reading, code);
     }

@@ -131,7 +131,8 @@ pub struct Start {
     /// For a protocol with built-in encryption: its certificates and trust anchors, in the type that it expects. `None`
     /// for other protocols.
     pub ends: Option<Rc<dyn Any>>,
-    /// For kernel transports: the kernel's name of a congestion control, which replaces the one in the settings.
+    /// For kernel transports: the kernel's name of a congestion control, which replaces the congestion control in the
+    /// settings.
     pub congestion: Option<String>,
     /// The layer between the engine and the network, if there is one. Only protocols whose packets can go over a layer
     /// accept it ([`Capabilities::layered`]).

@@ -70,7 +70,7 @@ impl<W: World> Tasks<W> {
                 running.remove(&done);
             }
             // An empty map keeps its root node. The node is freed, because otherwise each of thousands of sessions
-            // would keep one.
+            // would keep a node.
             if running.is_empty() {
                 *running = BTreeMap::new();
             }

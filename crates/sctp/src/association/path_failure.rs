@@ -347,8 +347,8 @@ impl Association {
         }
     }
 
-    /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that its host does not run
-    /// SCTP.
+    /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that the peer's host
+    /// does not run SCTP.
     fn is_icmp_unconfirmed(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }

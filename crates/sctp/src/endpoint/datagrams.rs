@@ -31,10 +31,10 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// Creates an endpoint with the profile `modern` that sends its packets to one peer through a channel of datagrams,
-    /// such as DTLS. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). This
-    /// size does not include IP and UDP headers. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded one
-    /// in tests.
+    /// Creates an endpoint that sends its packets to one peer through a channel of datagrams, such as DTLS. The
+    /// endpoint has the profile `modern`. `mtu` is the size in bytes of the largest datagram that the channel takes, at
+    /// most 65,535. This size does not include IP and UDP headers. All randomness comes from `rng`: use
+    /// `Rng::from_os()`, or a seeded generator in tests.
     ///
     /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the payloads of the
     /// packets from [`poll_transmit`](Engine::poll_transmit). Ignore the addresses of those packets.

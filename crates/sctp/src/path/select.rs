@@ -333,8 +333,8 @@ impl Paths {
         self.list.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512)
     }
 
-    /// RFC 9260 §6.3.1 C5: stops the measurements on all paths that a retransmission of the chunk at `offset` would
-    /// spoil.
+    /// RFC 9260 §6.3.1 C5: stops the round-trip measurements that a retransmission of the chunk at `offset` would
+    /// spoil, on all paths.
     pub(crate) fn end_measurements_from(&mut self, offset: u64) {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }

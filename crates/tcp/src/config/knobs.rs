@@ -119,8 +119,8 @@ anabranch_base::knobs! {
         /// At least every N-th data segment is acknowledged immediately.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
-        /// The number of segments that are acknowledged immediately when a connection begins. This side stops
-        /// acknowledging every segment earlier if it answers data with data within `delack`.
+        /// The number of segments that are acknowledged immediately when a connection begins. This phase of immediate
+        /// acknowledgements ends earlier if this side answers data with data within `delack`.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the

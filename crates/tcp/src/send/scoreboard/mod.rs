@@ -332,8 +332,8 @@ impl Scoreboard {
         None
     }
 
-    /// RFC 6675 §4, NextSeg rule 3: returns the first segment below the highest SACKed one that is neither SACKed nor
-    /// retransmitted.
+    /// RFC 6675 §4, NextSeg rule 3: returns the first segment that is neither SACKed nor retransmitted and lies below
+    /// the highest SACKed segment.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
         // All segments before `lost_edge` are SACKed or lost, and rule 1 has retransmitted the lost ones.
         self.segments

@@ -50,7 +50,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// when its last handle is dropped ([`let_go`](Self::let_go)).
     const FRESH_STREAMS: bool = false;
 
-    /// The number of received bytes after which packets are sent before further packets are received.
+    /// The number of received bytes after which the drive loop sends packets before it receives more packets.
     const AT_ONCE: usize = 16 * 1024;
 
     /// The name of the engine's tasks in reports that list what each task waits for.

@@ -1,7 +1,7 @@
 //! Prefetches memory that is needed soon, to hide its latency.
 //!
-//! Prefetching is only a hint: it never changes the results of a program. It needs an instruction that stable Rust
-//! offers without `unsafe`. On processors without such an instruction, these functions do nothing.
+//! Prefetching is only a hint: it never changes the results of a program. On x86-64, the crate `safe_arch` offers the
+//! prefetch instruction without `unsafe`. On other processors, these functions do nothing.
 
 /// The size of a cache line in bytes on nearly all processors.
 pub const LINE: usize = 64;

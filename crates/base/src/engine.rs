@@ -40,9 +40,9 @@ pub trait Engine {
         let _ = (now, icmp, quoted);
     }
 
-    /// Processes a packet of this engine that the host could not send, because it has no route from the packet's source
-    /// to its target at present. The packets after this one in the batch were not sent either. The information is a
-    /// hint; it may be outdated a moment later.
+    /// Processes a packet of this engine that the host could not send, because the host at present has no route from
+    /// the packet's source to its target. The packets after this one in the batch were not sent either. The information
+    /// is a hint; it may be outdated a moment later.
     fn handle_unsent(&mut self, now: Instant, packet: Packet<'_>) {
         let _ = (now, packet);
     }

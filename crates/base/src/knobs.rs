@@ -115,7 +115,7 @@ pub trait Table: Sized + 'static {
         Ok(())
     }
 
-    /// Sets each knob of `needs` to the value given there, unless the user has set the knob.
+    /// Sets each knob of `needs` to its value in `needs`, unless the user has set the knob.
     fn set_if_unset(&mut self, needs: &[(&str, &str)], source: &'static str) {
         for (key, value) in needs {
             let at = Self::position(key);

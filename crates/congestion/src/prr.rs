@@ -118,8 +118,7 @@ mod tests {
         assert_eq!(prr.room(15), 3, "three more are lost");
     }
 
-    /// RFC 6937 §4, a burst of losses: never more segments are sent than arrive, however far the window exceeds the
-    /// pipe.
+    /// RFC 6937 §4, a burst of losses: no more segments are sent than arrive, however far the window exceeds the pipe.
     #[test]
     fn after_many_losses_one_leaves_for_one_that_arrives() {
         let mut prr = Prr::new(20);

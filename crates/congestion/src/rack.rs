@@ -15,8 +15,7 @@ use anabranch_base::time::{Duration, nanos};
 /// The segments that an acknowledgement newly delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// Among the delivered segments, the one that was sent last: its send time, its end, and whether it was a
-    /// retransmission.
+    /// The delivered segment that was sent last: its send time, its end, and whether it was a retransmission.
     newest: Option<(Instant, u64, bool)>,
     /// The lowest end among the delivered segments that were sent only once.
     lowest_original: u64,

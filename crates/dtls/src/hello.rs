@@ -328,8 +328,8 @@ pub(crate) const RETRY: [u8; 32] = [
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Returns whether a datagram begins with an unencrypted ClientHello or with the first fragment of one (RFC 6347
-/// §4.2.2).
+/// Returns whether a datagram begins with an unencrypted ClientHello or with the first fragment of a ClientHello (RFC
+/// 6347 §4.2.2).
 pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
     /// The size of a record header and a message header.
     const HEADERS: usize = 13 + 12;

@@ -31,8 +31,8 @@
 //!
 //! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after the handshake. No
 //! nonce is used twice with one key; the comment of module `records` gives the reason. The server keeps no state for a
-//! hello without a cookie, except for at most 64 hellos that cannot be answered otherwise. At most 512 handshakes are
-//! under way.
+//! hello without a cookie, except for at most 64 hellos that cannot be answered without state. At most 512 handshakes
+//! are under way.
 //!
 //! DTLS has its own crate, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
 //! from the `tls` crate.

@@ -47,7 +47,7 @@ pub(crate) struct Peers {
     /// number.
     half_open: BTreeMap<Key, (u64, Connection)>,
     /// The keys of `half_open` by sequence number: first of the handshakes without a cookie, then of the handshakes
-    /// with one.
+    /// with a cookie.
     order: [BTreeMap<u64, Key>; 2],
     begun: u64,
     /// The secret for making cookies. Without a secret, no clients are accepted.

@@ -290,7 +290,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Writes all packets that are due to the devices at which they leave.
+    /// Writes all due packets, each to the device at which it leaves the link.
     fn let_out(&mut self) {
         let Self { lanes, ways, clock, pool, keep, spool, .. } = self;
         for (index, way) in ways.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! Loss by the kernel's packet filter: iptables with its match `statistic`.
 //!
-//! A rule drops every n-th packet, or each packet with a probability. Loss was generated in this way before this
-//! project had emulated links, and still is on hosts that cannot have them.
+//! A rule drops every n-th packet, or each packet with a probability. Before this project had emulated links, it
+//! generated loss by such rules. It still does on hosts that cannot have emulated links.
 //!
 //! The rule of a direction may apply where packets arrive, in a namespace that this program has created. In that case a
 //! lost packet has used the link, like a packet that the link itself loses. The rule may also apply where packets are

@@ -242,7 +242,7 @@ impl TracePlayer {
         let mut bytes = bytes as u64;
         if bytes > self.left {
             bytes -= self.left;
-            // All opportunities before the one that takes the packet's last byte are skipped in one step.
+            // All opportunities before the opportunity that takes the packet's last byte are skipped in one step.
             let whole = (bytes - 1) / OPPORTUNITY_BYTES;
             self.index += whole + 1;
             bytes -= whole * OPPORTUNITY_BYTES;

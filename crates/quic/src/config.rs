@@ -97,7 +97,8 @@ anabranch_base::knobs! {
         /// The largest UDP payload that may be sent before the path has been probed (RFC 9000 §14.1).
         packet: u64 = 1_200, "RFC 9000 §14.1: 1200 bytes",
             Size(1_200, 65_527), "largest payload of UDP at first, such as 1200B";
-        /// A packet is lost if one sent this many packets later is acknowledged: kPacketThreshold (RFC 9002 §6.1.1).
+        /// A packet counts as lost if a packet sent this many packets later is acknowledged: kPacketThreshold (RFC 9002
+        /// §6.1.1).
         dupthresh: u64 = 3, "RFC 9002 §6.1.1: three packets",
             Number(3, 1_000), "a packet is lost when one so much younger has arrived: 3 to 1000";
         /// Whether the sender asks for fewer acknowledgements (draft-ietf-quic-ack-frequency).
@@ -113,9 +114,9 @@ anabranch_base::knobs! {
             SWITCH, "packets grow to what the path takes (RFC 8899): yes or no";
     }
     beside {
-        /// The memory budget that the connections of all endpoints share. With a budget, send buffers shrink with the
-        /// memory that is left, within `sndbuf`, and the unread data of a connection stays within its floor. With
-        /// `None`, each connection has its own buffers.
+        /// The memory budget that the connections of all endpoints share. With a budget, a send buffer has at most
+        /// `sndbuf` bytes, and fewer if little memory is left. The unread data of a connection stays within its floor,
+        /// which is the memory reserved for the connection. With `None`, each connection has its own buffers.
         memory: Option<Budget> = None;
     }
 }

@@ -148,7 +148,7 @@ struct Held {
     pacer: Pacer,
     /// The number of two-way streams that we have opened as the client.
     opened: u64,
-    /// The streams that have begun and of which the application has a handle or may still accept one.
+    /// The streams of which the application has a handle, and the streams that it may still accept.
     open: BTreeMap<u64, Open>,
     /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits them.
     unsent: Option<u64>,
@@ -188,7 +188,7 @@ pub struct Endpoint {
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
-    /// The logs that are kept in memory; `None` if they are not.
+    /// The logs that are kept in memory; `None` if no logs are kept in memory.
     kept: Option<Arc<Kept>>,
     config: Config,
     local: SocketAddr,
@@ -318,7 +318,7 @@ impl Endpoint {
         &self.config
     }
 
-    /// Returns whether the endpoint can accept connections, because it has a certificate.
+    /// Returns whether the endpoint has a certificate, so that it can accept connections.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()

@@ -3,7 +3,7 @@
 //! quinn does not report which stream bytes are in which packet, nor which bytes were acknowledged. The packet
 //! protection keys see the number and the frames of each packet, so `keys` wraps them. quinn reports lost bytes only to
 //! the congestion controller, so `window` wraps the controller. The watch computes the unacknowledged bytes and the
-//! trace from these observations. It does not influence the protocol.
+//! trace from these observations. The watch does not influence the protocol.
 //!
 //! quinn decides which packets are lost, and reports only their total size. The lost packets are the oldest
 //! unacknowledged packets, because RFC 9002 §6.1 declares a packet lost only if a later packet was acknowledged. A byte
@@ -370,7 +370,7 @@ impl Watch {
         self.rate.store(rate.map_or(NO_RATE, BitRate::bits_per_second), Ordering::Relaxed);
     }
 
-    /// Returns the number of bytes of data packets sent since the previous call, and resets it. Packets with nothing but
+    /// Returns the number of bytes of the data packets sent since the previous call. Packets with nothing but
     /// acknowledgements do not count.
     pub(crate) fn take_sent_bytes(&self) -> u64 {
         std::mem::take(&mut self.seen().left)

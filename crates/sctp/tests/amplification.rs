@@ -383,7 +383,7 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
 }
 
 /// A peer sends 100 packets of each kind, with few or many chunks. The answers to a kind have at most the listed
-/// multiple of the bytes of these packets, and never more than three times.
+/// multiple of the bytes of its packets. No listed multiple is above three.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);

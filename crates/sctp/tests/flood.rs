@@ -1,5 +1,5 @@
 //! INIT floods. The endpoint keeps no state for a source that has not shown that it receives answers (RFC 9260 §5.1.3,
-//! §12.2.4; RFC 5062 §3). The endpoint sends such a source at most three times the bytes that it has received from it.
+//! §12.2.4; RFC 5062 §3). The endpoint sends such a source at most three times the bytes that the source has sent.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::{packets, sent as sent_by};

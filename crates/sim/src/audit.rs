@@ -82,7 +82,8 @@ impl Audit {
         hash = mix(hash, u64::from(place) << 8 | kind as u64);
         hash = mix(hash, at.as_nanos());
         hash = mix(hash, bytes.len() as u64);
-        // Four independent lanes are used, so that no multiplication has to wait for the result of the previous one.
+        // Four independent lanes are used, so that no multiplication has to wait for the result of the previous
+        // multiplication.
         let mut lanes = [hash, !hash, hash.rotate_left(16), hash.rotate_left(32)];
         let mut blocks = bytes.chunks_exact(32);
         for block in &mut blocks {

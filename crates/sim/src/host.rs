@@ -1,8 +1,8 @@
 //! Sockets, timers and the processor of a host.
 //!
 //! The queue of a socket is bounded in bytes. Packets that do not fit are dropped and counted, as in an operating
-//! system. By default a processor takes no time for its work. Otherwise one queue holds the incoming and outgoing
-//! packets, and the connections and requests that programs charge for.
+//! system. By default a processor takes no time for its work. A processor that takes time has one queue, which holds
+//! the incoming and outgoing packets, and the connections and requests that programs charge for.
 
 use crate::events::Slot;
 use crate::parcel::Parcel;
@@ -110,7 +110,7 @@ pub(crate) struct Socket {
 pub(crate) struct Flow {
     /// Source and target as the sender gave them.
     pub(crate) ends: (SocketAddr, SocketAddr),
-    /// The source address in use. If the sender gave no source address, the host has chosen this one.
+    /// The source address in use. If the sender gave no source address, the host has chosen this address.
     pub(crate) source: SocketAddr,
     pub(crate) protocol: u8,
     pub(crate) interface: u32,

@@ -201,7 +201,7 @@ pub(crate) fn router_addresses(node: u32) -> Vec<IpAddr> {
 }
 
 /// Computes every node's outgoing interface for every address, over the fewest links. Of several shortest paths, the
-/// one whose link was created first is used.
+/// path whose link was created first is used.
 pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     for node in nodes.iter_mut() {
         node.routes.clear();

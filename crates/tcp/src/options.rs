@@ -42,7 +42,7 @@ const MAX_SHIFT: u8 = 14;
 const STALE: Duration = Duration::from_secs(24 * 86_400);
 
 impl NegotiatedOptions {
-    /// Returns the options that the side that opens the connection offers.
+    /// Returns the options that this side offers. `settle` removes the options that the peer does not offer.
     pub(crate) fn offer(config: &Config, offset: u32) -> Self {
         Self {
             sack: config.sack,
@@ -105,7 +105,8 @@ impl NegotiatedOptions {
         if self.timestamps { 12 } else { 0 }
     }
 
-    /// RFC 7323 §5.3 R1: returns whether the timestamp is older than TS.Recent, unless TS.Recent has become invalid.
+    /// RFC 7323 §5.3 R1: returns whether the timestamp is older than TS.Recent. Returns false if TS.Recent has become
+    /// invalid.
     #[inline]
     pub(crate) fn is_outdated(&self, now: Instant, stamps: Timestamps) -> bool {
         match self.recent {

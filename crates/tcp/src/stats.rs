@@ -42,7 +42,7 @@ anabranch_base::counters! {
         ecn_reductions,
         /// Segments received with the CE mark.
         ce_received,
-        /// Probes of a closed window that were sent.
+        /// Probes sent while the peer's window was closed.
         probes,
         /// Segments discarded by PAWS (RFC 7323 §5).
         paws_discards,

@@ -84,7 +84,7 @@ fn mutated_and_random_segments_do_no_harm() {
                 }
             }
         }
-        // Packets and ICMP messages of random bytes must not panic either.
+        // Packets and ICMP messages of random bytes must not make the engine panic.
         for _ in 0..200 {
             let mut bytes = vec![0; rng.below(100) as usize];
             rng.fill(&mut bytes);

@@ -360,7 +360,7 @@ fn proportional_rate_reduction() {
     assert_eq!(pair.received[1], pattern(16_000));
 }
 
-/// RFC 8985 §6.1: among segments sent at the same instant, the one with the higher sequence number counts as sent
+/// RFC 8985 §6.1: among segments sent at the same instant, the segment with the higher sequence number counts as sent
 /// later. An arriving segment therefore shows the loss of lower-numbered segments only.
 #[test]
 fn rack_sent_in_one_instant() {

@@ -160,7 +160,7 @@ fn the_variation_has_a_floor() {
             pair.settle();
         }
         assert!(pair.info(Left).rto <= Duration::from_millis(301), "{:?}", pair.info(Left).rto);
-        // The first hundred segments are acknowledged immediately, and the next one after the delay.
+        // The first hundred segments are acknowledged immediately, and the next segment after the delay.
         let before = pair.stats(Left).timeouts;
         assert_eq!(before, 0);
         for _ in 0..41 {

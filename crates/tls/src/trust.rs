@@ -47,8 +47,8 @@ pub enum TrustError {
     Certificate(String),
 }
 
-/// The SHA-256 hash of a certificate in DER. Its text form is `sha256:` and 64 hexadecimal digits, which may be separated by
-/// colons.
+/// The SHA-256 hash of a certificate in DER. Its text form is `sha256:` and 64 hexadecimal digits. Colons may separate
+/// the digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 

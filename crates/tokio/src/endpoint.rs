@@ -205,7 +205,7 @@ impl Endpoint {
     }
 
     /// Returns the next association that a peer has begun. The program can examine it before accepting it. Returns
-    /// `None` if the endpoint does not, or no longer, accept associations.
+    /// `None` if the endpoint accepts no associations, or has stopped accepting them.
     ///
     /// Cancel-safe: if the future is dropped before it is ready, no association has been taken.
     pub async fn accept(&self) -> Option<Incoming> {

@@ -182,8 +182,8 @@ impl Entry {
         half == RECV && held && !self.reads_all
     }
 
-    /// Returns whether data on a stream is discarded, because its receiving half was dropped while its sending half
-    /// still has a handle.
+    /// Returns whether data on a stream is discarded: its receiving half was dropped, and its sending half still has a
+    /// handle.
     pub(crate) fn is_unread(&self, number: u16) -> bool {
         !self.reads_all && self.place(number).is_ok_and(|place| self.streams[place].halves == [true, false])
     }

@@ -65,7 +65,7 @@ impl Handle {
         }
     }
 
-    /// Sends a message, once earlier waiting messages have been accepted and the send buffer has room for this one.
+    /// Sends a message, once earlier waiting messages have been accepted and the send buffer has room for this message.
     pub(crate) async fn send(
         &self,
         stream: u16,

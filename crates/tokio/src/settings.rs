@@ -46,8 +46,9 @@
 //!
 //! If [`Options::addresses`](crate::Options::addresses) is empty, the endpoint uses all addresses of the host except
 //! link-local ones. Set addresses if an association must use only some of them, or for loopback.
-//! [`Endpoint::connect`](crate::Endpoint::connect) accepts a list of addresses of a peer. Each address becomes a path, and
-//! the first one is the primary path. [`Association::info`](crate::Association::info) shows the state of each path.
+//! [`Endpoint::connect`](crate::Endpoint::connect) accepts a list of addresses of a peer. Each address becomes a path,
+//! and the first path is the primary path. [`Association::info`](crate::Association::info) shows the state of each
+//! path.
 //!
 //! # Order and lifetime of messages
 //!

@@ -13,7 +13,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Returns whether the message with this ticket is the first one, or no message waits.
+    /// Returns whether the message with this ticket is the first that waits, or no message waits.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
     }

@@ -22,8 +22,8 @@ pub trait EngineOwner: 'static {
     /// The type of the protocol engine that the loop drives.
     type Engine: Engine;
 
-    /// The number of received bytes after which the loop first sends packets before it receives further packets. With a
-    /// much larger value, acknowledgements would wait for a whole window of data.
+    /// The number of received bytes after which the loop sends packets before it receives more packets. With a much
+    /// larger value, acknowledgements would wait for a whole window of data.
     const AT_ONCE: usize = 16 * 1024;
 
     /// Returns the engine that the loop drives.
@@ -60,8 +60,8 @@ impl Notify {
         self.waker.clone()
     }
 
-    /// Makes [`notify`](Self::notify) wake the task that `cx` belongs to. Returns true if that task is not the one
-    /// registered before.
+    /// Makes [`notify`](Self::notify) wake the task that `cx` belongs to. Returns true if that task was not registered
+    /// already.
     #[inline]
     fn register(&mut self, cx: &Context<'_>) -> bool {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {

@@ -50,7 +50,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// when its last handle is dropped ([`let_go`](Self::let_go)).
     const FRESH_STREAMS: bool = false;
 
-    /// The number of received bytes after which packets are sent before further packets are received.
+    /// The number of received bytes after which the drive loop sends packets before it receives more packets.
     const AT_ONCE: usize = 16 * 1024;
 
     /// The name of the engine's tasks in reports that list what each task waits for.
@@ -152,8 +152,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         from: &[u8],
     ) -> Result<usize, Refusal>;
 
-    /// Returns whether the drive loop has to run after a write, because there are packets to send or a deadline has
-    /// moved.
+    /// Returns whether the drive loop has to run after a write: there are packets to send, or a deadline has moved.
     fn has_work(&self) -> bool {
         true
     }
@@ -240,7 +239,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream, rank);
     }
 
-    /// Cancels one direction of a stream: the incoming one if `reading`, otherwise the outgoing one.
+    /// Cancels one direction of a stream: the incoming direction if `reading`, otherwise the outgoing direction.
     fn cancel_direction(&mut self, now: Instant, id: Self::Id, stream: StreamId, reading: bool, code: u64) {
         let _ = (now, id, stream, reading, code);
     }

@@ -2,7 +2,7 @@
 //!
 //! Code that is generic over [`Session`] is compiled once per transport. Code that uses the types of this module is
 //! compiled only once. A call costs one more indirect jump and no allocation. Each new session and each new stream
-//! costs one allocation. Programs whose speed is measured use the concrete types instead.
+//! costs one allocation. Programs for which this cost matters use the concrete types instead.
 
 use crate::connector::{ConnectError, Connector, Listener};
 use crate::network::Figures;

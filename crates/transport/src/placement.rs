@@ -1,8 +1,8 @@
 //! Maps positions in a layer's streams to positions in the streams of the layer below.
 //!
 //! An engine's trace counts the bytes that the engine got. A layer between the application and the engine (TLS records,
-//! HTTP/2 frames) adds bytes, so the application's byte count differs. To relate the two counts, the layer records for
-//! each piece that it writes which bytes of the application are in which bytes of the engine.
+//! HTTP/2 frames) adds bytes, so the application's byte count differs. To relate the two counts, the layer describes
+//! each piece that it writes: which bytes of the engine contain which bytes of the application.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -131,7 +131,8 @@ pub struct Start {
     /// For a protocol with built-in encryption: its certificates and trust anchors, in the type that it expects. `None`
     /// for other protocols.
     pub ends: Option<Rc<dyn Any>>,
-    /// For kernel transports: the kernel's name of a congestion control, which replaces the one in the settings.
+    /// For kernel transports: the kernel's name of a congestion control, which replaces the congestion control in the
+    /// settings.
     pub congestion: Option<String>,
     /// The layer between the engine and the network, if there is one. Only protocols whose packets can go over a layer
     /// accept it ([`Capabilities::layered`]).
@@ -235,8 +236,9 @@ pub trait Host {
     /// Returns the part of the trace that was recorded since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// If a layer lies between the applications and the engine: returns the map from bytes that the applications wrote,
-    /// since the last call, to bytes that the trace counts. The map is recorded only while a trace is recorded.
+    /// Returns the map from bytes that the applications have written since the last call to bytes that the trace
+    /// counts. The map is empty without a layer between the applications and the engine. It is recorded only while a
+    /// trace is recorded.
     fn take_placement(&self) -> Placement {
         Placement::default()
     }

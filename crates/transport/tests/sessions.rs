@@ -185,7 +185,7 @@ fn a_session_grows_where_the_transport_can_add_streams() {
     }
 }
 
-/// A stream that this side has opened by its number is not returned by `accept` as well.
+/// `accept` does not return a stream that this side has already opened by its number.
 #[test]
 fn a_stream_that_the_peer_began_is_taken_once() {
     run(&Sctp, &[], |rig, _| async move {
@@ -409,8 +409,8 @@ fn timeouts_of_handshake_and_data_are_counted() {
     }
 }
 
-/// RFC 6525 §5.1: the client resets a stream. The server's reads and writes on the stream fail, and both ends continue
-/// to count at the next multiple of 2^32.
+/// RFC 6525 §5.1: the client resets a stream. The server's reads and writes on the stream fail, and both ends count the
+/// stream's bytes from the next multiple of 2^32 on.
 #[test]
 fn a_stream_that_is_reset_is_cancelled_for_its_other_holder_and_can_be_used_again() {
     run(&Sctp, &[("reconfig", "yes")], |rig, _| async move {

@@ -5,10 +5,11 @@
 //! - `dial`: a connector to a server
 //! - `stream`: connections with one stream, with or without TLS
 //!
-//! # Measured paths
+//! # Concrete types
 //!
 //! [`Listening`] and [`Dialed`] erase the type of the transport, so a program is compiled once for all transports. For
-//! transports whose cost per packet is measured, [`Listening::with`] and [`Dialed::with`] give the concrete types.
+//! the kernel's transports and SCTP, [`Listening::with`] and [`Dialed::with`] give the concrete types, which saves
+//! indirect calls.
 
 mod dial;
 mod listen;

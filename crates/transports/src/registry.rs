@@ -21,8 +21,8 @@ pub type Emulated = dyn Runs<anabranch_world::os::OsWorld>;
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport that can race. It dereferences to the protocol of this project's engine or, if there is none, to the
-/// kernel's protocol.
+/// A transport, with its protocol in each world in which it runs. It dereferences to the protocol of this project's
+/// engine or, if there is none, to the kernel's protocol.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn Runs<SimWorld>>>,

@@ -1,8 +1,8 @@
 //! Parses and writes SCTP, TCP, UDP, IP, ICMP, checksums and captures. Also converts a packet to one line of text, as
 //! ladder diagrams and tools print it.
 //!
-//! Parsing never panics. The memory that it allocates is never proportional to a length field that has not been checked
-//! against the available bytes.
+//! Parsing never panics. Before memory is allocated in proportion to a length field, the field is checked against the
+//! available bytes.
 
 pub mod checksum;
 pub mod icmp;

@@ -20,7 +20,7 @@ use std::task::Poll;
 pub struct Pair<W> {
     /// The host on which most of the program runs.
     pub near: W,
-    /// The other host, which may be the same host.
+    /// The second host, which may be the same host as `near`.
     pub far: W,
 }
 

@@ -12,7 +12,8 @@ use std::task::{Context, Poll, Waker, ready};
 pub struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,
-    /// Created with the first task, because thousands of sessions may never have a stream.
+    /// Created with the first task, to save memory: a server may have one set for each of thousands of sessions, and
+    /// many sessions never start a task.
     finished: OnceCell<Rc<Finished>>,
     next: Cell<u64>,
 }
@@ -69,7 +70,7 @@ impl<W: World> Tasks<W> {
                 running.remove(&done);
             }
             // An empty map keeps its root node. The node is freed, because otherwise each of thousands of sessions
-            // would keep one.
+            // would keep a node.
             if running.is_empty() {
                 *running = BTreeMap::new();
             }

@@ -1,7 +1,7 @@
 //! BBR's model of the path: the bandwidth, the round-trip time, bounds on the amount in flight, and the aggregation of
 //! acknowledgements.
 //!
-//! Owns the filters and the bounds that losses set. States, rates and windows are decided elsewhere.
+//! Owns the filters and the bounds that losses set. The parent module decides states, rates and windows.
 //!
 //! Home of draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters", and of its full-pipe estimator.
 

@@ -1,7 +1,7 @@
 //! The record state of a DTLS 1.3 connection (RFC 9147): epochs, acknowledgements, key updates and alerts.
 //!
-//! Application data is in epoch 3 and later epochs (RFC 9147 §6.1). A client's last flight is one Finished message in epoch
-//! 2. The client retransmits the message until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
+//! Application data is in epoch 3 and later epochs (RFC 9147 §6.1). In epoch 2, a client's last flight is one Finished
+//! message. The client retransmits it until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7).
 //!
 //! A KeyUpdate is the last message of its epoch. It is retransmitted in that epoch until it is acknowledged, and then
 //! the sender's next epoch begins (§8). Therefore the epoch identifies the KeyUpdate, and handshake messages need not

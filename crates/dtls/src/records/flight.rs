@@ -51,8 +51,8 @@ impl Flight {
         self.left == 0
     }
 
-    /// Returns whether the message may be sent before it is due, because the peer has shown that it waits for the
-    /// message.
+    /// Returns whether the message may be sent before it is due. The caller asks this when the peer has shown that it
+    /// waits for the message.
     pub fn can_send_early(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.wait / 4)
     }

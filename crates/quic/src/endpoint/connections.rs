@@ -337,8 +337,8 @@ impl Endpoint {
 }
 
 impl Held {
-    /// Limits the bytes that the connection may have written and not acknowledged: by `sndbuf`, by what the application
-    /// allows beyond the congestion window, and by the shared memory.
+    /// Limits the bytes that are written on the connection and not acknowledged. The limits are `sndbuf`, the amount
+    /// that the application allows beyond the congestion window, and the shared memory.
     fn limit_send_window(&mut self, sndbuf: u64) {
         if self.unsent.is_some() || self.account.is_some() {
             let mut most = sndbuf;

@@ -61,8 +61,8 @@ impl Held {
         }
     }
 
-    /// Returns whether no packet may be sent before more bytes arrive, because a full-size packet would exceed the
-    /// limit. The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
+    /// Whether sending must wait for more bytes from the address, because a full-size packet would exceed the limit.
+    /// The client's timer makes the client send more packets (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unproven.is_some_and(|unproven| {

@@ -96,8 +96,9 @@ impl Endpoint {
 
     /// Releases a stream of which the application has no handle any more. On a two-way stream, written data and the end
     /// of the stream are still sent, and the peer is asked to stop sending. A one-way stream is not stopped: it ends
-    /// when its writer finishes it, or with the connection. A reader that wants it to end earlier cancels it. Some
-    /// application protocols forbid that: RFC 9114 §6.2.1 and RFC 9204 §4.2 do for the control and QPACK streams.
+    /// when its writer finishes it, or with the connection. A reader that wants a one-way stream to end earlier cancels
+    /// the stream. Some streams must not be cancelled, for example the control and QPACK streams of HTTP/3 (RFC 9114
+    /// §6.2.1, RFC 9204 §4.2).
     pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let ended = held.open.remove(&stream).is_some_and(|open| open.ended);
@@ -186,7 +187,8 @@ impl Endpoint {
 }
 
 impl Held {
-    /// Returns quinn's ID of a stream; `None` if the stream is one-way and has no direction of this kind.
+    /// Returns quinn's ID of a stream that this side reads, if `reading` is set, or writes. Returns `None` if the
+    /// stream is one-way in the opposite direction.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

@@ -172,8 +172,8 @@ impl Seen {
         }
     }
 
-    /// Declares lost the oldest packets whose sizes add up to `bytes`, and returns their numbers. If no data packets
-    /// have that total size, handshake packets were lost, and the result is empty.
+    /// Finds the oldest packets whose sizes add up to `bytes`, declares them lost, and returns their numbers. If no
+    /// data packets have that total size, handshake packets were lost, and the result is empty.
     pub(super) fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent.0 {

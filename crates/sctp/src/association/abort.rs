@@ -1,7 +1,7 @@
 //! Sending and handling of ABORT and ERROR.
 //!
-//! Home of RFC 9260 §9.1, of the causes that an association raises (§3.3.10), and of the state in which a stale cookie is
-//! handled (§5.2.6).
+//! Home of RFC 9260 §9.1, of the causes that an association raises (§3.3.10), and of the check that a stale cookie is
+//! reported in COOKIE-ECHOED (§5.2.6).
 
 use super::outbound::packet::FinalPacket;
 use super::{Association, Ctx, State};
@@ -63,7 +63,8 @@ impl Association {
 
     /// Sends an ABORT to `target` in answer to an INIT ACK. The caller decides what happens to the association.
     pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
-        // RFC 9260 §3.3.3: if the INIT ACK contains no tag to use, reflect the tag of its packet.
+        // RFC 9260 §3.3.3: if the Initiate Tag of the INIT ACK is 0, the ABORT reflects the tag of the INIT ACK's
+        // packet, which is the local tag.
         let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
         let packet = FinalPacket::new((source, target), self.identity.header(tag), |bytes| {

@@ -46,12 +46,12 @@ struct AckContext {
 }
 
 impl AckContext {
-    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: once per recovery. §6.2.1 D iv:
-    /// the SACK that ends a recovery may begin the next recovery.
+    /// Returns whether losses on a path reduce its congestion window. RFC 9260 §7.2.4: the window is reduced once per
+    /// recovery. §6.2.1 D iv: the SACK that ends a recovery may begin the next recovery.
     ///
     /// A loss during the recovery after a timeout reduces the window, too. T3-rtx marked all outstanding chunks as
-    /// lost, so the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is
-    /// a further sign of congestion.
+    /// lost, so a chunk lost now was sent after the timeout, or on another path. RFC 5681 §4.3: losing a retransmission
+    /// is a further sign of congestion.
     fn reduces(&self) -> bool {
         !self.in_recovery
     }
@@ -201,13 +201,13 @@ impl Association {
         error: SackError,
     ) {
         match (error, acknowledgement) {
-            // RFC 9260 §6.2.1 D i: the SACK is older than the last one, so it is ignored.
+            // RFC 9260 §6.2.1 D i: the SACK is older than the last SACK, so it is ignored.
             (SackError::Old, _) => {}
             // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
             (SackError::NeverSent, _) if self.was_renumbered_recently(ctx.now) => {}
-            // RFC 9260 §12.4: only a SACK of unsent TSNs has to end the association. A SHUTDOWN that acknowledges
-            // unsent TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own into a
-            // SHUTDOWN (interop/README.md).
+            // RFC 9260 §12.4: only a SACK that acknowledges unsent TSNs has to end the association. A SHUTDOWN that
+            // acknowledges unsent TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own
+            // into a SHUTDOWN (interop/README.md).
             (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
             (SackError::NeverSent, _) => {
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
@@ -282,13 +282,13 @@ impl Association {
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // The peer answers every window probe that it receives. So if T3-rtx expires for a window probe, the probe may
-        // have been too large only if the peer has sent no SACK since.
+        // The peer answers every window probe that it receives. So if T3-rtx of a window probe expires and no SACK has
+        // arrived since the probe was sent, the probe may have been too large.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.seldom().t3_expirations += 1;
-        // RFC 9260 §6.3.3 E1, E2: return to slow start, unless the timer guarded a window probe, and back off.
+        // RFC 9260 §6.3.3 E1, E2: doubles the timeout. Returns to slow start, unless the timer guarded a window probe.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
         if !probe {

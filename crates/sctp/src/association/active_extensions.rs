@@ -59,7 +59,7 @@ impl ActiveExtensions {
         self.peer_adaptation
     }
 
-    /// Returns whether an extension is active that may have to send control chunks at any time.
+    /// Whether an active extension may have to send control chunks at any time.
     pub(crate) fn have_control(&self) -> bool {
         self.asconf.is_some() || self.reconfig.is_some()
     }

@@ -30,8 +30,7 @@ pub struct Extensions {
     pub nr_sack: bool,
 }
 
-/// RFC 9653 §6: the identifier of the error detection by DTLS, or by a lower layer that protects packets as well as DTLS
-/// does.
+/// RFC 9653 §6: the error detection identifier of DTLS, or of a lower layer that protects packets as well as DTLS does.
 pub(super) const OVER_DTLS: u32 = 1;
 
 /// Chunk types that identify an extension.
@@ -100,8 +99,8 @@ impl Extensions {
         kinds.contains(&kind::I_FORWARD_TSN)
     }
 
-    /// Appends the parameters that announce the extensions. A parameter for a single extension is appended only if the
-    /// peer's announcement `asked` contains the extension. The Supported Extensions list is appended only if `list` is true.
+    /// Appends the parameters that announce the extensions. A parameter for one extension is appended only if the peer
+    /// announced the extension in `asked`. The Supported Extensions list is appended only if `list` is true.
     pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, asked: Self, list: bool) {
         if self.ecn && asked.ecn {
             Param::EcnCapable.emit(chunk);

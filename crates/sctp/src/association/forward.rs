@@ -19,7 +19,8 @@ impl Association {
     /// Handles a FORWARD TSN or I-FORWARD-TSN.
     pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
         if !self.extensions.agreed.partial_reliability {
-            // RFC 3758 §3.3.1: treat the FORWARD TSN as a chunk of an unrecognized type.
+            // RFC 3758 §3.3.1: partial reliability was not agreed on, so the FORWARD TSN is treated as an unrecognized
+            // chunk.
             self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             return;
         }
@@ -31,8 +32,8 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
-        // RFC 6525 §5.1.4: the TSNs that the FORWARD TSN skips may belong to the numbering after a pending reset, so the
-        // chunk is refused.
+        // RFC 6525 §5.1.4: a TSN reset is pending. The skipped TSNs may already belong to the numbering after the
+        // reset, so the chunk is refused.
         if self.extensions.reconfig.is_some() && self.may_be_renumbered() {
             return self.refuse_early(ctx.now, arrived);
         }
@@ -144,10 +145,10 @@ impl Association {
     /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports
     /// or T3-rtx could show the loss. Losses below the TSN offset `recovers_until` have already reduced the window.
     ///
-    /// A SACK does not distinguish chunks that arrived from chunks that the peer skipped. A chunk counts as skipped only if
-    /// the SACK arrives at least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks
-    /// arrived before it, or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK
-    /// covers more skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
+    /// In a SACK, skipped chunks look like chunks that arrived. A chunk counts as skipped only if the SACK arrives at
+    /// least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks arrived before it,
+    /// or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK covers more
+    /// skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
     pub(super) fn reduce_window_for_skipped(
         &mut self,

@@ -341,8 +341,9 @@ impl Association {
         }
         let (stale, late) = (echo.stale + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data that the peer has acknowledged cannot be sent again. The peer may have ended that association since. If
-        // so, the association from a new cookie would wait forever for the acknowledged data.
+        // Data that the peer has acknowledged cannot be sent again. The peer may have accepted the data in an
+        // association that it has ended since. If so, an association from a new cookie would wait forever for the
+        // acknowledged data.
         let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);

@@ -180,8 +180,8 @@ impl Association {
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
             Chunk::Cwr(cwr) => self.extensions.ecn.on_cwr(cwr.tsn.0),
             Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
-            // The endpoint itself handles INIT and COOKIE ECHO. An INIT must be alone in its packet, and a COOKIE ECHO must
-            // come first.
+            // The endpoint itself handles INIT and COOKIE ECHO. Here these chunks are misplaced: an INIT must be alone
+            // in its packet, and a COOKIE ECHO must come first.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) | Chunk::NrSack(_) => {}
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}

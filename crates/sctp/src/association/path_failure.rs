@@ -334,8 +334,8 @@ impl Association {
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
             // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2
             // treats the error as a soft error for TCP. Here the error ends the association only after `SILENCES`
-            // timeouts have confirmed it. So the packet that causes the decisive ICMP error is sent after the second
-            // timeout.
+            // timeouts have confirmed it. So only an ICMP error that arrives after the second timeout ends the
+            // association.
             Advice::Abort if self.is_icmp_unconfirmed(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
@@ -347,8 +347,8 @@ impl Association {
         }
     }
 
-    /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that its host does not run
-    /// SCTP.
+    /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that the peer's host
+    /// does not run SCTP.
     fn is_icmp_unconfirmed(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }

@@ -87,7 +87,7 @@ impl Association {
                     self.emit_established(ctx);
                 } else {
                     // RFC 9260 §8.1: the COOKIE ECHO shows that the peer is alive. The errors so far do not count,
-                    // because a peer without a COOKIE ACK cannot accept data.
+                    // because the peer could accept no data before the COOKIE ACK.
                     self.paths.clear_errors();
                 }
             }
@@ -126,8 +126,8 @@ impl Association {
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // The new association has no packets that are signed with the keys that the old association had
-            // deactivated, so those keys are free.
+            // The old association had deactivated keys. These keys are free, because no packet of the new association
+            // is signed with them.
             auth.leave(before.iter().flat_map(|auth| auth.leaving()));
             Box::new(auth)
         });

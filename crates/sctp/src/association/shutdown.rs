@@ -74,9 +74,9 @@ impl Association {
         }
     }
 
-    /// Takes the next step of the shutdown once no chunk is outstanding. A second FORWARD TSN announces chunks that are
-    /// abandoned during the shutdown, because other stacks wait for it. The shutdown does not wait for the
-    /// acknowledgement of that FORWARD TSN.
+    /// Takes the next step of the shutdown once no chunk is outstanding. Abandoned chunks are announced in a FORWARD
+    /// TSN, which is sent a second time if T3-rtx expires, because other stacks wait for it. After the second
+    /// expiration the shutdown continues without an answer.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {

@@ -83,7 +83,7 @@ anabranch_base::knobs! {
             SpanOrZero, "with hystart=linux, the least round trip of a path that it watches, such as 1ms; 0 = any";
         /// Packet pacing: packets are spread over the round trip.
         pacing: bool = false, EXTENSION, SWITCH, "packets are spread over the round trip: yes or no";
-        /// RFC 6937: proportional rate reduction: in fast recovery, the number of bytes sent follows the number of
+        /// RFC 6937, proportional rate reduction: in fast recovery, the number of bytes sent follows the number of
         /// bytes delivered.
         prr: bool = false, EXTENSION,
             SWITCH, "proportional rate reduction in fast recovery (RFC 6937): yes or no";

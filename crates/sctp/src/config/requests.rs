@@ -1,4 +1,4 @@
-//! The set of requests in the peer's RE-CONFIG chunks that are accepted. Other requests are denied.
+//! The set of RE-CONFIG requests that this side accepts from the peer. Other requests are denied.
 //!
 //! Home of RFC 6525 §5.2.1 (which requests are denied) and §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
 
@@ -30,7 +30,7 @@ pub struct ReconfigRequests {
 const NAMES: [&str; 3] = ["streams", "association", "change"];
 
 impl ReconfigRequests {
-    /// The set in which all requests are accepted.
+    /// The set of all requests.
     pub const ALL: Self = Self { streams: true, association: true, change: true };
 
     const fn flags(self) -> [bool; 3] {

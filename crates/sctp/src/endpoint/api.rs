@@ -257,8 +257,8 @@ impl Endpoint {
         self.read(now, id, |association| association.recv(stream, buffer), Option::is_none)
     }
 
-    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` returns whether the result of
-    /// `read` is that nothing was read.
+    /// Runs `read` on an association and sends a SACK that became due. `is_nothing` returns true for a result of `read`
+    /// that contains no data.
     #[inline]
     fn read<R>(
         &mut self,

@@ -31,10 +31,10 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// Creates an endpoint with the profile `modern` that sends its packets to one peer through a channel of datagrams,
-    /// such as DTLS. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). This
-    /// size does not include IP and UDP headers. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded one
-    /// in tests.
+    /// Creates an endpoint that sends its packets to one peer through a channel of datagrams, such as DTLS. The
+    /// endpoint has the profile `modern`. `mtu` is the size in bytes of the largest datagram that the channel takes, at
+    /// most 65,535. This size does not include IP and UDP headers. All randomness comes from `rng`: use
+    /// `Rng::from_os()`, or a seeded generator in tests.
     ///
     /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the payloads of the
     /// packets from [`poll_transmit`](Engine::poll_transmit). Ignore the addresses of those packets.
@@ -60,8 +60,8 @@ impl Endpoint {
 
     /// Like [`over_datagrams`](Self::over_datagrams), with a configuration. Settings that concern addresses (`asconf`,
     /// `address_types`) are always off (RFC 8261 §6.1). `ecn` is always off, too, because a datagram carries no ECN
-    /// mark. If the channel is DTLS or protects data as well as DTLS, `zero_checksum=yes` avoids the checksum (RFC
-    /// 9653), if the peer accepts packets without a checksum.
+    /// mark. The channel may be DTLS, or detect errors as reliably as DTLS. In that case `zero_checksum=yes` omits the
+    /// checksum (RFC 9653), if the peer accepts packets without a checksum.
     ///
     /// ```
     /// # use anabranch_base::Rng;

@@ -1,8 +1,8 @@
 //! UDP encapsulation.
 //!
-//! The sockets add and remove the UDP header. This module tracks the UDP port at which each address of the peer is reached.
-//! That port changes only by packets that a Verification Tag or a State Cookie proves to be from the peer. An INIT from
-//! another port is answered at that port and changes nothing.
+//! The sockets add and remove the UDP header. This module tracks the UDP port at which each address of the peer is
+//! reached. The port changes only if a Verification Tag or a State Cookie proves that a packet is from the peer. An
+//! INIT from another port is answered at that port and changes nothing.
 //!
 //! Home of RFC 6951 §5.1, §5.4 and §5.6.
 

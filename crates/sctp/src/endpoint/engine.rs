@@ -150,8 +150,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the source or destination address of the packet is not unicast. An unspecified destination address is
-    /// unknown, so it does not count.
+    /// Returns whether the source or destination address of the packet is not unicast. An unspecified destination
+    /// address stands for an unknown address, and is not examined.
     fn is_of_group(&self, packet: &Packet<'_>) -> bool {
         let target = packet.target.ip();
         let group = !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified();

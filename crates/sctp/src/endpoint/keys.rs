@@ -45,7 +45,7 @@ impl Endpoint {
         })
     }
 
-    /// Makes the shared key `key` the active one: chunks are signed with it from now on.
+    /// Makes `key` the active shared key: chunks are signed with it from now on.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KeyError, Message};
@@ -68,7 +68,7 @@ impl Endpoint {
         self.change_keys(id, |keys| if keys.activate(key) { Ok(None) } else { Err(KeyError::NoSuchKey) })
     }
 
-    /// Stops using the shared key `key`, which must not be the active one. `Event::Key` with `KeyChange::Free` follows
+    /// Stops using the shared key `key`, which must not be the active key. `Event::Key` with `KeyChange::Free` follows
     /// once no queued or unacknowledged message uses the key (RFC 6458 §8.3.4). Packets that the peer signs with the
     /// key are still accepted.
     ///
@@ -125,8 +125,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the number of the active shared key of one association or, for `None`, of associations that begin from
-    /// now on. Returns `None` if the association does not authenticate chunks (RFC 6458 §8.1.18).
+    /// Returns the identifier of the active shared key of one association or, for `None`, of associations that begin
+    /// from now on. Returns `None` if the association does not authenticate chunks (RFC 6458 §8.1.18).
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;

@@ -1,7 +1,7 @@
 //! Tags of used cookies whose associations have ended.
 //!
-//! When an accepted association ends, its tag is kept here until its cookie is stale. Otherwise a delayed copy of the COOKIE
-//! ECHO would set up the association again, and deliver the DATA in the same packet a second time.
+//! When an accepted association ends, its tag is kept here until its State Cookie is stale. Otherwise a delayed copy of
+//! the COOKIE ECHO would set up the association again, and deliver the DATA in the same packet a second time.
 //!
 //! The checks of RFC 9260 §5.1.5 consider only the age and the signature of a cookie, so they do not detect a delayed
 //! copy of a used cookie.
@@ -46,7 +46,7 @@ impl UsedCookies {
         self.until.len()
     }
 
-    /// Returns whether the tag is kept. Tags of stale cookies are not removed first, so the tag may be one of these.
+    /// Whether the tag is kept. May return true for the tag of a stale cookie, because this call removes no tags.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.tags.contains(&tag)
     }
@@ -65,8 +65,8 @@ impl UsedCookies {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §5.3.1: a new association does not get the tag of an association that has ended while the cookie of
-    /// that association may be valid.
+    /// RFC 9260 §5.3.1: while the cookie of an ended association may still be valid, no new association gets the tag of
+    /// the ended association.
     #[test]
     fn a_used_tag_is_not_drawn_again() {
         let endpoint = || {

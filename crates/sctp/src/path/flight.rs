@@ -87,8 +87,8 @@ impl Path {
         self.one_packet
     }
 
-    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. The function
-    /// is called only with loss recovery beyond RFC 9260 §7.2.
+    /// Whether a packet may be sent now. `is_recovering` tells whether the association is in loss recovery, and is
+    /// called only if the path uses loss recovery beyond RFC 9260 §7.2.
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
         // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
@@ -276,7 +276,7 @@ impl Path {
         }
     }
 
-    /// Adds `bytes` to the bytes in flight, because chunks that no longer counted as in flight do so again.
+    /// Adds `bytes` to the bytes in flight. Called when chunks count as in flight again.
     pub(crate) fn add_to_flight(&mut self, bytes: u64) {
         self.flight += bytes;
     }
@@ -309,7 +309,7 @@ impl Path {
 
     // Losses.
 
-    /// Removes the bytes of chunks that will be retransmitted from the bytes in flight.
+    /// Subtracts `bytes` from the bytes in flight, because the chunks will be retransmitted.
     pub(crate) fn lose(&mut self, bytes: u64) {
         self.flight = self.flight.saturating_sub(bytes);
     }
@@ -341,8 +341,8 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §6.3.3: records that T3-rtx expired. The expiry `reduces` the window unless it was for a window
-    /// probe.
+    /// RFC 9260 §6.3.3: records that T3-rtx expired. `reduces` is false for a window probe, whose loss does not reduce
+    /// the congestion window.
     pub(crate) fn on_t3(&mut self, now: Instant, reduces: bool) {
         self.stats.seldom().t3_expirations += 1;
         if reduces {
@@ -374,8 +374,8 @@ impl Path {
         self.flight = 0;
     }
 
-    /// Excludes abandoned chunks, which give no round-trip sample. `first` is the lowest TSN offset in flight on this
-    /// path. `flies` returns whether the chunk at an offset is in flight.
+    /// Ends the measurement of the round trip if the measured chunk was abandoned. `first` is the lowest TSN offset in
+    /// flight on this path. `flies` returns whether the chunk at an offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);
         self.timed = self.timed.filter(|&(timed, _)| flies(timed));

@@ -26,7 +26,7 @@ pub(super) struct UnansweredData {
 }
 
 impl UnansweredData {
-    /// Whether HEARTBEATs are answered while data is lost too often to be a coincidence.
+    /// Whether data is lost too often to be a coincidence while HEARTBEATs are answered.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
@@ -62,7 +62,8 @@ impl Path {
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: consecutive errors count, including errors that a HEARTBEAT ACK had cleared.
+            // RFC 9260 §8.2: the error counter is the number of consecutive errors, including errors that a HEARTBEAT
+            // ACK had cleared.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, most)
@@ -89,15 +90,15 @@ impl Path {
         }
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
-            // RFC 9260 §8.1 lets the association's error counter consider that DATA and HEARTBEAT chunks may differ in
-            // reachability. For the same reason the answer changes neither the path's error counter nor the RTO that
-            // timeouts have doubled (§6.3.3 E2).
+            // RFC 9260 §8.1: HEARTBEATs may reach an address that DATA does not reach. So a HEARTBEAT ACK need not
+            // clear the association's error counter while data is outstanding. For the same reason, it changes neither
+            // the path's error counter nor the RTO that timeouts have doubled (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;
             }
-            // The errors stay at the limit: data is tried on this path once more, and the next timeout may mark the
-            // path as failed.
+            // The answer does not clear the error counter, but lowers it to at most Path.Max.Retrans. So data is tried
+            // on this path once more. If the counter is at this limit, the next timeout marks the path as failed.
             errors = self.errors.min(most);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.

@@ -100,9 +100,10 @@ impl Path {
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Whether an unanswered HEARTBEAT must not count as one more error. Data in flight tests the path as well, and
-    /// T3-rtx counts its errors. RFC 9260 §8.3 sends HEARTBEATs only to idle addresses, and §6.3.3 E2 doubles the RTO
-    /// once per expiry. `counted` covers a T3-rtx that expired at the same instant.
+    /// Whether other errors of the path already account for an unanswered HEARTBEAT, so that it is not counted. While
+    /// data is in flight, T3-rtx tests the path and counts its errors. RFC 9260 §8.3 sends HEARTBEATs only to idle
+    /// addresses, and §6.3.3 E2 doubles the RTO once per expiry. `counted` is set if a T3-rtx expired at the same
+    /// instant.
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.counted
     }

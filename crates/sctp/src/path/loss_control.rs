@@ -22,7 +22,7 @@ pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// The TSN offset below which all chunks sent once are acknowledged, marked as lost, or in flight elsewhere.
+    /// The TSN offset below which all chunks sent once are acknowledged, marked as lost, or in flight on another path.
     edge: u64,
     /// Offset and send time of chunks retransmitted to this path, oldest first.
     repairs: VecDeque<(u64, Instant)>,
@@ -241,8 +241,8 @@ impl Path {
 
     /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. If an earlier SACK found
     /// the window full and there is `more` data to send, the window counts as full until the association can send
-    /// again, when `polls` changes. Otherwise a host that reads several SACKs at once would grow the window for the
-    /// first SACK only.
+    /// again. At that time `polls` changes. Otherwise a host that reads several SACKs at once would grow the window for
+    /// the first SACK only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
@@ -304,8 +304,9 @@ impl Path {
         Some((by_time, smoothed))
     }
 
-    /// Reports a SACK, or losses found by the loss timer, to a controller that needs reports. `delivered` bytes have
-    /// arrived in total, the chunks of `fresh` among them. `recovering` says whether loss recovery is in progress.
+    /// Reports a SACK, or losses found by the loss timer, to a controller that needs reports. `delivered` is the number
+    /// of bytes that have arrived in total, including the chunks of `fresh`. `recovering` says whether loss recovery is
+    /// in progress.
     pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
         let in_flight = self.flight;
         let (controller, loss_control) = self.congestion();
@@ -388,7 +389,7 @@ impl Path {
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether a chunk may be lost, and the loss timer decides whether it is.
+    /// Whether a chunk may be lost. If it does not arrive before the loss timer expires, it counts as lost.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
@@ -400,7 +401,7 @@ impl Path {
         }
     }
 
-    /// RFC 8985 §7.3: prepares a tail loss probe: `fresh` data that may be sent now, or otherwise a retransmitted
+    /// RFC 8985 §7.3: prepares a tail loss probe. If `fresh` is true, the probe is new data, otherwise a retransmitted
     /// chunk. `end` is the TSN offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };

@@ -61,7 +61,8 @@ pub(crate) struct Path {
     moved: u64,
     /// Number of consecutive errors of this path.
     errors: u32,
-    /// Timeouts of data, which answered HEARTBEATs do not excuse; `None` if there were no such timeouts.
+    /// The expirations of T3-rtx since data was last acknowledged, which answered HEARTBEATs do not clear; `None` if
+    /// there were none.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
@@ -190,7 +191,7 @@ impl Path {
         fresh.last_data = self.last_data;
         fresh.stats = std::mem::take(&mut self.stats);
         if fresh.flight > 0 {
-            // Acknowledgements for data in flight are expected on the new path.
+            // Data stays in flight after the change, so its acknowledgements need a congestion controller.
             fresh.congestion();
         }
         *self = fresh;

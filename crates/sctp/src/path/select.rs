@@ -29,8 +29,9 @@ pub(crate) struct Paths {
     changes: u32,
     /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
-    /// The time and path of the last progress of user data, sent and received. Kept only for an association that has
-    /// several paths and has sent data: without a request there is no response to wait for.
+    /// For each direction, the time and the path of the last progress of user data. Kept only if the association has
+    /// several paths and has sent data. Before that, the silence of the peer is no interruption, because the peer has
+    /// nothing to answer.
     progress: Option<Box<[Progress; 2]>>,
 }
 
@@ -332,8 +333,8 @@ impl Paths {
         self.list.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512)
     }
 
-    /// RFC 9260 §6.3.1 C5: stops the measurements on all paths that a retransmission of the chunk at `offset` would
-    /// spoil.
+    /// RFC 9260 §6.3.1 C5: stops the round-trip measurements that a retransmission of the chunk at `offset` would
+    /// spoil, on all paths.
     pub(crate) fn end_measurements_from(&mut self, offset: u64) {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
@@ -356,7 +357,7 @@ impl Paths {
             let path = &self.list[index];
             !path.removed && path.is_usable()
         });
-        // If several paths share the longest prefix, the current path is preferred.
+        // If several paths are equally near, the current path is preferred.
         usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
     }
 

@@ -1,6 +1,6 @@
 //! Verifies that an address belongs to the peer.
 //!
-//! An address learned from the peer is not used before a HEARTBEAT to this address was acknowledged with the right
+//! An address learned from the peer is used only once a HEARTBEAT to this address has been acknowledged with the right
 //! nonce. Otherwise an attacker could make this host send to a third party.
 //!
 //! Home of RFC 9260 §5.4.

@@ -66,7 +66,8 @@ impl Ack {
         }
     }
 
-    /// Counts the `bytes` of a packet with DATA. SACKs that only repeat information may have as many bytes.
+    /// Counts the `bytes` of a packet with DATA. All SACKs that only repeat information may together have as many
+    /// bytes.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }

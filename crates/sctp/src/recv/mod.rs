@@ -194,8 +194,8 @@ impl RecvHalf {
         Ok(Taken::New(offset))
     }
 
-    /// Fast path for a whole ordered message at `payload` in `packet`. It applies if the message is the next one and
-    /// nothing is missing or waiting. Returns the TSN offset of its chunk, and whether the message has made its stream
+    /// Fast path for a whole ordered message at `payload` in `packet`. It applies if the message has the next TSN, and
+    /// no data is missing or waiting. Returns the TSN offset of its chunk, and whether the message has made its stream
     /// readable.
     #[inline(always)]
     pub(crate) fn take_next(

@@ -129,8 +129,8 @@ impl Reassembly {
     }
 
     /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Only the earliest
-    /// message is delivered in parts. Everything sent before it has arrived, so no complete message is blocked behind
-    /// it while it waits for buffer space.
+    /// message is delivered in parts, and only if nothing before it is missing. So a message that waits for buffer
+    /// space blocks no complete message.
     #[inline]
     pub(super) fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {

@@ -266,7 +266,7 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
 }
 
 /// If memory is shared and other associations have taken all of it, only the lowest missing chunk is accepted. This
-/// holds only while the buffer holds no more than when the window was lowered.
+/// rule applies only while the buffer holds no more data than when the window was lowered.
 #[test]
 fn a_lowered_window_accepts_only_the_lowest_gap() {
     let budget = Budget::new(16 << 20, 1_000);

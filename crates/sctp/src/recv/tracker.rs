@@ -201,7 +201,7 @@ impl Tracker {
 
     /// Returns the Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
     pub(crate) fn gap_blocks(&self) -> impl Iterator<Item = GapBlock> {
-        // The Cumulative TSN Ack has TSN offset `next - 1`. Gap blocks count from there. In a gap block, TSN offset `o`
+        // The Cumulative TSN Ack has TSN offset `next - 1`. Gap blocks number the TSNs from that TSN on: TSN offset `o`
         // is the number `o - next + 1`.
         let next = self.next;
         self.runs

@@ -132,7 +132,8 @@ impl Window {
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether a SACK should advertise the window, because a quarter of the buffer has become free.
+    /// RFC 9260 §6.2: whether to advertise the window in a SACK. That is the case once the window has grown by a
+    /// quarter of the buffer since the last SACK.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

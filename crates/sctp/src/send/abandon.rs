@@ -389,8 +389,8 @@ impl SendHalf {
                 // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing, when `fast` is
-            // set.
+            // A chunk abandoned in flight counts as in flight until it is acknowledged or found missing. At that time
+            // `fast` is set.
             let landed = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = landed;

@@ -5,7 +5,7 @@
 //! freed as their TSNs are acknowledged, usually in order. Bytes freed out of order keep their memory until all bytes
 //! before them are freed.
 //!
-//! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. They are prefetched a few
+//! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. The bytes are prefetched a few
 //! packets ahead, while earlier packets are built.
 
 use anabranch_base::cache;

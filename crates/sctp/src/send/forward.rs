@@ -25,7 +25,7 @@ pub(super) struct AckPoint {
     /// For each FORWARD TSN sent so far, one past the highest TSN offset that it skips, and the time at which it was
     /// first sent. In ascending order.
     told: VecDeque<(u64, Instant)>,
-    /// Number of T3-rtx expirations since a FORWARD TSN was sent that skips the chunk at `unanswered_at`.
+    /// Number of T3-rtx expirations since the sending of a FORWARD TSN that skips the chunk at `unanswered_at`.
     unanswered: u32,
     unanswered_at: u64,
     /// Whether the last FORWARD TSN did not have room for all streams. The other streams are listed after the peer has
@@ -70,7 +70,7 @@ impl AckPoint {
         }
     }
 
-    /// Whether T3-rtx has expired `times` times since a FORWARD TSN was sent that skips all outstanding chunks.
+    /// Whether T3-rtx has expired `times` times since the sending of a FORWARD TSN that skips all outstanding chunks.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.said == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)

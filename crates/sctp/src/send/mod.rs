@@ -126,7 +126,7 @@ impl SendHalf {
         self.sack_work = SackWorkLimit::default();
     }
 
-    /// Whether no data is unsent or unacknowledged.
+    /// Whether no data waits to be sent, and no chunk is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
     }
@@ -240,7 +240,7 @@ impl SendHalf {
         self.queue.header()
     }
 
-    /// Returns the number of the key that authenticates the message, if it has one.
+    /// Returns the identifier of the key that authenticates the message, if the message names a key.
     pub(crate) fn key_of(&self, message: u32) -> Option<u16> {
         self.queue.message(message).key
     }

@@ -120,7 +120,7 @@ impl SendHalf {
         lost
     }
 
-    /// Whether enough chunks have arrived beyond a gap to count as a loss by miss indications (RFC 9260 §7.2.4).
+    /// Whether enough chunks have arrived beyond a gap for miss indications to mark a chunk as lost (RFC 9260 §7.2.4).
     fn counts_loss(&self) -> bool {
         let mut left = u64::from(self.dupthresh);
         self.outstanding.runs.iter().any(|run| {

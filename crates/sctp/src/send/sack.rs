@@ -85,8 +85,8 @@ impl SendHalf {
     }
 
     /// Fast path for a SACK without gap blocks and duplicates. Returns `None` unless all chunks that it acknowledges
-    /// were sent once and on one path. It also returns `None` if a chunk is missing or marked, or loss recovery is in
-    /// progress.
+    /// were sent once and on one path. It also returns `None` if a chunk is missing or marked for retransmission, or
+    /// loss recovery is in progress.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
         /// The largest number of chunks on the fast path. Their entries are scanned twice, which is too slow for a

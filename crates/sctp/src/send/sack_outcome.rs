@@ -72,8 +72,8 @@ impl SackOutcome {
         }
     }
 
-    /// Takes an abandoned chunk that has arrived out of the flight. RFC 3758 §3.5 A2: it does not grow the congestion
-    /// window.
+    /// Removes an abandoned chunk from the flight, because it has arrived. RFC 3758 §3.5 A2: the chunk does not grow
+    /// the congestion window.
     #[cold]
     pub(super) fn land(&mut self, entry: &Entry) {
         if !entry.fast

@@ -174,8 +174,8 @@ impl Sockets {
             let Some(span) = socket.settings.autoclose else { continue };
             for (&id, member) in &mut socket.associations {
                 if member.established && !member.closed && member.used_at + span <= now {
-                    // The association counts as used now. So the shutdown has the whole autoclose time before the next
-                    // request for it.
+                    // The association counts as used now. So a whole autoclose time passes before the shutdown is
+                    // requested again.
                     member.used_at = now;
                     idle.push(id);
                 }

@@ -16,7 +16,8 @@ use std::collections::{BTreeSet, VecDeque};
 /// notifications follow.
 pub(super) const MAX_WAITING: usize = 1024;
 
-/// The largest number of `SendFailed` notifications that can wait. An endpoint queues as many at a time.
+/// The largest number of `SendFailed` notifications that can wait. An endpoint queues at most the same number of these
+/// events.
 const MAX_FAILED: usize = 1 << 16;
 
 fn is_failed(notification: &Notification) -> bool {

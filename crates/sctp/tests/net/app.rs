@@ -33,7 +33,7 @@ pub struct App {
     pub missing: BTreeSet<u64>,
     /// The numbers of the messages that this side's engine has abandoned. The number of a message is its context.
     pub given_up: BTreeSet<u64>,
-    /// The numbers of the messages for which this side's engine has reported that they will not be delivered.
+    /// The numbers of the messages that this side's engine has reported as undelivered.
     pub failed: BTreeSet<u64>,
     /// The part of a message that was read so far, by stream.
     partial: BTreeMap<u16, Vec<u8>>,

@@ -154,7 +154,7 @@ fn the_verified_address_goes_while_shutting_down() {
     "#]]);
 }
 
-/// Break before make: A deletes its only address, and adds another one a second later (RFC 5061 §5.3.2).
+/// Break before make: A deletes its only address, and adds another address a second later (RFC 5061 §5.3.2).
 #[test]
 fn break_before_make() {
     let mut script = roaming(1, &[]);
@@ -184,7 +184,7 @@ fn break_before_make() {
     "#]]);
 }
 
-/// Without ASCONF, a host that deletes its only address and then adds another one loses the association.
+/// Without ASCONF, a host that deletes its only address and then adds another address loses the association.
 #[test]
 fn break_before_make_without() {
     let mut script = Script::multi_homed(&[25, 40], &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);

@@ -1,4 +1,4 @@
-//! Setting up an association (RFC 9260 §5.1), also with losses.
+//! Setting up an association (RFC 9260 §5.1), with and without losses.
 
 use crate::net::{A, B, PORT};
 use crate::script::{Script, configured};

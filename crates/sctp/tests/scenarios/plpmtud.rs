@@ -253,8 +253,8 @@ fn in_ipv6() {
 }
 
 /// RFC 8899 §5.2: the MTU of a link is below BASE_PLPMTU, and the link sends no ICMP. The search enters the state ERROR
-/// and continues with smaller sizes. Nothing was received on the idle path, so a HEARTBEAT precedes the probes that
-/// count.
+/// and continues with sizes below BASE_PLPMTU. The path is idle, so HEARTBEATs of the usual size are sent as well. Lost
+/// probes show a size limit only if these HEARTBEATs are answered.
 #[test]
 fn narrower_than_base() {
     let mut script = on(1, 600, false, 60_000);

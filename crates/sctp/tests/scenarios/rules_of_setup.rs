@@ -104,8 +104,8 @@ fn addresses_of_a_family_that_is_not_ours() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only if that INIT comes from an address to which
-/// this endpoint sent its own INIT.
+/// RFC 9260 §5.2.1: an endpoint in COOKIE-WAIT receives an INIT. The endpoint answers only if the INIT comes from an
+/// address to which it has sent its own INIT.
 #[test]
 fn an_init_from_a_stranger_while_asking() {
     let mut script = Script::multi_homed(&[25, 25], &[]);

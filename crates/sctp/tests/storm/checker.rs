@@ -3,8 +3,8 @@
 //! - TSNs are consecutive (except for those of abandoned messages), and a TSN never changes its content.
 //! - A SACK never lowers the cumulative TSN and never acknowledges TSNs that were not sent. Its gap blocks are
 //!   ascending and disjoint.
-//! - New data is sent only within the peer's window and the path's congestion window (which RFC 9260 §6.1 allows to
-//!   exceed by one packet).
+//! - New data is sent only within the peer's window and the path's congestion window (RFC 9260 §6.1 allows one packet
+//!   more).
 //! - The outstanding bytes are the sum over the paths, and data in flight has a timer.
 //! - Packets fit the path's MTU, contain only chunks that may be bundled, and have a permitted destination.
 
@@ -29,7 +29,7 @@ struct Sender {
     never_sent: u64,
     /// The highest TSN that the side has asked its peer to skip.
     skipped: Option<Tsn>,
-    /// All TSNs above the first and up to the second were abandoned, according to the last FORWARD TSN of this side.
+    /// The TSNs that the last FORWARD TSN of this side reports as abandoned: all above the first and up to the second.
     skipping: Option<(Tsn, Tsn)>,
     /// The congestion windows of this side before the arrival of a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,
@@ -99,9 +99,9 @@ pub struct Checker {
     pub forgotten: bool,
 }
 
-/// The properties of a path, other than acknowledgements, on which its congestion window depends, and the window. The
-/// number of losses is included, because a loss sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be
-/// more than before.
+/// The congestion window of a path, and the properties of the path on which the window depends, other than
+/// acknowledgements. The number of losses is one of these properties, because a loss sets the window to at least 4
+/// packets (RFC 9260 §7.2.4). That may be more than before.
 type Window = ((PathState, u32, u64), u64);
 
 /// Returns the congestion windows of all paths of an association.

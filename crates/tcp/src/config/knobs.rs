@@ -46,8 +46,8 @@ anabranch_base::knobs! {
         /// How lost segments are repaired.
         recovery: RecoveryKind = RecoveryKind::Sack, "Linux 6 tcp_sack = 1; RFC 6675, found by RACK-TLP",
             RECOVERY, "loss recovery: reno, newreno or sack";
-        /// RFC 6582 §3.2 step 2: no fast retransmit for duplicate acknowledgements that retransmissions after a timeout
-        /// caused.
+        /// RFC 6582 §3.2 step 2: retransmissions after a timeout may cause duplicate acknowledgements. These start no
+        /// fast retransmit.
         careful: bool = true, "RFC 6582 §3.2 step 2",
             SWITCH, "no fast retransmit on duplicates of a timeout's repair (RFC 6582): yes or no";
         /// The number of duplicate acknowledgements that indicates a loss.
@@ -119,8 +119,8 @@ anabranch_base::knobs! {
         /// At least every N-th data segment is acknowledged immediately.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
-        /// The number of segments that are acknowledged immediately when a connection begins. The phase ends early if
-        /// this side answers data with data within `delack`.
+        /// The number of segments that are acknowledged immediately when a connection begins. This phase of immediate
+        /// acknowledgements ends earlier if this side answers data with data within `delack`.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
         /// As in Linux: data with PSH is acknowledged once the application has read it, and a segment that widens the
@@ -134,7 +134,7 @@ anabranch_base::knobs! {
         /// Which segment carries the FIN: the last data segment or a segment of its own.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
             FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
-        /// The acknowledgement of the peer's FIN is delayed as for data, so that our FIN can carry it.
+        /// The acknowledgement of the peer's FIN is delayed like that of data, so that our FIN can carry it.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
             SWITCH, "the acknowledgement of a FIN waits for one of our own, as Linux's does: yes or no";
         /// The largest segment in bytes, payload and TCP options. `None` means what the MTU allows.

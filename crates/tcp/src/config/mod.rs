@@ -178,9 +178,9 @@ impl Config {
         }
     }
 
-    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is reduced to one segment.
-    /// RFC 5681 §3.1 requires this after one loss. RFC 6928 §2, whose initial window is larger, requires it after more
-    /// than one.
+    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is reduced to one segment. RFC 5681
+    /// §3.1 requires the reduction after one loss. RFC 6928 §2 has a larger initial window and requires the reduction
+    /// only after more than one loss.
     #[must_use]
     pub(crate) fn syn_losses_for_one_segment(&self, mss: u64) -> u32 {
         if self.iw.bytes(mss) > InitialWindow::Rfc5681.bytes(mss) { 2 } else { 1 }

@@ -174,7 +174,8 @@ impl Connection {
             return false;
         }
         if position < self.send.lowest_plausible() {
-            // RFC 5961 §5.2: the acknowledgement is older than any window that the peer has offered.
+            // RFC 5961 §5.2: the acknowledgement is further behind SND.UNA than the largest window that the peer has
+            // offered.
             self.challenge(now);
             return false;
         }
@@ -220,7 +221,7 @@ impl Connection {
         self.after_ack(now, outcome, out);
     }
 
-    /// RFC 9293 §3.10.7.4: updates the peer's window, unless the segment is older than the one that last set the
+    /// RFC 9293 §3.10.7.4: updates the peer's window, unless the segment is older than the segment that last set the
     /// window.
     #[inline(always)]
     pub(crate) fn record_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
@@ -276,8 +277,8 @@ impl Connection {
     }
 
     /// Records that the peer answered our window probes. Any acknowledgement shows that the peer is alive, and a live
-    /// peer may keep its window closed without a time limit (RFC 9293 §3.8.6.1). Both hold even if data was in flight
-    /// when the window closed.
+    /// peer may keep its window closed without a time limit (RFC 9293 §3.8.6.1). So probes and timeouts are counted
+    /// anew, even if data was in flight when the window closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -294,8 +295,8 @@ impl Connection {
         self.send.set_window(position, u64::from(field) << self.agreed.peer_shift);
     }
 
-    /// Converts SACK blocks to stream positions and leaves out invalid blocks. A first block reports a duplicate
-    /// (RFC 2883 §4) if it repeats acknowledged data or lies within the second block.
+    /// Converts SACK blocks to stream positions and leaves out invalid blocks. The first block reports a duplicate (RFC
+    /// 2883 §4) if it repeats acknowledged data or lies within the second block.
     fn read_sacks(
         &self,
         blocks: &[(Seq, Seq)],
@@ -507,8 +508,8 @@ impl Connection {
         match kind {
             IcmpKind::TooBig(mtu) if self.config.pmtu => self.on_smaller_mtu(mtu),
             IcmpKind::TooBig(_) => {}
-            // The peer's host has no TCP, so it has no listener on the port either. This is treated as ICMPv6 code 4,
-            // port unreachable.
+            // The peer's host has no TCP, so it has no listener on the port either. The message is treated as ICMPv6
+            // code 4, port unreachable.
             IcmpKind::UnknownNextHeader => {
                 self.on_icmp(now, IcmpKind::Unreachable(PORT_UNREACHABLE_V6), seq, out);
             }

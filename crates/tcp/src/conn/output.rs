@@ -130,7 +130,8 @@ impl Connection {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether nothing except data could be sent, changed by a poll, or traced.
+    /// Returns whether a poll would do nothing apart from sending data: send no other segment, change no state and
+    /// trace nothing.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()

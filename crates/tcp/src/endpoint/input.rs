@@ -36,8 +36,8 @@ impl Endpoint {
                 connection.abort(now, &mut self.out);
                 self.after(now, slot);
             }
-            // If the port is still open, the backlog has no room and the peer's ACK is dropped. The peer believes that
-            // the connection is open. Our next SYN-ACK makes the peer send its ACK again.
+            // If the port is still open, the backlog has no room. The ACK is dropped, although the peer then believes
+            // that the connection is open. Our next SYN-ACK makes the peer send the ACK again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);

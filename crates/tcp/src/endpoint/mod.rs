@@ -1,8 +1,8 @@
 //! The TCP stack of a host: ports, listeners, and the mapping from segments to connections.
 //!
 //! Owns the connections, the order in which they are polled for segments, and one heap of deadlines. Each connection
-//! has at most one valid entry in the heap. If a connection's deadline moves later, the endpoint notices this only when
-//! the old entry expires. A deadline that moves with every segment therefore needs no work on the heap.
+//! has at most one valid entry in the heap. If a connection's deadline moves to a later time, the endpoint notices this
+//! only when the old entry expires. A deadline that moves with every segment therefore needs no work on the heap.
 //!
 //! [`open`] creates connections; [`input`] dispatches segments to them.
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 pub(super) const FIRST_EPHEMERAL: u16 = 49_152;
 
 impl Endpoint {
-    /// Opens a connection from `local`, or if that is `None`, from the first local address of the remote address's
-    /// family. [`Event::Connected`](crate::Event) or [`Event::Closed`](crate::Event) follows.
+    /// Opens a connection from `local`. If `local` is `None`, uses the first local address with the IP version of the
+    /// remote address. [`Event::Connected`](crate::Event) or [`Event::Closed`](crate::Event) follows.
     ///
     /// # Errors
     /// [`ConnectError`] if the connection attempt cannot start.

@@ -64,7 +64,7 @@ impl AckScheduler {
     }
 
     /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed` is its PSH flag. `unread` is
-    /// the number of bytes that wait for the application, including the new ones. Returns the delay after which the
+    /// the number of bytes that wait for the application, including the new bytes. Returns the delay after which the
     /// segment must be acknowledged, or `None` if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
@@ -104,7 +104,7 @@ impl AckScheduler {
         }
     }
 
-    /// Records that the window that may be offered has grown. The segment that caused this is acknowledged immediately.
+    /// Records that a larger window may be offered. The segment that caused this is acknowledged immediately.
     pub(crate) fn on_growth(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(1);

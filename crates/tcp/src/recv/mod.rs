@@ -24,7 +24,8 @@ use tuning::Tuning;
 /// before the next arrives, the data is copied only once. Otherwise the data is moved into the ring.
 #[derive(Debug, Default)]
 struct LastSegment {
-    /// Kept even when all its bytes have been read, so that it can be exchanged for the buffer of the next segment.
+    /// This buffer is kept even after all its bytes have been read, so that it can be exchanged for the buffer of the
+    /// next segment.
     buffer: Vec<u8>,
     /// The range of `buffer` that the application has not read.
     unread: Range<usize>,
@@ -63,7 +64,7 @@ pub(crate) struct Arrival {
     pub(crate) readable: bool,
     /// Whether the peer's FIN has now arrived in order.
     pub(crate) finished: bool,
-    /// The time by which the acknowledgement may be delayed, if it may.
+    /// The delay after which the data must be acknowledged; `None` if no delay starts now.
     pub(crate) delay: Option<Duration>,
 }
 

@@ -145,7 +145,7 @@ mod tests {
     }
 
     /// tcp_init_buffer_space: the first window may be too small for ten segments. In that case the window grows after a
-    /// round trip in which the application reads more than the whole segments of the first window.
+    /// round trip in which the application reads more bytes than the whole segments that fit into the window.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;

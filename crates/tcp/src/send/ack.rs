@@ -46,8 +46,8 @@ pub(crate) struct AckOutcome {
 }
 
 impl SendHalf {
-    /// Returns whether a data segment that acknowledges `position` changes nothing in the sending half, provided that
-    /// it has neither SACK blocks nor an ECN echo. In that case [`on_ack`](Self::on_ack) need not be called.
+    /// Returns whether an acknowledgement of `position` in a data segment changes nothing in the sending half. In that
+    /// case [`on_ack`](Self::on_ack) need not be called. The segment must have neither SACK blocks nor an ECN echo.
     #[inline]
     pub(crate) fn knows(&self, position: u64) -> bool {
         position == self.board.una() && self.recovery.phase() == Phase::Open
@@ -123,7 +123,8 @@ impl SendHalf {
             };
         self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
         if self.usage.is_some() && progress && self.recovery.phase() != Phase::Fast {
-            // tcp_cong_control of Linux runs once it is known whether a recovery has begun or ended.
+            // As in tcp_cong_control of Linux, the window grows after it is known whether a recovery has begun or
+            // ended.
             self.grow_by_segments(now, delivered);
         }
         self.report(now, &fresh);
@@ -282,7 +283,7 @@ impl SendHalf {
         outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
     }
 
-    /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, unless it is unknown which copy of a segment was acknowledged.
+    /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, if it is known which copy of a segment was acknowledged.
     fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Instant>, ambiguous: bool) {
         let measured = match self.sampling {
             RttSampling::Once => match self.timed {

@@ -2,8 +2,7 @@
 //!
 //! Owns the send buffer, the scoreboard, the congestion window and the peer's window. [`ack`] processes
 //! acknowledgements; [`choose`] decides which segment is sent next; neither builds segments. Stream positions are
-//! counted from 0 at the first byte after the SYN and never wrap. The position of the FIN is the one after the last
-//! byte.
+//! counted from 0 at the first byte after the SYN and never wrap. The FIN has the position after the last byte.
 
 mod ack;
 mod buffer;

@@ -112,8 +112,8 @@ impl SendHalf {
         true
     }
 
-    /// RFC 8985 §6.2 step 5: marks segments as lost if they were sent longer than the reordering window before a
-    /// segment that has been delivered.
+    /// RFC 8985 §6.2 step 5: marks as lost each segment that was sent before a delivered segment, earlier by more than
+    /// the reordering window.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.by_time else { return };
         let sure = self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.board);

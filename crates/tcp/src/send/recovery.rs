@@ -134,7 +134,8 @@ impl Recovery {
             return prr.room(board.pipe());
         }
         match (self.phase, self.by_sack()) {
-            // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network, which `inflation` counts.
+            // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network. `inflation` counts the
+            // bytes of these segments.
             (Phase::Fast, false) => cwnd + self.inflation - flight,
             // RFC 6675 §5: the pipe is compared with the window. Before fast recovery, this comparison has the effect
             // of limited transmit.
@@ -204,8 +205,8 @@ impl Recovery {
         self.by_sack() && board.head_is_lost()
     }
 
-    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Those that the last
-    /// recovery's own retransmissions caused may not.
+    /// RFC 6582 §3.2 step 2: returns whether duplicate acknowledgements may begin a recovery. Duplicates caused by the
+    /// retransmissions of the last recovery may not.
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,

@@ -208,8 +208,8 @@ impl<W: KernelTcp> Host for KernelHost<W> {
         AnyConnector::new(KernelConnector::new(self.world.clone(), first))
     }
 
-    /// Listens on `local`, or if that is `None`, on every address, because peers of a multipath protocol connect to all
-    /// addresses.
+    /// Listens on `local`. If `local` is `None`, listens on every address, because peers of a multipath protocol
+    /// connect to all addresses.
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
         let at = SocketAddr::new(self.local.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), port);
         KernelListener::new(self.world.clone(), at, backlog).map(AnyListener::new)

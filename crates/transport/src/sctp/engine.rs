@@ -37,7 +37,7 @@ pub struct SctpEngine {
     early_data: bool,
     /// The payload protocol identifier that the application has configured; 0 if none.
     ppid: u32,
-    /// The payload protocol identifier that answers the bytes that were last read.
+    /// The payload protocol identifier for the answer to the bytes that were last read.
     heard: Option<u32>,
     /// The identity of this endpoint among several behind one port, if there are several.
     pub(super) member: Option<Member>,
@@ -644,7 +644,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
 pub struct Ppids {
     /// The identifier that the application has set for this stream.
     pub(super) set: Option<u32>,
-    /// The identifier that answers the message that was last read.
+    /// The identifier for the answer to the message that was last read.
     heard: Option<u32>,
 }
 

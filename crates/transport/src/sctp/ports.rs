@@ -50,7 +50,7 @@ impl PortClaims {
     /// Makes the endpoint accept associations on `port`, and claims the port, so that no other program can use it.
     ///
     /// # Errors
-    /// [`ListenError`]: this program or another one already uses the port.
+    /// [`ListenError`]: this program or another program already uses the port.
     pub fn listen(&mut self, endpoint: &mut Endpoint, port: u16) -> Result<(), ListenError> {
         endpoint.listen(port).map_err(|error| match error {
             EngineListenError::InUse => ListenError::PortInUse(port),

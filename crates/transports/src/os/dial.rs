@@ -100,8 +100,8 @@ impl Dialed {
         })
     }
 
-    /// Runs `program` on the connector. Connectors whose cost per packet is measured have their concrete type: those of
-    /// the kernel, with and without TLS, and that of SCTP. All other types are erased.
+    /// Runs `program` on the connector. The connectors of the kernel, with and without TLS, and of SCTP have their
+    /// concrete type, which saves indirect calls. All other types are erased.
     ///
     /// # Errors
     /// [`DialFailure::Name`]

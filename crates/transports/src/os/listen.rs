@@ -107,9 +107,9 @@ pub trait WithListener {
 }
 
 impl Listening {
-    /// Runs `program` on the listener. Listeners whose cost per packet is measured have their concrete type: those of
-    /// the kernel, with and without TLS, and that of SCTP. All other types are erased; for QUIC, sealing a packet costs
-    /// far more than an indirect call.
+    /// Runs `program` on the listener. The listeners of the kernel, with and without TLS, and of SCTP have their
+    /// concrete type, which saves indirect calls. All other types are erased; for QUIC, sealing a packet costs far more
+    /// than an indirect call.
     pub fn with<P: WithListener>(self, program: P) -> P::Out {
         let listener = match (self.listener.concrete::<KernelListener<OsWorld>>(), self.tls) {
             (Ok(kernel), None) => return program.on(kernel),

@@ -138,8 +138,8 @@ const ENOUGH: u32 = 8;
 /// The maximum number of bytes per pause with which polling is worthwhile: an answer and its acknowledgement. Bulk
 /// transfers move more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// A yield that takes at most this long was used by a peer on the same processor to answer. It does not count as
-/// competition.
+/// A yield that takes at most this long was used by a peer on the same processor to answer. Such a yield does not count
+/// as competition for the processor.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! Queues packets, to send several of them in one call.
 //!
-//! An endpoint with many associations has one or two packets of each to send at a time. Packets with the same source,
-//! target, ECN mark and size are joined to a *train*, which one call sends (GSO). One `sendmmsg` sends the remaining
-//! single packets together. Packets of one lane ([`SendBatch::lane`]) keep their order.
+//! An endpoint with many associations often has only one or two packets to send for each of them. Packets with the same
+//! source, target, ECN mark and size are joined to a *train*, which one call sends (GSO). One `sendmmsg` sends the
+//! remaining single packets together. Packets of one lane ([`SendBatch::lane`]) keep their order.
 
 use anabranch_base::{Ecn, SendBatch};
 use nix::libc;

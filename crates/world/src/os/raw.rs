@@ -136,8 +136,8 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // The error belongs to the first packet, because the call would have succeeded after sending at least
-                // one packet.
+                // The error belongs to the first packet, because a call that has sent at least one packet returns no
+                // error.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();

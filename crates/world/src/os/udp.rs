@@ -58,7 +58,7 @@ struct Packets<'a> {
 /// Datagrams that one call has read and that the receiver has not taken yet.
 #[derive(Debug)]
 struct Received {
-    /// Memory for many small datagrams. They are copied from here to the receiver's batch.
+    /// Memory for many small datagrams, which are copied from it to the receiver's batch.
     storage: Vec<u8>,
     /// Buffers for trains. The receiver's batch exchanges its own buffer for one of these buffers. Each train starts
     /// after the headroom of a batch.
@@ -183,7 +183,7 @@ impl Udp {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the source address that the kernel must be told; `None` if it is the socket's own address.
+    /// Returns the source address that must be passed to the kernel; `None` if it is the socket's own address.
     fn source(&self, bound: &UdpSocket, source: IpAddr) -> Option<IpAddr> {
         Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified())
     }

@@ -93,7 +93,8 @@ impl Answers {
 }
 
 impl Association {
-    /// RFC 5061 §5.2 D2: returns the path that identifies the association if an ASCONF comes from an unknown source address.
+    /// RFC 5061 §5.2 D2: finds the association of an ASCONF that comes from an unknown source address. Returns the path
+    /// whose address the ASCONF contains.
     #[cold]
     pub(crate) fn path_of_asconf(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !self.extensions.agreed.asconf {
@@ -129,8 +130,8 @@ impl Association {
         };
         let new = asconf.answers.takes(chunk.serial);
         let done = new.then(|| self.execute_requests(ctx, chunk, arrived));
-        // RFC 5061 §5.2 E6: answer the address that the ASCONF came from, even if that address is not part of the
-        // association.
+        // RFC 5061 §5.2 E6: send the answer to the address that the ASCONF came from, even if that address is not part
+        // of the association.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
             let path = arrived.path;
             (!self.paths.get(path).is_removed()).then_some(path)
@@ -288,8 +289,8 @@ impl Association {
             self.set_asconf_addresses(ctx, heir);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
-            // HEARTBEATs stopped when the SHUTDOWN was sent. But this address must be verified, which needs a
-            // HEARTBEAT.
+            // HEARTBEATs stopped when the SHUTDOWN was sent. But the address of the current path must be verified,
+            // which needs a HEARTBEAT.
             self.paths.at(self.paths.current()).ask_heartbeat();
         }
         let address = self.paths.get(index).address().ip();
@@ -313,7 +314,7 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 5061 §5.4: makes the address that the peer requested as primary the primary path, once that address is verified.
+    /// RFC 5061 §5.4: changes the primary path to the address that the peer requested, once that address is verified.
     pub(in crate::association) fn grant_primary(&mut self, ctx: &mut Ctx<'_>) {
         let Some(address) = self.extensions.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
             return;

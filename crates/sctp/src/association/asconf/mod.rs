@@ -132,8 +132,7 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Returns whether nothing may be sent on the current path, because its address is unverified or it has no source
-    /// address.
+    /// Whether nothing may be sent on the current path: its address is unverified, or it has no source address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }

@@ -1,9 +1,9 @@
 //! Chunk authentication: which chunks are signed, which must be authenticated, and with which key.
 //!
 //! A packet is built as usual. If the peer requires authentication for one of its chunks, an AUTH chunk is inserted
-//! before the first such chunk. Received chunks that this side requires to be authenticated are ignored unless a valid
-//! AUTH precedes them. Each key and its HMAC state are derived when the key is first used. [`keys`] derives keys, and
-//! [`mac`] computes the HMACs.
+//! before the first such chunk. If this side requires authentication for a received chunk, the chunk is ignored unless
+//! a valid AUTH precedes it. Each key and its HMAC state are derived when the key is first used. [`keys`] derives keys,
+//! and [`mac`] computes the HMACs.
 //!
 //! Home of RFC 4895 §6.2 and §6.3.
 
@@ -52,7 +52,7 @@ pub(crate) struct Auth {
 #[derive(Clone, Debug)]
 struct DeactivatedKey {
     key: u16,
-    /// Messages sent below this TSN offset, which were signed with the key, may still be in flight.
+    /// Chunks below this TSN offset may be signed with the key. The key is needed until all of them are acknowledged.
     until: u64,
     /// Queued messages that use the key, by their numbers in the queue.
     messages: Vec<u32>,
@@ -275,8 +275,9 @@ impl Auth {
         *self.packet.get_or_insert(key) == key
     }
 
-    /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that occupies `buffer` from `start`. It precedes the first chunk
-    /// that the peer requires to be authenticated. If there is no such chunk, the packet does not change.
+    /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that occupies `buffer` from `start`. The AUTH chunk
+    /// precedes the first chunk for which the peer requires authentication. If there is no such chunk, the packet does
+    /// not change.
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         let key = self.packet.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
@@ -376,8 +377,7 @@ impl Association {
         }
     }
 
-    /// Returns whether chunks of this message may be added to the packet that is being written, as far as the keys are
-    /// concerned.
+    /// Whether the key of this message permits adding its chunks to the packet that is being written.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {

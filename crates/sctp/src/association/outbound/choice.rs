@@ -192,7 +192,7 @@ impl Association {
         self.send.new_allowed(&self.config, matches!(self.state, State::Established), now)
     }
 
-    /// Returns whether the first chunk of the DATA that is allowed fits into `room` bytes.
+    /// Whether the first DATA chunk that may be sent fits into `room` bytes.
     pub(super) fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
         if allowed.again {
             return self.send.next_lost().is_some_and(|(_, entry)| entry.size() as usize <= room);

@@ -1,7 +1,8 @@
 //! The beginning and the end of every packet: its common header and its checksum.
 //!
-//! Every packet begins and ends in this file. Packets of an association are written directly into a batch. A [`FinalPacket`]
-//! has its own buffer and waits at the endpoint, because its association may have ended or never existed.
+//! Every packet is begun and finished by an [`OpenPacket`]. Packets of an association are written directly into a
+//! batch. A [`FinalPacket`] has its own buffer and waits at the endpoint, because its association may have ended or
+//! never existed.
 //!
 //! Home of no rule: the common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses the tag of a packet.
 
@@ -42,8 +43,8 @@ impl OpenPacket {
     }
 }
 
-/// A packet that is sent independently of an association: it ends an association, or answers a packet that belongs to
-/// no association.
+/// A packet that the endpoint can send without an association. It ends an association, or answers a packet that belongs
+/// to no association.
 #[derive(Debug)]
 pub(crate) struct FinalPacket {
     source: SocketAddr,

@@ -53,7 +53,7 @@ pub(crate) struct Reconfig {
     /// The sequence number of the peer's next request.
     expected: u32,
     tickets: Ticket,
-    /// Requests that wait until the outstanding one is answered, in the order in which they are sent.
+    /// Requests that wait until the outstanding request is answered, in the order in which they are sent.
     wanted: VecDeque<Ask>,
     /// The outstanding request.
     flying: Option<Flying>,
@@ -134,8 +134,8 @@ impl Siblings<'_> {
 }
 
 impl Association {
-    /// Returns the re-configuration state and the other parts of the association that it affects. The state is created at
-    /// its first use.
+    /// Returns the re-configuration state, and the other parts of the association that a re-configuration affects. The
+    /// state is created at its first use.
     fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, Siblings<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
         let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));

@@ -71,7 +71,7 @@ pub(super) struct Flying {
     pub(super) parts: Vec<(u32, Kind, bool)>,
     /// The last TSN that this side had assigned when it made the request.
     last: u32,
-    /// The number of the peer's request to which the reset of outgoing streams in this request responds.
+    /// RFC 6525 §4.1: the Re-configuration Response Sequence Number for the reset of outgoing streams.
     response: u32,
     pub(super) path: usize,
     /// When the request was last sent.
@@ -441,7 +441,8 @@ impl Flying {
                     siblings.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
-                // An Add Incoming Streams request adds no streams itself; the request with which the peer answers does.
+                // An Add Incoming Streams request adds no streams itself. The peer carries it out with a request of its
+                // own, which adds the streams.
                 None => return None,
                 Some(result) => {
                     let (outgoing, incoming) =

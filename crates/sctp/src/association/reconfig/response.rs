@@ -35,7 +35,8 @@ pub(super) struct Asked {
     streams: Vec<u16>,
 }
 
-/// The answer to a request: a result, or `None` if a request of this side serves as the answer.
+/// The answer to a request: the result code and, for a TSN reset, both next TSNs. `None` if a request of this side
+/// serves as the answer.
 type Outcome = Option<(u32, Option<(Tsn, Tsn)>)>;
 
 const fn outcome(result: u32) -> Outcome {

@@ -27,7 +27,7 @@ const BASE_V4: u32 = 1200;
 const BASE_V6: u32 = 1280;
 
 /// The MTU of most interfaces, and the read size of programs that contain DTLS. A program that reads 1500 bytes at a
-/// time (aiortc 1.16.0) takes the rest of a larger record for the next records.
+/// time (aiortc 1.16.0) mistakes the rest of a larger record for another record.
 const USUAL: u32 = 1500;
 
 /// RFC 8899 §5.1.1: PROBE_TIMER is two round-trip times, but at least this constant. The 15 s that the RFC advises are

@@ -51,7 +51,8 @@ pub(crate) struct Search {
     under_way: Option<u64>,
     /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` until such a probe is sent.
     answered_before: Option<u64>,
-    /// Number of lost probes of this size that may not count, because small packets may have been lost as well.
+    /// Number of lost probes of this size whose size may not be the reason, because small packets may have been lost as
+    /// well.
     silent: u32,
     /// Number of times that a black hole was suspected since the search fell back to BASE_PLPMTU.
     suspected: u32,

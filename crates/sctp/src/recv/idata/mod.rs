@@ -234,8 +234,8 @@ impl Interleaved {
         streams.iter().any(|&stream| self.streams.get(stream).is_some_and(inside))
     }
 
-    /// RFC 8260 §2.3.2: makes `streams` count from 0 again, for ordered and unordered messages. An empty list stands
-    /// for all streams. Complete messages are delivered, incomplete messages are dropped.
+    /// RFC 8260 §2.3.2: the message numbers of `streams` start at 0 again, for ordered and unordered messages. An empty
+    /// list stands for all streams. Complete messages are delivered, incomplete messages are dropped.
     pub(crate) fn reset(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
         let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
         if streams.is_empty() {
@@ -400,9 +400,9 @@ impl Interleaved {
         }
     }
 
-    /// Delivers messages in parts because buffer space is short and the fragments of these messages may need the rest
-    /// of the space. Everything sent before such a message has arrived. No complete message of its stream is therefore
-    /// blocked behind it while it waits for space.
+    /// Delivers messages in parts, because buffer space is short and the missing fragments of these messages may need
+    /// the remaining space. Chooses only messages with no missing TSN before their first fragment. So a message that
+    /// waits for buffer space blocks no complete message of its stream.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()
@@ -465,7 +465,8 @@ impl Stream {
     }
 }
 
-/// Returns the delivery information of a message. `order` counts in 16 bits, which is enough for messages in order.
+/// Returns the delivery information of a message. The module `order` numbers messages with 16 bits, which is enough
+/// because it receives them in order.
 fn delivery(name: Name, ppid: u32, tsn: u32) -> Delivery {
     let Name { stream, unordered, number } = name;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }

@@ -1,8 +1,8 @@
 //! Keeps the order in which messages became readable, across all streams.
 //!
-//! Stores an entry for each readable message, whole or delivered in parts. If the application reads without naming a
-//! stream, it receives messages first in, first out. The entries are kept only if the application reads in this order
-//! (`Config::track_arrivals`).
+//! Stores an entry for each readable message, whole or delivered in parts. A lane is the queue of the ordered or of the
+//! unordered messages of a stream. If the application reads without naming a stream, it receives messages first in,
+//! first out. The entries are kept only if the application reads in this order (`Config::track_arrivals`).
 //!
 //! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
 

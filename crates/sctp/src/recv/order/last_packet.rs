@@ -1,7 +1,7 @@
 //! Delivers a message without a copy into the receive buffer: it is read from the packet that contained it.
 //!
-//! Keeps the buffer of the last packet of the fast path if its message is the first unread one of its stream. If the
-//! application reads each message before the next one arrives, the bytes of each message are copied only once. Each
+//! Keeps the buffer of the last packet of the fast path if its message is the first unread message of its stream. If
+//! the application reads each message before the next one arrives, the bytes of each message are copied only once. Each
 //! association has one such buffer. While the buffer is in use, other messages are copied.
 
 use anabranch_base::PacketBytes;

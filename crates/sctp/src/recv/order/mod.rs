@@ -74,8 +74,8 @@ impl Stream {
         if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
     }
 
-    /// Adds the messages that waited behind an unordered message delivered in parts to the unordered lane. Returns
-    /// their number.
+    /// Adds messages to the unordered lane: the messages that waited behind an unordered message while it was delivered
+    /// in parts. Returns their number.
     fn let_pass(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         for (to, payload) in std::mem::take(&mut self.behind) {
@@ -159,7 +159,7 @@ impl Order {
         self.streams.count()
     }
 
-    /// Returns the number of complete messages that wait for another one.
+    /// Returns the number of complete messages that wait for an earlier message.
     #[inline]
     pub(crate) fn aside(&self) -> u64 {
         self.aside

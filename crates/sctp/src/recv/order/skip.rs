@@ -29,8 +29,8 @@ impl Skips {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 
-    /// Drops a message whose number is `ahead` of the next one, if the peer has abandoned it. Returns whether the
-    /// message was dropped.
+    /// Drops a message that the peer has abandoned. `ahead` is the distance from the next expected number to the number
+    /// of the message. Returns whether the message was dropped.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
         let given_up = self.any && ahead >= HALF;
         if given_up {

@@ -269,7 +269,7 @@ impl Outstanding {
         entry.state = state;
     }
 
-    /// Records that a chunk marked as lost was retransmitted at `now` to `path`.
+    /// Records that a chunk marked as lost was retransmitted at `now` on `path`.
     pub(crate) fn send_again(&mut self, offset: u64, now: Instant, path: u8) {
         if let Some(entry) = self.at(offset) {
             entry.sent_at = now;

@@ -98,8 +98,8 @@ impl Queue {
 }
 
 impl Stream {
-    /// Counts the stream's bytes from the next multiple of 2^32 on after a reset. Sender and receiver then have the
-    /// same count, even if earlier messages were never sent.
+    /// After a reset, continues the byte count of the stream at the next multiple of 2^32. Sender and receiver then
+    /// have the same count, even if earlier messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
         self.given = crate::position_after_reset(self.given);
     }

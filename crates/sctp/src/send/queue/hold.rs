@@ -115,7 +115,7 @@ impl Queue {
                     self.streams.at(slot).reset();
                 }
             }
-            // `count_given` places the messages held back after the reset, because they are sent after it.
+            // The held messages are sent after the reset, so `count_given` gives them byte positions after the reset.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {

@@ -1,4 +1,4 @@
-//! Stores messages that may be abandoned in the send buffer.
+//! The messages in the send buffer that may be abandoned (partial reliability, RFC 3758).
 //!
 //! Such a message has its own buffer instead of space in its stream's ring, so that its bytes can be freed at once.
 //! Chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.

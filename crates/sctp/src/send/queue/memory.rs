@@ -43,7 +43,7 @@ impl Queue {
         let Some(purse) = &mut self.purse else { return };
         purse.reach = purse.reach.max(congestion).min(peer);
         let wanted = purse.account.floor() + 2 * purse.reach;
-        // A ring may have a quarter more memory than it holds bytes, so the bytes may take four fifths of the share.
+        // The memory of a ring may exceed its bytes by a quarter, so the bytes may take four fifths of the share.
         let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
         self.limit = wanted.min(share).min(self.most);
         purse.account.holds(held);

@@ -146,7 +146,8 @@ impl Stream {
 pub(crate) struct Queue {
     messages: Vec<Stored>,
     free: Chain,
-    /// Completed messages that could be abandoned. The owner of their limits has not yet collected them.
+    /// Completed messages of limited reliability, which [`take_completed_limited`](Self::take_completed_limited) has
+    /// not yet returned.
     gone: Chain,
     /// The index of the latest queued message.
     latest: u32,
@@ -424,9 +425,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once when the buffer has room again after a message was rejected. The call comes late enough that
-    /// the application is not called for every acknowledgement, and early enough that the application can write more
-    /// before the buffer is empty.
+    /// Returns true once, when the buffer has room again after a message was rejected. Waits for enough free space that
+    /// the application is not called for every acknowledgement, but does not wait until the buffer is empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// How many messages ahead of the message being cut into chunks a message is prefetched.
+/// The prefetched message is this number of messages behind the message being cut into chunks.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each message is identified by its index in the queue.
@@ -37,7 +37,7 @@ enum Order {
 #[derive(Debug)]
 struct Turns {
     lines: Streams<Line>,
-    /// Streams with waiting messages, except the one being served.
+    /// Streams with waiting messages, except the stream that is being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
     /// The stream that is being served, until its message or the packet ends.
     served: Option<u16>,
@@ -308,8 +308,8 @@ impl Turns {
         if done {
             line.waiting.pop_front();
         }
-        // After the end of a large message no other message is started in this packet, because that message would have
-        // to be finished as well.
+        // After the end of a large message no other message is started in this packet, because the other message would
+        // have to be finished as well.
         self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
         // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message have

@@ -78,7 +78,7 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.3: after a retransmission timeout, marks the oldest segment as lost, and every other segment for
+    /// RFC 8985 §6.3: marks segments as lost after a retransmission timeout: the oldest segment, and each segment for
     /// whose sending time `overdue` returns true.
     pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
         if self.segments.front().is_some_and(|head| head.has(SACKED)) {
@@ -167,7 +167,7 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// Marks every segment before `edge` as lost that was not SACKed.
+    /// Marks every segment before `edge` that was not SACKed as lost.
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
         // A partial acknowledgement may have cut a segment at `lost_edge`. The rest of that segment starts exactly

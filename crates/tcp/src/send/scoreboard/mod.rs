@@ -215,7 +215,8 @@ impl Scoreboard {
         self.next = end;
     }
 
-    /// Removes all data before `position`, which is acknowledged. This may include a window probe, which has no record.
+    /// Removes all data before `position`, which is acknowledged. The data may include a window probe, for which there
+    /// is no record.
     #[inline]
     pub(crate) fn acknowledge(&mut self, position: u64) -> Freed {
         let mut freed = Freed { bytes: position - self.una, ..Freed::default() };
@@ -266,7 +267,8 @@ impl Scoreboard {
         if start >= end {
             return 0;
         }
-        // If `seen` has a block inside this one, only the parts outside that block are processed.
+        // If `seen` has a block inside the new block, only the parts of the new block outside the known block are
+        // processed.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
@@ -330,8 +332,8 @@ impl Scoreboard {
         None
     }
 
-    /// RFC 6675 §4, NextSeg rule 3: returns the first segment below the highest SACKed one that is neither SACKed nor
-    /// retransmitted.
+    /// RFC 6675 §4, NextSeg rule 3: returns the first segment that is neither SACKed nor retransmitted and lies below
+    /// the highest SACKed segment.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
         // All segments before `lost_edge` are SACKed or lost, and rule 1 has retransmitted the lost ones.
         self.segments

@@ -138,7 +138,7 @@ impl<'a> NrSackView<'a> {
         })
     }
 
-    /// Appends an NR-SACK chunk with the content of this one.
+    /// Appends an NR-SACK chunk with the content of `self`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let gaps: Vec<GapBlock> = self.sack.gaps().collect();
         let nr_gaps: Vec<GapBlock> = self.nr_gaps().collect();

@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// The sequence number of the receiver's request that this request answers. If this request answers no request,
-        /// the number of the last request that the receiver made.
+        /// If the receiver asked for this reset (type 14), the sequence number of the receiver's request. Otherwise,
+        /// the sequence number of the last request of the receiver that was answered.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,

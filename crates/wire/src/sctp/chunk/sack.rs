@@ -167,7 +167,7 @@ impl<'a> SackView<'a> {
         self.gaps.is_empty() && self.duplicates.is_empty()
     }
 
-    /// Appends a SACK chunk with the content of this one.
+    /// Appends a SACK chunk with the content of `self`.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Sack::KIND, 0);
         chunk.bytes(&self.cumulative.0.to_be_bytes());

@@ -20,8 +20,8 @@ pub const fn room_for(size: usize) -> usize {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Returns the index at which the whole blocks that end with the packet `buffer[start..]` begin. Returns `None` if the
-/// packet's position does not allow extending it to whole blocks, or if that would not be faster.
+/// Returns the index of the first byte to process, if the packet `buffer[start..]` is extended to whole blocks at its
+/// front. Returns `None` if the packet's position does not allow this, or if it would not be faster.
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;

@@ -1,6 +1,6 @@
 //! Situations whose true cause is known, and the causes that the search names, as one table.
 //!
-//! The command `causes` prints it; a test of `lab` checks it with fewer seeds.
+//! The command `causes` prints the table. A test of `lab` checks it with fewer seeds.
 
 #[path = "causes/situations.rs"]
 mod situations;
@@ -61,7 +61,7 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // In a comparison with random results a small adverse cause need not be found.
+        // If results are random, a small adverse cause need not be found.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }
@@ -81,7 +81,8 @@ fn is_true(truth: Truth, causes: &[Cause]) -> bool {
     }
 }
 
-/// Returns the settings that changes set; those for the number of outstanding requests count as one.
+/// Returns the keys of the settings that these changes set. All settings for the number of outstanding requests count
+/// as one key.
 fn keys(causes: &[Cause]) -> BTreeSet<String> {
     let pairs = causes.iter().flat_map(|cause| cause.change.split(','));
     let key = |pair: &str| match pair.split_once('=').map_or(pair, |(key, _)| key) {

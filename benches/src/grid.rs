@@ -1,10 +1,10 @@
 //! Goodput over round trips and losses: a bulk transfer at 100 Mbit/s for each cell and contestant, printed as one
 //! table.
 //!
-//! The command `grid` prints it; a test of `lab` compares a smaller one with `crates/lab/tests/grid.txt`.
+//! The command `grid` prints the table. A test of `lab` compares a smaller table with `crates/lab/tests/grid.txt`.
 //!
-//! Goodputs are geometric means over seeds, because a few early losses can make one seed ten times slower than
-//! another. The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all are equal.
+//! Goodputs are geometric means over seeds, because a few early losses can make one seed ten times slower than another.
+//! The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all ratios are equal.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -28,12 +28,12 @@ pub struct Cell {
     pub rtt: &'static str,
     /// The loss in each direction.
     pub loss: &'static str,
-    /// Mbit/s, by contestant and seed.
+    /// The goodputs in Mbit/s, by contestant and seed.
     pub goodputs: Vec<Vec<f64>>,
 }
 
 impl Cell {
-    /// Returns the ratio of the second contestant's goodput to the first's, with its interval.
+    /// Returns the ratio of the second contestant's goodput to that of the first contestant, with its interval.
     pub fn ratio(&self) -> Option<Ratio> {
         let [first, second, ..] = self.goodputs.as_slice() else { return None };
         let pairs: Vec<_> = second.iter().zip(first).map(|(&a, &b)| (Some(a), Some(b))).collect();

@@ -1,14 +1,15 @@
-//! The effect of large messages on small ones of the same association, in one table.
+//! The effect of large messages on small messages of the same association, in one table.
 //!
-//! The command `interleaving` prints it; a test of `sctp` checks its figures.
+//! The command `interleaving` prints the table. A test of `sctp` checks its figures.
 //!
 //! One association over 10 Mbit/s, with a round trip of 40 ms and a queue of one bandwidth-delay product, in virtual
 //! time. Stream 0 always has messages of 256 kB to send, as many as the send buffer takes (1 MiB). Stream 1 gets 8
-//! bytes every 200 to 600 ms. The delay of these small messages is measured from the call of `send` until they have
-//! been read. If there is no room, it starts when `send` would have been called.
+//! bytes every 200 to 600 ms. The delay of a small message is measured from the call of `send` until the message has
+//! been read. If the send buffer has no room, the delay starts when `send` would have been called.
 //!
-//! It is measured with DATA, where a message that has begun is finished first, and with I-DATA, under each scheduler
-//! (RFC 8260 §3). With priorities the small messages go first; with weights they count sixteen times as much.
+//! The delays are measured with DATA, where a message that has begun is finished first, and with I-DATA under each
+//! scheduler (RFC 8260 §3). The priority scheduler sends small messages first. The weighted scheduler gives them
+//! sixteen times the weight.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
@@ -24,7 +25,7 @@ const QUEUE: u64 = 50_000;
 const IP_HEADER: u64 = 20;
 const BULK: usize = 256_000;
 const EVERY: Duration = Duration::from_millis(400);
-/// Pings start after slow start, and end with the run.
+/// The small messages start after slow start, and end with the run.
 const FIRST: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(125_000);
 const SCHEDULERS: [&str; 6] = ["fcfs", "rr", "rr_packet", "priority", "fair", "wfq"];
@@ -33,7 +34,7 @@ const SCHEDULERS: [&str; 6] = ["fcfs", "rr", "rr_packet", "priority", "fair", "w
 struct Outcome {
     /// The delays of the small messages, ascending.
     delays: Vec<Duration>,
-    /// Bytes of bulk data delivered during that time.
+    /// The number of bytes of large messages that were delivered while small messages were sent.
     bulk: u64,
 }
 
@@ -123,7 +124,8 @@ impl World {
         }
     }
 
-    /// Sends everything that is due now; returns the streams that have become readable at the receiver.
+    /// Sends all packets that both ends want to send now. Returns the streams that have become readable at the
+    /// receiver.
     fn settle(&mut self) -> Vec<u16> {
         let mut readable = Vec::new();
         for side in 0..2 {
@@ -152,7 +154,7 @@ impl World {
         arrivals.chain(self.ends.iter().filter_map(Engine::poll_timeout)).min()
     }
 
-    /// Processes everything that is due now.
+    /// Processes all arrivals and timers that are due now.
     fn happen(&mut self) {
         for side in 0..2 {
             while self.links[side].flying.front().is_some_and(|(at, _)| *at <= self.now) {
@@ -177,7 +179,8 @@ fn run(scheduler: &str, interleaving: &str, with_bulk: bool) -> Outcome {
     let mut buffer = vec![0; 1 << 16];
     let id =
         world.ends[0].associate(world.now, Associate::to(world.addresses[1], 80)).expect("an association");
-    // With priorities the bulk gets a value worse than 0; with weights the pings get a larger one.
+    // For the priority scheduler, stream 0 (large messages) gets the worse value. For the weighted scheduler, stream 1
+    // (small messages) gets the larger weight.
     let values = if scheduler == "priority" { [1, 0] } else { [1, 16] };
     for (stream, value) in [0, 1].into_iter().zip(values) {
         world.ends[0].set_stream_value(world.now, id, stream, value).expect("a stream");

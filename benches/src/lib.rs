@@ -1,7 +1,7 @@
-//! Helpers of the commands: CPU time, medians, and the tables that tests of the workspace repeat.
+//! Helpers of the benchmarks: CPU time, medians, and the tables that tests of the workspace also compute.
 //!
-//! Figures measured here describe this program on this machine. They are never results of a race, and a race is never
-//! a benchmark.
+//! Figures measured here describe this program on this machine. They are never results of a race, and a race is never a
+//! benchmark.
 
 pub mod causes;
 pub mod grid;
@@ -30,7 +30,7 @@ pub fn children_cpu() -> f64 {
         .sum()
 }
 
-/// Returns the middle value; for an even number of values the mean of the two in the middle.
+/// Returns the median: the middle value, or the mean of the two middle values if their number is even.
 ///
 /// # Panics
 /// If there are no values.

@@ -1,7 +1,7 @@
 //! The other simulators: ns-2 and ns-3 with the same transfer.
 //!
-//! Each is run twice with the same seed: once counting the packets that cross the link, once timed and without any
-//! tracing. The time of a run of 1 ms, which is start-up, is subtracted.
+//! Each simulator runs twice with the same seed: once to count the packets that cross the link, and once without
+//! tracing to measure the time. The time of a run of 1 ms, which is only start-up, is subtracted.
 
 use crate::{children_cpu, median};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ type Start = dyn Fn(u32, &str, bool) -> Command;
 /// A simulator that runs the same transfer.
 pub struct Peer {
     command: Box<Start>,
-    /// The CPU seconds of its start-up.
+    /// The CPU seconds of the simulator's start-up.
     startup: f64,
 }
 
@@ -24,7 +24,7 @@ pub fn scripts() -> PathBuf {
 }
 
 impl Peer {
-    /// ns-2 with `agent`: tcp or sctp.
+    /// Prepares ns-2 with `agent`: tcp or sctp.
     ///
     /// # Errors
     /// One line: ns-2 is not installed, or its error.
@@ -40,7 +40,7 @@ impl Peer {
         })
     }
 
-    /// ns-3's TCP. The program is first compiled into `folder`.
+    /// Prepares ns-3 with its TCP. The program is first compiled into `folder`.
     ///
     /// # Errors
     /// One line: ns-3 or a compiler is not installed, or its error.
@@ -91,15 +91,15 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Returns the packets that cross the link in `seconds` of simulated time, data and acknowledgements, and the CPU
-    /// seconds they take.
+    /// Simulates `seconds`. Returns the number of packets that cross the link (data and acknowledgements), and the CPU
+    /// seconds that the simulation takes.
     ///
     /// # Errors
     /// One line: the simulator's error.
     pub fn run(&self, seed: u32, seconds: u32) -> Result<(u64, f64), String> {
         let seconds = seconds.to_string();
         let (_, counts) = self.start(seed, &seconds, true)?;
-        // Departures in both directions; ns-2 prints bytes after them.
+        // The first two numbers are the departures in the two directions. ns-2 prints the bytes after them.
         let transmissions: u64 =
             counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
         if transmissions == 0 {

@@ -1,9 +1,9 @@
-//! SCTP stacks in comparison: both ends of one association in one thread, without a network between them, with a
+//! Runs SCTP stacks for comparison: both ends of one association in one thread, without a network between them, with a
 //! simulated clock.
 //!
-//! One file per stack adapts it to a common trait, so that all do the same work. Every message is copied in from one
-//! buffer and out into another; every packet is written, checksummed, verified and read. Packets have at most
-//! [`PACKET`] bytes, as on Ethernet with IPv4 and UDP; send and receive buffers have [`BUFFER`] bytes.
+//! One file per stack adapts the stack to a common trait, so that all stacks do the same work. Every message is copied
+//! in from one buffer and out into another. Every packet is written, checksummed, verified and read. Packets have at
+//! most [`PACKET`] bytes, as on Ethernet with IPv4 and UDP; send and receive buffers have [`BUFFER`] bytes.
 
 mod dcsctp;
 mod ours;
@@ -25,14 +25,14 @@ pub const BUFFER: usize = 1 << 20;
 
 /// Both ends of an association with an ordered stream.
 pub trait Duo {
-    /// Accepts one message at the sending end; returns false if there is no room.
+    /// Queues one message at the sending end. Returns false if the end has no room.
     fn send(&mut self, message: &[u8]) -> bool;
 
-    /// Moves all packets once in each direction, and passes each message that has arrived to `heard`, in parts or
-    /// whole; the flag is `true` with its last part.
+    /// Moves all packets once in each direction. Passes each message that has arrived to `heard`, in parts or as a
+    /// whole. The flag is `true` with the last part of a message.
     fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool));
 
-    /// Returns the number of packets with data so far.
+    /// Returns the number of packets with data that were sent so far.
     fn packets(&self) -> u64;
 }
 
@@ -43,11 +43,12 @@ pub struct Transfer {
     pub cpu: f64,
     /// Bytes of user data.
     pub bytes: u64,
-    /// Packets from the sending end.
+    /// The number of packets from the sending end.
     pub packets: u64,
 }
 
-/// Sends messages of `size` bytes until `total` bytes have arrived. Each carries its number, which is checked.
+/// Sends messages of `size` bytes until `total` bytes have arrived. Each message carries its number, which the receiver
+/// checks.
 ///
 /// # Errors
 /// One line: a message differs from the one sent, or there is no progress.

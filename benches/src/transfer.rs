@@ -1,7 +1,7 @@
 //! Bulk transfers over one link, without HTTP and without a trace.
 //!
-//! Clients on one host send for a given virtual time; a server on another host reads and discards the data. The speed
-//! benchmark and the physics use the same code.
+//! Clients send for a given virtual time. Servers on other hosts read and discard the data. The benchmarks `speed` and
+//! `physics` use this code.
 
 use crate::thread_cpu;
 use anabranch_base::Instant;
@@ -21,7 +21,7 @@ use std::rc::Rc;
 pub enum Flow {
     /// A TCP connection.
     Tcp(Box<anabranch_tcp::Config>),
-    /// An SCTP association, its data on one stream.
+    /// An SCTP association with all data on one stream.
     Sctp(Box<anabranch_sctp::Config>),
 }
 
@@ -67,7 +67,7 @@ impl Flow {
 /// The counters of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Bytes the receiving application read.
+    /// Bytes that the receiving application has read.
     pub bytes: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -75,7 +75,7 @@ pub struct Figures {
     pub fast: u64,
     /// Retransmissions after a timeout.
     pub late: u64,
-    /// The number of times that a fast recovery reduced the window.
+    /// The number of times that a fast recovery reduced the congestion window.
     pub recoveries: u64,
 }
 
@@ -88,12 +88,12 @@ pub struct Outcome {
     pub transmissions: u64,
     /// The CPU seconds of this thread for the run.
     pub cpu: f64,
-    /// The link's counters for data, and for acknowledgements.
+    /// The link's counters: for data, and for acknowledgements.
     pub meters: [Meter; 2],
 }
 
-/// Runs `flows` in parallel for `span` of virtual time, each with separate hosts, over one link (`up` carries the
-/// data).
+/// Runs `flows` at the same time for `span` of virtual time. Each flow has its own hosts, and all share one link, whose
+/// `up` direction carries the data.
 ///
 /// # Errors
 /// A description in one line.
@@ -153,7 +153,7 @@ pub fn run(link: &LinkSpec, flows: &[Flow], span: Duration, seed: u64) -> Result
     Ok(Outcome { flows, transmissions, cpu, meters })
 }
 
-/// Starts a flow. Returns a function that takes its statistics and is called at the end.
+/// Starts a flow. Returns the function that collects the flow's statistics at the end.
 async fn begin(
     flow: &Flow,
     here: SimWorld,

@@ -1,11 +1,11 @@
 //! Names of the socket API and their numbers.
 //!
-//! The numbers are FreeBSD's, because scripts take FreeBSD's branch of `#ifdef`. Names without a number there have
-//! one of ours.
+//! The numbers are those of FreeBSD, because scripts take FreeBSD's branch of `#ifdef`. A name that FreeBSD does not
+//! have has a number of our choice.
 
 use crate::script::Value;
 
-/// Names with numbers.
+/// The names of constants, each with its number.
 const NUMBERS: &[(&str, i64)] = &[
     ("AF_INET", 2),
     ("AF_INET6", 28),
@@ -180,7 +180,7 @@ const NUMBERS: &[(&str, i64)] = &[
     ("INADDR_ANY", 0),
 ];
 
-/// Returns the number of a name.
+/// Returns the number of a constant.
 pub(crate) fn number_of(name: &str) -> Option<i64> {
     NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
@@ -196,7 +196,7 @@ pub(crate) fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Checks that `expected` allows `seen`.
+/// Checks that a value (`seen`) is allowed by the script's value (`expected`).
 pub(crate) fn compare(what: &str, expected: &Value, seen: &Value) -> Result<(), String> {
     let matches = match (expected, seen) {
         // `seen` is `...` where a value has no meaning, such as the number of an association that does not exist.

@@ -11,15 +11,15 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
     /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`. More parent
-    /// directories may precede it, to tell scripts of the same name in two suites apart.
+    /// directories may precede the name, to distinguish scripts with the same name in two suites.
     pub name: String,
-    /// The line at which the script fails. A failure at another line is not known.
+    /// The line at which the script fails. A failure at another line is not excused.
     pub line: Option<usize>,
     /// Why the script fails, and why the engine is right.
     pub reason: String,
-    /// The rule that the script follows.
+    /// The rule of RFC 4960 that the script follows.
     pub rfc4960: String,
-    /// The rule that the engine follows.
+    /// The rule of RFC 9260 that the engine follows.
     pub rfc9260: String,
 }
 
@@ -44,7 +44,7 @@ impl Deviations {
         Self::read(include_str!("../deviations.toml")).unwrap_or_default()
     }
 
-    /// Reads a list.
+    /// Reads a list of deviations.
     ///
     /// # Errors
     /// The first mistake, as `line: what`.

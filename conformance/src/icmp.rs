@@ -1,4 +1,4 @@
-//! ICMP messages by packetdrill's names, and what a host reports of them to SCTP.
+//! ICMP messages by packetdrill's names, and the events that a host reports to SCTP for them.
 //!
 //! Home of RFC 9260 §10 ICMP1 to ICMP3 (which messages reach SCTP at all).
 
@@ -48,7 +48,7 @@ const OTHERS_V6: &[(&str, &[&str])] = &[
     ("parameter_problem", &["header_field", "unknown_option"]),
 ];
 
-/// Returns what SCTP learns from an ICMP message; `None` if the host does not pass it on.
+/// Returns the event that an ICMP message causes in SCTP; `None` if the host does not pass the message on.
 pub(crate) fn kind(icmp: &Icmp, v6: bool) -> Result<Option<IcmpKind>, String> {
     let version = if v6 { 6 } else { 4 };
     let code = icmp.code.as_deref();

@@ -1,6 +1,6 @@
 //! Splits script text into tokens, each with its line.
 //!
-//! Owns comments, `#ifdef` and the forms of numbers, addresses and strings.
+//! This module defines comments, `#ifdef` and the forms of numbers, addresses and strings.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ pub(crate) enum Token {
     Word(String),
     /// An integer, decimal or hexadecimal.
     Int(i64),
-    /// A number with a decimal point, in microseconds.
+    /// A number of seconds with a decimal point, converted to microseconds.
     Micros(i64),
     /// A string in double quotes.
     Text(String),
@@ -30,7 +30,7 @@ pub(crate) enum Token {
     Sign(char),
 }
 
-/// A token and the line on which it begins.
+/// A token, and the number of the line on which it begins.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Spot {
     pub(crate) token: Token,
@@ -116,7 +116,7 @@ impl<'a> Lexer<'a> {
         self.rest = chars.as_str();
     }
 
-    /// Returns the text up to `end`, and consumes both.
+    /// Returns the text up to the marker `end`, and consumes the text and the marker.
     fn until(&mut self, end: &str, what: &str) -> Result<&'a str, Fault> {
         let Some(at) = self.rest.find(end) else {
             return Err(Fault::at(self.line, format!("{what} does not end")));
@@ -180,19 +180,19 @@ impl<'a> Lexer<'a> {
         word
     }
 
-    /// Reads an address, if the whole next word is one.
+    /// Reads an address, if the whole next word is an address.
     fn address(&mut self) -> Option<IpAddr> {
         let end = self.rest.find(|c: char| !(c.is_ascii_hexdigit() || c == ':' || c == '.'))?;
         let text = &self.rest[..end];
         let next_is_word = self.rest[end..].starts_with(is_word);
-        // A port may follow an IPv4 address, and dots of a range may follow a number.
+        // An IPv4 address may be followed by a port, and a number may be followed by the dots of a range.
         let v4_end = text.find(':').unwrap_or(text.len());
         if !next_is_word && let Ok(v4) = text[..v4_end].parse::<Ipv4Addr>() {
             self.rest = &self.rest[v4_end..];
             return Some(v4.into());
         }
         if !next_is_word && text.matches(':').count() > 1 {
-            // In `::1:` the last colon follows the address.
+            // In `::1:` the last colon is not part of the address.
             for candidate in [text, text.strip_suffix(':').unwrap_or(text)] {
                 if let Ok(v6) = candidate.parse::<Ipv6Addr>() {
                     self.rest = &self.rest[candidate.len()..];

@@ -1,7 +1,7 @@
 //! `anabranch-conformance FILE|DIR …`: runs scripts and prints the differences.
 //!
-//! Exit code 0 when all scripts pass or are known deviations, 1 when one fails, 2 when there is nothing to run.
-//! `anabranch-conformance --rules` prints the table of the RFCs' rules instead.
+//! The exit code is 0 if all scripts pass or are known deviations, 1 if a script fails, and 2 if there is nothing to
+//! run. `anabranch-conformance --rules` prints the table of the RFCs' rules instead.
 
 use anabranch_conformance::{
     Deviations, Outcome, Rules, Stage, Stages, Summary, check_file, check_suite, rules, scripts_in,
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
 fn print_rules(missing: bool) -> ExitCode {
     match Rules::known() {
         Ok(all) => {
-            // The reader of a pipe may close it early.
+            // Errors are ignored, because the reader of a pipe may close it early.
             let _ = std::io::stdout().write_all(rules::table(&all, missing).as_bytes());
             ExitCode::SUCCESS
         }
@@ -67,7 +67,7 @@ fn print_rules(missing: bool) -> ExitCode {
     }
 }
 
-/// Reads a table; a mistake is reported as `file:line: what`.
+/// Reads a table from a file. A mistake in the file is reported as `file:line: what`.
 fn read<T>(path: &Path, table: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
     /// The maximum size of a table, in bytes.
     const MOST: u64 = 1 << 20;

@@ -1,7 +1,7 @@
 //! The structures of the socket API as scripts write them: `{member=value, …}`.
 //!
-//! Owns which members each structure has, so that an unknown member in a script is reported. Home of RFC 6458 §5.3,
-//! §8 and §9 as far as names go.
+//! This module lists the members of each structure, so that an unknown member in a script is reported. Home of RFC 6458
+//! §5.3, §8 and §9 as far as names go.
 
 use crate::calls::{Stop, wrong};
 use crate::constants::number;
@@ -100,7 +100,7 @@ const STRUCTURES: &[(&str, &[&str])] = &[
     ("sctp_udpencaps", &["sue_assoc_id", "sue_address", "sue_port"]),
 ];
 
-/// The members of one structure.
+/// One structure of a script, with its members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Members<'a> {
     structure: &'static str,
@@ -108,7 +108,7 @@ pub(crate) struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Reads `value` as this structure; any other member is a mistake of the script.
+    /// Reads `value` as this structure. A member that the structure does not have is a mistake of the script.
     pub(crate) fn of(structure: &'static str, value: &'a Value) -> Result<Self, Stop> {
         let value = match value {
             Value::List(items) if items.len() == 1 => &items[0],

@@ -7,7 +7,7 @@ use crate::script::Value;
 use anabranch_sctp::socket::{AddressChange, AssociationChange, KeyChange, Notification};
 
 /// Returns the structure and its size in bytes. With `old`, a failed message has the older form (RFC 6458 §6.1.4).
-/// `port` is the peer's; `own_tsn` converts a TSN of the engine to the script's.
+/// `port` is the peer's port. `own_tsn` converts a TSN of the engine to the TSN in the script.
 pub(crate) fn describe(
     notification: &Notification,
     association: i64,
@@ -36,7 +36,7 @@ pub(crate) fn describe(
             put("sac_inbound_streams", (*inbound_streams).into());
             put("sac_assoc_id", association);
             put("sac_length", 20);
-            // RFC 6458 §6.1.1: the features of an association may be listed here; they are not.
+            // RFC 6458 §6.1.1: the features of an association may follow here. This interpreter does not list them.
             more.push(("sac_info", Value::List(Vec::new())));
             20
         }
@@ -110,7 +110,7 @@ pub(crate) fn describe(
             ] {
                 put(&format!("{prefix}_{key}"), n);
             }
-            // The engine does not return the message, only its length.
+            // The engine reports only the length of the message, not its content.
             more.push((if old { "ssf_info" } else { "ssfe_info" }, info));
             more.push((if old { "ssf_data" } else { "ssfe_data" }, Value::Any));
             length
@@ -194,7 +194,7 @@ pub(crate) fn describe(
             16
         }
         Notification::Stopped { .. } => {
-            // RFC 6458 §6.1.10: only a header, without an association.
+            // RFC 6458 §6.1.10: this notification has only a header, without an association.
             put("sn_type", 11);
             put("sn_flags", 0);
             put("sn_length", 8);

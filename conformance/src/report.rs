@@ -1,4 +1,4 @@
-//! Runs files and reports their outcomes.
+//! Runs the scripts in files, and reports their outcomes.
 
 use crate::deviations::{Deviation, Deviations};
 use crate::stage::{Stage, Stages};
@@ -33,7 +33,7 @@ pub enum Outcome {
     Error {
         /// File and line, as `file:line`.
         place: String,
-        /// What is wrong with it.
+        /// A description of the mistake in the text.
         what: String,
     },
 }
@@ -67,7 +67,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs the script `text`; messages call it `name`.
+/// Runs the script `text`; messages use `name` as the name of the script.
 #[must_use]
 pub fn check(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), false)
@@ -79,7 +79,7 @@ pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
     run_text(name, text, stage, false)
 }
 
-/// Runs the script `text` as a case of a suite: it fails if packets are left over at the end.
+/// Runs the script `text` as a case of a suite. The script fails if the engine sent packets that it does not expect.
 #[must_use]
 pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), true)
@@ -118,7 +118,7 @@ fn run_text(name: &str, text: &str, stage: &Stage, to_the_end: bool) -> Outcome 
     }
 }
 
-/// Runs the script of a file, on the stage that is listed for it.
+/// Runs the script in a file, on the stage that is listed for the file.
 #[must_use]
 pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     /// The maximum size of a script, in bytes.
@@ -135,8 +135,8 @@ pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     }
 }
 
-/// Runs the scripts of a suite (`*.suite`), by their names, on the stages that are listed for them. They may use the
-/// preludes in the `preludes.suite` of the same folder.
+/// Runs the scripts of a suite (`*.suite`) on the stages that are listed for them, and returns the outcomes by name.
+/// The scripts may use the preludes in the `preludes.suite` of the same folder.
 ///
 /// # Errors
 /// The file that cannot be read, in one line.
@@ -187,9 +187,9 @@ pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
 pub struct Summary {
     /// Scripts that passed.
     pub passed: usize,
-    /// Scripts that failed as `deviations.toml` states.
+    /// Scripts that failed as the list of deviations states.
     pub known: usize,
-    /// Scripts that failed otherwise.
+    /// Scripts that failed and are not listed, or failed in another way.
     pub failed: usize,
     /// Scripts that passed although they are listed as failing.
     pub surprising: usize,

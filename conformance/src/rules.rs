@@ -1,10 +1,10 @@
-//! The rules of the RFCs, one by one: the file that obeys each, and the test that fails when it is broken.
+//! The rules of the RFCs, one by one. Each rule has the file that obeys it, and the test that fails when it is broken.
 //!
 //! `conformance/rules/` has a file for each top-level section of an RFC. A rule is a sentence with MUST, MUST NOT,
-//! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. Its name is the section and the number of the
-//! sentence there, as in `9260 §5.1-3`. Rules that are stated without these words (lettered items of a list, rows of
-//! a table) have names that end in a letter, as in `9260 §6.3.3-E2`. The file states the number of sentences in each
-//! section, so that none is left out.
+//! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. The name of a rule is the section and the number of
+//! the sentence in the section, as in `9260 §5.1-3`. Rules that are stated without these words (lettered items of a
+//! list, rows of a table) have names that end in a letter, as in `9260 §6.3.3-E2`. The file states the number of
+//! sentences in each section, so that none is left out.
 
 use crate::toml_text;
 use serde::{Deserialize, Deserializer};
@@ -41,7 +41,7 @@ pub enum Level {
     /// SHOULD NOT.
     #[serde(rename = "SHOULD NOT")]
     ShouldNot,
-    /// Stated without any of these words.
+    /// The requirement is stated without any of these words.
     #[serde(rename = "plain")]
     Plain,
 }
@@ -60,13 +60,13 @@ impl fmt::Display for Level {
 
 /// The prefixes of the reason that a rule without a test gives.
 pub const REASONS: &[&str] = &[
-    // The engine does not have this part or play this role.
+    // The engine does not have the feature or the role to which the rule applies.
     "does not apply: ",
-    // Obeyed, but without an effect that a peer or a program can observe.
+    // The engine obeys the rule, but without an effect that a peer or a program can observe.
     "cannot be seen: ",
-    // Not implemented, with the reason.
+    // The engine does not implement the rule. The reason follows.
     "not done: ",
-    // The test comes with a change that is in progress.
+    // A change in progress adds the test.
     "pending: ",
 ];
 
@@ -80,7 +80,7 @@ pub struct Rule {
     pub level: Level,
     /// The requirement, in our own words.
     pub says: String,
-    /// The files that obey it.
+    /// The source files that obey the rule.
     #[serde(default, deserialize_with = "one_or_more")]
     pub home: Vec<String>,
     /// The tests that fail when the rule is broken, as `file::name`.
@@ -88,15 +88,15 @@ pub struct Rule {
     pub test: Vec<String>,
     /// Why there is no test; begins with one of [`REASONS`].
     pub none: Option<String>,
-    /// Where the engine deviates from the rule, and why.
+    /// Where and why the engine deviates from the rule.
     pub deviates: Option<String>,
 }
 
 impl Rule {
-    /// Splits the name into RFC, section and number.
+    /// Splits the identifier into RFC, section and number.
     ///
     /// # Errors
-    /// A description of what is wrong with the name.
+    /// A description of what is wrong with the identifier.
     pub fn parts(&self) -> Result<(&str, &str, &str), String> {
         let parts = self.id.split_once(" §").and_then(|(rfc, rest)| {
             let (section, number) = rest.split_once('-')?;
@@ -106,7 +106,7 @@ impl Rule {
     }
 }
 
-/// Reads one text, or a list of texts.
+/// Reads a list of texts, which may be written as a single text.
 fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -120,7 +120,7 @@ fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Err
     })
 }
 
-/// The rules of one top-level section.
+/// The rules in one file, which covers one top-level section of an RFC.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
@@ -144,7 +144,7 @@ impl Rules {
         toml_text::read(text)
     }
 
-    /// Returns all files that are built into the interpreter, by name.
+    /// Returns all files of rules that are built into the interpreter, by name.
     ///
     /// # Errors
     /// The file, the line and the mistake.
@@ -156,8 +156,8 @@ impl Rules {
         FILES.iter().map(read).collect()
     }
 
-    /// Returns the sections whose number of rules differs from the RFC's number of sentences, and rules that are not
-    /// numbered in order.
+    /// Lists the sections that have fewer or more rules than the RFC has sentences, and the rules that are not numbered
+    /// in order.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -189,7 +189,7 @@ impl Rules {
     }
 }
 
-/// The number of rules, by how they are tested.
+/// The number of rules, and how many of them have a test.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Count {
     /// All rules.
@@ -225,7 +225,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// Returns the table of all rules, in Markdown; with `missing`, only of those without a test.
+/// Returns the table of all rules in Markdown. If `missing` is set, lists only the rules without a test.
 #[must_use]
 pub fn table(all: &[(&str, Rules)], missing: bool) -> String {
     let mut text = String::new();

@@ -94,8 +94,8 @@ pub(crate) struct Call {
     pub(crate) args: Vec<Value>,
     pub(crate) result: Value,
     pub(crate) errno: Option<String>,
-    /// The call blocks and must return at this time, in microseconds, relative to the same origin as the event's
-    /// time.
+    /// For a call that blocks: the time in microseconds when it must return, counted from the same origin as the
+    /// event's time.
     pub(crate) until: Option<i64>,
 }
 
@@ -181,7 +181,7 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) fields: Vec<(String, Value)>,
     pub(crate) items: Vec<Node>,
-    /// The node ends with `...`: more items may follow. If it has no items, anything matches.
+    /// Whether the node ends with `...`, so that more items may follow. If it also has no items, any content matches.
     pub(crate) open: bool,
     /// The bytes from which the node was decoded, if any.
     pub(crate) raw: Vec<u8>,
@@ -207,14 +207,14 @@ pub(crate) enum Value {
     Word(String),
     Text(String),
     Address(IpAddr),
-    /// `a | b`.
+    /// Alternatives or flags, as in `a | b`.
     Or(Vec<Value>),
-    /// `a:b`.
+    /// A pair of numbers, as in `a:b`.
     Pair(i64, i64),
     List(Vec<Value>),
-    /// `{key=value, …}`; a value without key has an empty one.
+    /// A structure, as in `{key=value, …}`. A member without a key has an empty key.
     Struct(Vec<(String, Value)>),
-    /// `name(arguments)`.
+    /// A call, as in `name(arguments)`.
     Call(String, Vec<Value>),
     Node(Box<Node>),
 }

@@ -1,4 +1,4 @@
-//! Shell lines of a script: `sysctl` settings map to settings of the engine, everything else is ignored.
+//! Shell lines of a script. `sysctl` settings become settings of the engine, and all other commands are ignored.
 
 use anabranch_sctp::Config;
 
@@ -34,11 +34,11 @@ enum Unit {
     YesNo,
     Millis,
     Count,
-    /// One word for 0, another for other values.
+    /// The first word stands for the value 0, and the second word for any other value.
     Either(&'static str, &'static str),
 }
 
-/// Applies the settings of a line that the engine knows.
+/// Applies those settings of a shell line that the engine has.
 pub(crate) fn obey(line: &str, config: &mut Config) {
     for command in line.split([';', '\n']) {
         if !command.trim_start().starts_with("sysctl") {

@@ -12,8 +12,8 @@
 //! in code: the name of a test
 //! ```
 //!
-//! Lines that begin with `#` and a blank are comments. Script lines keep their numbers, so that messages name the
-//! line of the suite.
+//! Lines that begin with `#` and a blank are comments. Script lines keep their line numbers, so that messages name the
+//! line in the suite's file.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +22,9 @@ use std::collections::BTreeMap;
 pub enum Content {
     /// A script.
     Script(String),
-    /// A test in code, by its name.
+    /// A test in Rust code, by its name.
     InCode(String),
-    /// No test, with the reason.
+    /// No test checks the case, for this reason.
     NotTested(String),
 }
 
@@ -41,12 +41,12 @@ pub struct Case {
     pub content: Content,
 }
 
-/// Texts that cases use by name.
+/// Named beginnings of scripts, which several cases share.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Preludes(BTreeMap<String, String>);
 
 impl Preludes {
-    /// Adds the `@` sections of a suite.
+    /// Adds the preludes (`@` sections) of a suite.
     pub fn add(&mut self, text: &str) {
         let mut name = None;
         for line in text.lines() {
@@ -88,7 +88,7 @@ pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
                 line: at,
                 content,
             });
-            // Blank lines stand for the lines before, so that line numbers are those of the file.
+            // Blank lines replace the lines before the case, so that line numbers are those of the file.
             script = Some("\n".repeat(at));
             continue;
         }

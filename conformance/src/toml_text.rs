@@ -1,8 +1,8 @@
-//! Reads tables in TOML; a mistake is reported in one line with its line number.
+//! Reads TOML tables. A mistake is reported in one line with its line number.
 
 use serde::de::DeserializeOwned;
 
-/// Reads a table; a mistake is reported as `line: what`.
+/// Reads a TOML table. A mistake is reported as `line: what`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);

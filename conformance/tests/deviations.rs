@@ -16,7 +16,7 @@ fn failing_at(line: usize) -> Outcome {
     Outcome::Fail { place: format!("f.pkt:{line}"), why: text(), expected: text(), seen: text(), log: vec![] }
 }
 
-/// Two suites may have scripts with the same name, so the folder is part of the name.
+/// Two suites have scripts with the same name. Checks that the folder is part of the name of a deviation.
 #[test]
 fn a_script_is_known_by_its_folder_and_its_name() {
     let list = Deviations::read(LIST).expect("a list");
@@ -32,7 +32,8 @@ fn a_script_is_known_by_its_folder_and_its_name() {
     assert!(!summary.is_good());
 }
 
-/// A script that fails on another line fails for another reason. A script that cannot be run is not excused.
+/// A script that fails on another line than listed fails for another reason, and is not excused. A script that cannot
+/// be run is not excused either.
 #[test]
 fn only_the_failure_that_is_listed_is_known() {
     let list = Deviations::read(LIST).expect("a list");

@@ -1,7 +1,7 @@
 //! Runs our own tests for the test purposes of ETSI TS 102 369.
 //!
-//! `etsi/*.suite` holds a case for each purpose; here they run, the table of
-//! them is kept complete, and every expectation is shown to matter.
+//! `etsi/*.suite` holds a case for each test purpose. The tests run the cases, check that every purpose has a case, and
+//! check that every expectation in a script matters.
 
 use anabranch_base::testing::packets;
 use anabranch_base::{Engine, Instant, Packet, Rng};
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The functions in the order of the standard, each with its number of purposes and its title.
+/// The function groups of the standard, in its order, each with the number of purposes and the title.
 const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("as", 33, "association setup"),
     ("at", 16, "association termination"),
@@ -66,7 +66,7 @@ fn every_case_holds() {
     assert!(run > 110, "only {run} scripts ran");
 }
 
-/// Runs the suites for extensions of SCTP and for special cases that ETSI does not cover.
+/// Checks that the suites for extensions of SCTP and for special cases that ETSI does not cover pass.
 #[test]
 fn extension_suites_pass() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("extensions");
@@ -155,7 +155,7 @@ fn every_test_purpose_has_a_line() {
 }
 
 /// Changes one field of one expected packet at a time. Each change must make the script fail, with a message that shows
-/// the expected and the actual value.
+/// the expected and the actual packet.
 #[test]
 fn every_expectation_matters() {
     let fields = ["flgs=", "cum_tsn=", "sid=", "ssn=", "len=", "staleness=", "type="];
@@ -163,7 +163,7 @@ fn every_expectation_matters() {
     for (file, case) in suite() {
         let Content::Script(script) = &case.content else { continue };
         for (at, _) in script.match_indices(" > sctp") {
-            // Only change fields of this packet, which ends where the next event begins.
+            // Only changes fields of this packet, whose description ends where the next event begins.
             let rest = &script[at..];
             let ends = [" +", "\n+", "\n*"].iter().filter_map(|sign| rest.find(sign));
             let end = ends.min().unwrap_or(rest.len());
@@ -201,7 +201,7 @@ fn endpoint(seed: u64) -> Endpoint {
     endpoint
 }
 
-/// Sends an INIT from this port, and returns the tag of the INIT ACK.
+/// Sends an INIT from this port, and returns the initiate tag of the INIT ACK.
 fn ask(endpoint: &mut Endpoint, now: Instant, port: u16) -> u32 {
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, port, 80, 0);
@@ -236,7 +236,8 @@ fn an_init_leaves_no_state() {
     for n in 0..2_000 {
         ask(&mut endpoint, now, 1001 + n);
     }
-    // Counters and random numbers may have more digits. Queues and maps must not have more entries.
+    // The size of the endpoint's debug text may grow by a few digits of counters. It must not grow by entries of queues
+    // or maps.
     assert!(size(&endpoint) < before + 200, "{} bytes of text, {before} before", size(&endpoint));
     assert_eq!(endpoint.poll_timeout(), None, "no timer runs");
     assert_eq!(endpoint.poll_event(), None);

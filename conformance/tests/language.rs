@@ -58,7 +58,7 @@ fn times_may_be_absolute_relative_ranges_or_open() {
 * > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
 14.0~16.0 > sctp: INIT[flgs=0, tag=1, a_rwnd=..., os=..., is=..., tsn=1, ...]
 ";
-    // `connect` would block without O_NONBLOCK.
+    // Without O_NONBLOCK, `connect` would block.
     let text = text.replace("= 3\n", "= 3\n0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0\n");
     passes(&text);
     fails(&text.replace("1.0 > sctp", "0.9 > sctp"), 6, "no packet was sent");

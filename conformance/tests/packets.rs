@@ -2,7 +2,7 @@
 
 use anabranch_conformance::{Outcome, check};
 
-/// Seven lines that establish an association on descriptor 3.
+/// Script lines that establish an association on descriptor 3.
 const UP: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3 +0 bind(3, ..., ...) = 0
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
 +0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
@@ -33,7 +33,8 @@ fn misunderstood(text: &str, line: usize, words: &str) {
     assert!(*place == format!("script:{line}") && what.contains(words), "{outcome}");
 }
 
-/// RFC 9260 §7.3: an ICMP message lowers the path MTU. The language has two forms of it.
+/// RFC 9260 §7.3: an ICMP message that a packet is too big lowers the path MTU. The script language has two forms of
+/// that message.
 #[test]
 fn icmp_packet_too_big_lowers_the_path_mtu() {
     let text = format!(
@@ -61,7 +62,8 @@ fn icmp_packet_too_big_lowers_the_path_mtu() {
     misunderstood(&v6.replace("packet_too_big", "unreachable frag_needed"), 9, "frag_needed");
 }
 
-/// RFC 9260 §10: an ICMP message that the host has no SCTP ends the association; other messages are ignored.
+/// RFC 9260 §10: an ICMP message that the peer's host has no SCTP ends the association. Other ICMP messages are
+/// ignored.
 #[test]
 fn icmp_protocol_unreachable_ends_the_association() {
     let text = format!(
@@ -85,7 +87,8 @@ fn icmp_protocol_unreachable_ends_the_association() {
     passes(&format!("--ip_version=ipv6\n{}", alive.replace("KIND", "parameter_problem header_field")));
 }
 
-/// RFC 9260 §3.3.2.1, RFC 5061 §4.2.7: the order of a list of types does not matter; a script may use names or numbers.
+/// RFC 9260 §3.3.2.1, RFC 5061 §4.2.7: the order of a list of types does not matter. A script may write types as names
+/// or as numbers.
 #[test]
 fn lists_of_types_have_no_order() {
     let text = "`sysctl -w net.inet.sctp.pr_enable=1` 0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3
@@ -152,12 +155,13 @@ fn ip_fields_are_compared() {
         "ports 8080 > 8081 are expected",
     );
     let strange = text.replace("8080 > 8080 sctp: HEARTBEAT[", "8081 > 8080 sctp: HEARTBEAT[");
-    // RFC 9260 §8.4: a packet with other ports belongs to no association.
+    // RFC 9260 §8.4: a packet from another port belongs to no association, so it is answered with an ABORT.
     fails(&strange, 11, "HEARTBEAT_ACK is expected, ABORT seen");
     misunderstood(&text.replace("< [ect0]", "< [ect01]"), 8, "no mark of one packet");
 }
 
-/// A packet of raw bytes is processed like any other; one with a wrong checksum is dropped.
+/// A script can inject a packet of raw bytes, which is processed like any other packet. A packet with a wrong checksum
+/// is dropped.
 #[test]
 fn raw_bytes_are_injected() {
     let init = "0x01, 0x00, 0x00, 0x14, 0, 0, 0, 9, 0, 0, 0x23, 0x28, 0, 5, 0, 5, 0, 0, 0, 1";
@@ -188,7 +192,8 @@ fn raw_bytes_are_injected() {
     );
 }
 
-/// RFC 9260 §3.3.10.6: an ERROR returns the unrecognized chunk as the script has sent it, with the script's TSNs.
+/// RFC 9260 §3.3.10.6: an ERROR returns the unrecognized chunk. The script compares it with the chunk that it sent, in
+/// its own TSNs.
 #[test]
 fn a_reported_chunk_is_as_the_script_has_sent_it() {
     let text = "0 `sysctl -w net.inet.sctp.pr_enable=0`\n".to_owned()
@@ -200,8 +205,8 @@ fn a_reported_chunk_is_as_the_script_has_sent_it() {
     fails(&text.replace("chk=FORWARD_TSN[cum_tsn=5", "chk=FORWARD_TSN[cum_tsn=6"), 10, "chk=");
 }
 
-/// RFC 8899 §6.2.1.1, RFC 9260 §3.3.5: the total size of a probe is compared, so PAD's length does not depend on the
-/// length of the engine's Heartbeat Info.
+/// RFC 8899 §6.2.1.1, RFC 9260 §3.3.5: the comparison of a path MTU probe uses its total size. The PAD length in the
+/// script therefore need not fit the engine's Heartbeat Information.
 #[test]
 fn a_probe_is_compared_by_its_size() {
     let text = "`sysctl -w net.inet.sctp.plpmtud_enable=1` ".to_owned()
@@ -215,8 +220,8 @@ fn a_probe_is_compared_by_its_size() {
     fails(&text.replace("plpmtud_enable=1", "plpmtud_enable=0"), 8, "no packet was sent");
 }
 
-/// RFC 3758 §3.2: a FORWARD TSN lists skipped streams in any order; the script may repeat one. RFC 9260 §3.3.1: the SSN
-/// of an unordered message has no meaning.
+/// RFC 3758 §3.2: a FORWARD TSN lists skipped streams in any order, and the script may repeat a stream. RFC 9260
+/// §3.3.1: the SSN of an unordered message has no meaning.
 #[test]
 fn skipped_streams_have_no_order_and_unordered_messages_no_number() {
     let text = "`sysctl -w net.inet.sctp.pr_enable=1` ".to_owned()

@@ -104,7 +104,7 @@ fn every_home_cites_its_section() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Whether the text cites this section or a subsection of it. §5.10 does not count as §5.1.
+/// Whether the text cites this section or a subsection of it. A citation of §5.10 does not count as one of §5.1.
 fn cites(text: &str, section: &str) -> bool {
     let sign = format!("§{section}");
     text.match_indices(&sign)
@@ -124,7 +124,7 @@ fn every_test_is_there() {
                 }
                 let function = format!("fn {name}() {{");
                 let before = text.find(&function).map_or("", |at| &text[..at]);
-                // `#[test]` is among the four lines before the function.
+                // The attribute `#[test]` must be within the four lines before the function.
                 before.lines().rev().take(4).any(|line| line.trim() == "#[test]")
             });
             if !there {

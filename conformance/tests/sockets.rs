@@ -2,7 +2,7 @@
 
 use anabranch_conformance::{Outcome, check};
 
-/// Seven lines that establish an association on descriptor 3, with five streams in each direction.
+/// Script lines that establish an association on descriptor 3, with five streams in each direction.
 const UP: &str = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3 +0 bind(3, ..., ...) = 0
 +0 fcntl(3, F_SETFL, O_RDWR|O_NONBLOCK) = 0
 +0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now in progress)
@@ -26,7 +26,7 @@ fn fails(text: &str, line: usize, words: &str) {
     assert!(shown.starts_with(&format!("script:{line}:")) && shown.contains(words), "{shown}");
 }
 
-/// Checks that the script is rejected, with this line and words of the message.
+/// Checks that the script is rejected, with a message that names this line and contains these words.
 #[track_caller]
 fn misunderstood(text: &str, line: usize, words: &str) {
     let outcome = check("script", text);
@@ -58,7 +58,7 @@ fn only_subscribed_notifications_are_delivered() {
 "
     );
     passes(&text);
-    // Without a subscription there is no notification.
+    // If the script does not subscribe to the notification, the read finds nothing.
     fails(&text.replace("sctp_peer_error_event=1", "sctp_peer_error_event=0"), 14, "-1 EAGAIN");
     let one = "SCTP_EVENT, {se_type=SCTP_SHUTDOWN_EVENT, se_on=1}, 8";
     let only = format!(
@@ -75,7 +75,8 @@ fn only_subscribed_notifications_are_delivered() {
     misunderstood(&text.replace("sctp_address_event", "sctp_adress_event"), 8, "sctp_adress_event");
 }
 
-/// A read may return a notification although the script expects a message, and the other way round.
+/// A script fails if a read returns a notification where it expects a message, or a message where it expects a
+/// notification.
 #[test]
 fn a_notification_is_expected_where_a_message_is_read() {
     let text = format!(
@@ -279,7 +280,8 @@ fn unknown_names_are_told() {
     }
 }
 
-/// RFC 6458 §9.1, §9.2, §9.3: `sctp_bindx`, `sctp_peeloff` and the lists of both ends' addresses.
+/// RFC 6458 §9.1, §9.2, §9.3: `sctp_bindx` binds addresses, `sctp_peeloff` separates an association, and both ends'
+/// addresses are listed.
 #[test]
 fn addresses_are_bound_and_listed() {
     let address =
@@ -311,7 +313,8 @@ fn addresses_are_bound_and_listed() {
     misunderstood(&text.replace("AF_INET,", "AF_INET6,"), 3, "no address of its family");
 }
 
-/// RFC 6525: the extension is enabled for a script that resets streams and has no sysctl for it, as on FreeBSD.
+/// RFC 6525: stream reconfiguration is enabled for a script that resets streams, even if it has no sysctl for it, as on
+/// FreeBSD.
 #[test]
 fn scripts_that_reconfigure_speak_reconfig() {
     let text = UP.replace("val=...]]\n+0 > sctp: COOKIE", "val=...], SUPPORTED_EXTENSIONS[types=[RECONFIG]]]\n+0 > sctp: COOKIE")
@@ -330,7 +333,8 @@ fn scripts_that_reconfigure_speak_reconfig() {
     fails(&format!("`sysctl -w net.inet.sctp.reconfig_enable=0` {text}"), 9, "EOPNOTSUPP");
 }
 
-/// RFC 6458 §6.1.8: AUTH is enabled only for scripts that use it, even without a sysctl, as on FreeBSD.
+/// RFC 6458 §6.1.8: AUTH is enabled for a script that uses it, even if it has no sysctl for it, as on FreeBSD. Other
+/// scripts have no AUTH.
 #[test]
 fn scripts_that_use_authentication_have_it() {
     let told = "{auth_type=SCTP_AUTHENTICATION_EVENT, auth_flags=0, auth_length=20, auth_keynumber=0, \
@@ -340,7 +344,7 @@ fn scripts_that_use_authentication_have_it() {
     );
     let on = "+0 setsockopt(3, IPPROTO_SCTP, SCTP_EVENT, {se_assoc_id=0, se_type=SCTP_AUTHENTICATION_EVENT, se_on=1}, 8) = 0\n";
     let (begin, rest) = UP.split_at(UP.find("+0 connect").expect("a call"));
-    // The peer's INIT ACK does not offer AUTH.
+    // The peer's INIT ACK does not offer AUTH, and the engine reports that only if its own AUTH is enabled.
     passes(&format!("{begin}{on}{rest}{told}"));
     fails(&format!("0 `sysctl -w net.inet.sctp.auth_enable=0`\n+{begin}{on}{rest}{told}"), 10, "would block");
     let key = "{sca_assoc_id=0, sca_keynumber=123, sca_keylength=2, sca_key=[0x00, 0x01]}";
@@ -352,8 +356,8 @@ fn scripts_that_use_authentication_have_it() {
     }
 }
 
-/// draft-natarajan-tsvwg-sctp-nrsack §4: with FreeBSD's sysctl, NR-SACKs are offered. If the peer agrees, they replace
-/// SACKs.
+/// draft-natarajan-tsvwg-sctp-nrsack §4: with FreeBSD's sysctl, the engine offers NR-SACKs. If the peer agrees,
+/// NR-SACKs replace SACKs.
 #[test]
 fn the_setting_for_nr_sacks_is_obeyed() {
     let up = UP

@@ -57,7 +57,7 @@ fn retransmissions_take_turns_between_two_addresses() {
     passes(&stage(&[]), TURNS);
     // With one address the RTO doubles at each retransmission.
     fails(&Stage::default(), TURNS, 14, "no packet was sent", "DATA[", "nothing up to");
-    // A wrong time, a wrong field, and an additional packet.
+    // Each of these mistakes makes the script fail: a wrong time, a wrong field, and an additional packet.
     let (head, tail) = TURNS.split_at(TURNS.find("+0.4").expect("a line"));
     let later = format!("{head}{}", tail.replacen("+0.4", "+0.5", 1));
     fails(&turns, &later, 17, "expected at 1.100000", "DATA[", "at 1.000000");
@@ -97,7 +97,7 @@ fn a_peer_that_asks_has_further_addresses_too() {
     let stage = Stage { peer_addresses: 3, ..stage(&[1, 2]) };
     passes(&stage, text);
     passes(&stage, &format!("--ip_version=ipv6\n{text}"));
-    // If the script lists addresses itself, the peer has only these.
+    // If the script itself lists addresses in the INIT, the peer has only those addresses.
     let lists = text
         .replace("tsn=1]\n+0 > sctp: INIT_ACK", "tsn=1, IPV4_ADDRESS[addr=10.9.8.7]]\n+0 > sctp: INIT_ACK");
     fails(&stage, &lists, 12, "packet 2 with DATA", "towards 2 (192.0.2.2)", "towards 1 (192.0.2.1)");
@@ -155,7 +155,7 @@ fn a_mistake_in_the_list_is_one_line_with_its_place() {
     }
 }
 
-/// Every malformed table is read, or refused with one line that has a line number.
+/// Random mistakes are made in a table. It must be read, or be refused with one line that has a line number.
 #[test]
 fn malformed_tables_never_panic() {
     let mut rng = anabranch_base::Rng::new(11);

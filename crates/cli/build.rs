@@ -1,4 +1,5 @@
-//! Tells the program which compiler built it, for what system, and from which revision: `study` writes these down.
+//! Passes the compiler's version, the target system and the source revision to the program. `study` writes them into
+//! its pages.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,8 +16,8 @@ fn main() {
         None => "from source without a repository".to_owned(),
     };
     println!("cargo::rustc-env=ANABRANCH_SOURCE={} ({revision})", var("CARGO_PKG_VERSION"));
-    // Where the revision is written down: its log tells of every commit, whatever the branch. What is not there is not
-    // watched, as that would build anew each time.
+    // These files change when the revision changes. The log has an entry for every commit on any branch. A missing file
+    // is not watched, because cargo would then build again each time.
     for name in ["HEAD", "logs/HEAD"] {
         if let Some(path) = said(&mut git(), &["rev-parse", "--git-path", name])
             && Path::new(&path).exists()
@@ -26,7 +27,8 @@ fn main() {
     }
 }
 
-/// git, of the repository of this package alone: sources unpacked within another one have no revision.
+/// Returns a git command for the repository of this package. Sources that were unpacked inside another repository have
+/// no revision.
 fn git() -> Command {
     let mut git = Command::new("git");
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -37,7 +39,7 @@ fn git() -> Command {
     git
 }
 
-/// The one line that a program prints; `None` where it is not there or fails.
+/// Returns the only line that a program prints; `None` if the program is missing or fails.
 fn said(program: &mut Command, words: &[&str]) -> Option<String> {
     let output = program.args(words).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|line| !line.is_empty())

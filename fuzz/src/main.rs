@@ -1,8 +1,8 @@
 //! Runs a fuzz target: `anabranch-fuzz TARGET [--seconds N] [--inputs N] [--seed N] [FILE…]`.
 //!
-//! Coverage is not measured, so that any toolchain works. An input is made from the corpus and random changes
-//! ([`mutate`]), or read as a list of decisions ([`source`]), which is how the endpoint and its API are driven. An
-//! input that fails is written to a file and can be run again by its name.
+//! Coverage is not measured, so that any toolchain works. An input is made from the corpus by random changes
+//! ([`mutate`]). Some targets, such as the endpoint and its API, read the input as a list of decisions ([`source`]). An
+//! input that fails is written to a file, whose name runs it again.
 
 #![expect(clippy::disallowed_methods, reason = "a fuzzer runs in the user's own time")]
 
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Returns the bytes of memory in use.
+/// Returns the number of bytes of memory in use.
 fn held() -> usize {
     let stats = GLOBAL.stats();
     stats.bytes_allocated.saturating_sub(stats.bytes_deallocated)
@@ -73,7 +73,7 @@ fn fuzz(
         let input = mutate::input(&mut rng, corpus, target.length);
         let before = held();
         let run = catch_unwind(AssertUnwindSafe(|| (target.run)(&input)));
-        // Memory that an input leaves behind would add up without bound.
+        // An input must not leave much memory behind, because that would add up without bound.
         let left = held().saturating_sub(before);
         if left >= 1 << 20 {
             eprintln!("an execution left {left} bytes behind");
@@ -95,7 +95,7 @@ fn fuzz(
     ExitCode::SUCCESS
 }
 
-/// Returns the files of a folder and, for some corpora, of other folders of the project.
+/// Returns the files of a corpus folder, and for some corpora also files of other folders of the project.
 fn read_corpus(folder: &Path, home: &Path) -> Vec<Vec<u8>> {
     let elsewhere = match folder.file_name().and_then(|name| name.to_str()) {
         Some("har") => vec![home.join("../crates/http/pages")],

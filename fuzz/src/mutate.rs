@@ -1,11 +1,11 @@
-//! Inputs: a changed entry of the corpus, or random bytes.
+//! Creates inputs: changed entries of the corpus, or random bytes.
 
 use anabranch_base::Rng;
 
 /// Values at which behaviour often changes.
 const EDGES: [u32; 12] = [0, 1, 2, 3, 4, 7, 8, 0x7f, 0x80, 0xff, 0x7fff_ffff, 0xffff_ffff];
 
-/// Returns an input of about `length` bytes at most.
+/// Returns an input of at most about `length` bytes.
 pub fn input(rng: &mut Rng, corpus: &[Vec<u8>], length: usize) -> Vec<u8> {
     if corpus.is_empty() || rng.below(20) == 0 {
         let mut bytes = vec![0; rng.below(length as u64 + 1) as usize];
@@ -34,7 +34,7 @@ fn change(rng: &mut Rng, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
         0 => bytes[at] ^= 1 << rng.below(8),
         1 => bytes[at] = rng.next_u32() as u8,
         2 => {
-            // A length or a count, in two or four bytes.
+            // Overwrites two or four bytes with a value that may be taken for a length or a count.
             let value = EDGES[rng.below(EDGES.len() as u64) as usize].to_be_bytes();
             let width = if rng.below(2) == 0 { 2 } else { 4 };
             for (to, from) in bytes[at..].iter_mut().zip(&value[4 - width..]) {

@@ -1,4 +1,4 @@
-//! An input read as decisions: numbers below a bound, until the input is used up.
+//! Reads an input as decisions. A decision is a number below a bound, and is 0 when the input is used up.
 
 /// The rest of the input.
 pub struct Source<'a>(&'a [u8]);
@@ -9,7 +9,7 @@ impl<'a> Source<'a> {
         Self(bytes)
     }
 
-    /// Whether the input is used up; every decision is 0 from then on.
+    /// Whether the input is used up. Every further decision is 0.
     pub fn is_over(&self) -> bool {
         self.0.is_empty()
     }
@@ -25,7 +25,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Returns a number of 32 bits; small and extreme numbers are more likely.
+    /// Returns a number of 32 bits. Small and extreme numbers are more likely than others.
     pub fn number(&mut self) -> u32 {
         match self.byte() % 4 {
             0 => u32::from(self.byte()),

@@ -1,10 +1,10 @@
-//! Each fuzz target runs a few inputs, the same on every machine. A target that panics at once, or that `.ci/run`
-//! does not run, fails here.
+//! Runs each fuzz target with a few inputs, which are the same on every machine. A target that panics at once, or that
+//! `.ci/run` does not run, fails.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Returns the targets: without an argument the program lists them all.
+/// Returns the names of the targets, which the program lists if it has no argument.
 fn targets() -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch-fuzz")).output().expect("the program runs");
     let said = String::from_utf8(output.stderr).expect("text");
@@ -23,7 +23,7 @@ fn each_target_takes_a_few_inputs() {
     }
 }
 
-/// Inputs that once failed: `found/TARGET/WHAT`.
+/// Inputs that once failed must be handled. They are in `found/TARGET/WHAT`.
 #[test]
 fn inputs_that_were_found_are_handled() {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("found");

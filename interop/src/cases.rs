@@ -1,7 +1,7 @@
 //! The cases that are run with every peer, and their conditions.
 //!
-//! Common to all: each message is delivered intact and once, in order where order was requested, and none is missing
-//! except those that may be abandoned. Each script states its additional conditions.
+//! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
+//! be abandoned can be missing. Each script states its additional conditions.
 
 use crate::meeting::{Meeting, Setup, Shown, run};
 use crate::peer::How;
@@ -23,7 +23,7 @@ pub enum By {
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// Set-up; the side sends the INIT.
+    /// The handshake. The side sends the INIT.
     Handshake(By),
     /// Messages of all sizes on one stream.
     Ordered,
@@ -33,27 +33,27 @@ pub enum Case {
     Fragmented,
     /// 64 streams at once.
     ManyStreams,
-    /// Everything, with 5 % loss, some reordering and some duplicates.
+    /// Messages of all kinds, with 5 % loss, some reordering and some duplicates.
     Lossy,
-    /// Streams are reset (RFC 6525).
+    /// The side resets streams (RFC 6525).
     Reset(By),
-    /// Messages with a lifetime, and loss (RFC 3758).
+    /// The side sends messages with a lifetime, and packets are lost (RFC 3758).
     Lifetime(By),
     /// The peer queues messages of all sizes with a lifetime, and packets are lost.
     LifetimeBulk,
-    /// Messages with at most one or two transmissions, and loss (RFC 3758, RFC 7496).
+    /// The side sends messages with at most one or two transmissions, and packets are lost (RFC 3758, RFC 7496).
     Retransmissions(By),
-    /// I-DATA, with loss (RFC 8260).
+    /// Messages in I-DATA chunks, with loss (RFC 8260).
     Interleaving,
-    /// I-FORWARD-TSN (RFC 8260).
+    /// The side abandons messages in I-DATA chunks with I-FORWARD-TSN (RFC 8260).
     ForwardInterleaved(By),
     /// Packets without a checksum (RFC 9653).
     ZeroChecksum,
-    /// Graceful shutdown with data in flight.
+    /// The side shuts down gracefully while data is in flight.
     Shutdown(By),
     /// The peer shuts down gracefully while data of its own is still unsent.
     ShutdownQueued,
-    /// ABORT.
+    /// The side sends an ABORT.
     Abort(By),
 }
 
@@ -85,8 +85,8 @@ impl Case {
         Self::Abort(By::Them),
     ];
 
-    /// Chunk types that must be seen over all seeds, from us and from the peer. Without them the case has tested
-    /// nothing.
+    /// Returns the chunk types that we and the peer must have sent in some seed. Without these chunks the case has
+    /// tested nothing.
     #[must_use]
     pub const fn must_show(self) -> (&'static [u8], &'static [u8]) {
         const RE_CONFIG: &[u8] = &[0x82];
@@ -114,7 +114,7 @@ impl Case {
         matches!(self, Self::Interleaving | Self::ForwardInterleaved(_))
     }
 
-    /// Returns the link of a seed.
+    /// Returns the link for one run of the case, with random values.
     fn link(self, rng: &mut Rng) -> String {
         let (rtt, rate) = (20 + rng.below(80), 1 + rng.below(50));
         let link = format!("rate={rate}mbit,rtt={rtt}ms,queue=400p");
@@ -222,13 +222,13 @@ fn on(stream: u16) -> How {
     How { stream, ..How::default() }
 }
 
-/// Most messages are small; some need several chunks.
+/// Returns a random message size. Most messages are small; some need several chunks.
 fn any_size(rng: &mut Rng) -> usize {
     let most = [20, 500, 1_300, 6_000][rng.below(4) as usize];
     4 + rng.below(most) as usize
 }
 
-/// Returns any stream, size and order.
+/// Returns random delivery options and a random size.
 fn mixed(rng: &mut Rng) -> (How, usize) {
     let how = How { unordered: rng.below(4) == 0, ..on(rng.below(10) as u16) };
     let size = if rng.below(20) == 0 { 40_000 } else { any_size(rng) };
@@ -265,15 +265,15 @@ async fn both(m: &mut Meeting, count: usize, make: impl Fn(&mut Rng) -> (How, us
     m.until("the messages", Meeting::all_arrived).await
 }
 
-/// Sends messages on four streams, resets two of them, and sends more messages on all. The side that did not request
-/// the reset is notified, and SSNs start at zero again.
+/// Sends messages on four streams, resets two of them, and sends more messages on all four. The other side must be
+/// notified, and the SSNs of the reset streams must start at zero again.
 async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     for round in 0..3 {
         for _ in 0..20 {
             let (how, size) = (on(m.rng.below(4) as u16), any_size(&mut m.rng));
             post(m, by, how, size)?;
         }
-        // Every stream has at least one message, so that there is something to reset.
+        // Sends a message on every stream, because a stream without messages need not be reset.
         for stream in 0..4 {
             post(m, by, on(stream), 10)?;
         }
@@ -303,8 +303,8 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     reset.map(|reset| reset.1.len()).sum::<usize>() >= told
                 })
                 .await?;
-                // RFC 8831 §6.7: a data channel ends when both directions have been reset. Stacks that support only
-                // data channels use the stream again only then.
+                // RFC 8831 §6.7: a data channel ends when both directions have been reset. Stacks for data channels use
+                // the stream again only after that, so our side resets its streams, too.
                 m.tell_ours(|endpoint, now, id| {
                     endpoint.reset_streams(now, id, Direction::Outgoing, &[1, 2])
                 })
@@ -314,7 +314,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     ours.resets.iter().filter(|reset| reset.0 == Direction::Outgoing).count() > round
                 })
                 .await?;
-                // The peer must not use the streams until our answer has arrived.
+                // The peer must not use the streams until our answer to its reset has arrived.
                 m.pause(Duration::from_secs(5)).await;
             }
         }
@@ -325,7 +325,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     m.until("the messages after the reset", Meeting::all_arrived).await
 }
 
-/// Sends messages that may be abandoned, among some that may not.
+/// Sends messages that may be abandoned, and on one stream messages that may not be abandoned.
 async fn limited(
     m: &mut Meeting,
     by: By,
@@ -344,7 +344,7 @@ async fn limited(
         let span = Duration::from_millis(10 + m.rng.below(80));
         m.pause(span).await;
     }
-    // Later messages are not delayed by abandoned ones.
+    // Reliable messages that follow must not be delayed by the abandoned messages.
     post(m, by, on(5), 3_000)?;
     m.until("the messages that must arrive", Meeting::all_arrived).await?;
     m.pause(Duration::from_secs(30)).await;
@@ -353,8 +353,8 @@ async fn limited(
     m.until("the messages at the end", Meeting::all_arrived).await
 }
 
-/// The peer sends small messages one by one, so that none is queued or fragmented: every abandoned message was sent
-/// and lost.
+/// Lets the peer send small messages one by one, so that none is queued or fragmented. Every abandoned message was
+/// therefore sent and lost.
 async fn trickle(m: &mut Meeting) -> Result<(), String> {
     for _ in 0..150 {
         let stream = m.rng.below(6) as u16;
@@ -370,10 +370,11 @@ async fn trickle(m: &mut Meeting) -> Result<(), String> {
     m.until("the messages at the end", Meeting::all_arrived).await
 }
 
-/// Closes with data in flight: all of it arrives, including that of the closing side if `queued`.
+/// Closes the association with data in flight. All data must arrive, including unsent data of the closing side if
+/// `queued` is set.
 async fn shutdown(m: &mut Meeting, by: By, queued: bool) -> Result<(), String> {
     both(m, 10, mixed).await?;
-    // Wait for the last acknowledgement.
+    // Waits for the last acknowledgement.
     m.pause(Duration::from_secs(1)).await;
     let (closing, other) = if by == By::Us { (By::Us, By::Them) } else { (By::Them, By::Us) };
     for _ in 0..30 {

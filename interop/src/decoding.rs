@@ -1,8 +1,9 @@
-//! Decodes the same bytes with our decoder and dcsctp's.
+//! Decodes the same bytes with our decoder and with dcsctp's decoder.
 //!
-//! Real packets of the meetings are changed by a seeded mutator and read by both. dcsctp's parser is private; its API
-//! only shows whether a socket accepts the bytes as a packet, without the checksum. So the verdicts are compared:
-//! whether every chunk, parameter and cause can be read. Where the two disagree, [`Rule`] has to name the reason.
+//! A seeded mutator changes real packets of the meetings, and both decoders read them. dcsctp's parser is private. Its
+//! API only shows whether a socket accepts the bytes as a packet, if the checksum is ignored. The comparison is
+//! therefore whether each decoder can read every chunk, parameter and cause. If the two disagree, [`Rule`] has to name
+//! the reason.
 
 use crate::cases::{By, Case};
 use crate::peers::Stack;
@@ -26,7 +27,7 @@ pub enum Rule {
     ParamOnlyOurs,
     /// A HEARTBEAT or HEARTBEAT ACK that does not begin with Heartbeat Info.
     HeartbeatInfo,
-    /// A RE-CONFIG without a parameter, or with one that is not allowed there.
+    /// A RE-CONFIG without a parameter, or with a parameter that a RE-CONFIG must not have.
     ReConfigForm,
     /// A packet without a chunk.
     NoChunk,
@@ -36,7 +37,7 @@ pub enum Rule {
     EmptyCookie,
     /// An ERROR without a cause.
     EmptyError,
-    /// The bytes after the Heartbeat Info are not a parameter.
+    /// A HEARTBEAT whose bytes after the Heartbeat Info are not a parameter.
     HeartbeatRest,
     /// A parameter that acts as a flag by its presence has a value.
     FlagWithValue,
@@ -88,20 +89,20 @@ impl Rule {
 /// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Both accept the input.
+    /// The number of inputs that both decoders accept.
     pub both_take: u64,
-    /// Both reject it.
+    /// The number of inputs that both decoders reject.
     pub neither_takes: u64,
-    /// Explained differences, by reason.
+    /// The number of explained differences, by reason.
     pub explained: BTreeMap<Rule, u64>,
-    /// Unexplained differences: our verdict and dcsctp's, with count and bytes.
+    /// Unexplained differences: by our verdict and dcsctp's verdict, their number and the bytes of one of them.
     pub unexplained: BTreeMap<String, (u64, Vec<u8>)>,
-    /// Inputs at which dcsctp panicked.
+    /// The number of inputs at which dcsctp panicked.
     pub panics: u64,
 }
 
-/// Returns the packets from which inputs are made. They are real packets stored in a file, so that the same seed
-/// gives the same inputs (`CORPUS=new` of the `decoding` command prints others).
+/// Returns the packets from which inputs are made. They are real packets that are stored in a file, so that the same
+/// seed gives the same inputs.
 ///
 /// # Panics
 /// If the file has another format.
@@ -115,7 +116,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     lines.map(|line| line.as_bytes().chunks(2).map(byte).collect()).collect()
 }
 
-/// Collects packets of the meetings of at most 300 bytes, each kind of packet a few times.
+/// Runs the meetings and collects their packets of at most 300 bytes, each kind of packet a few times.
 #[must_use]
 pub fn collect() -> Vec<Vec<u8>> {
     let cases = [
@@ -221,7 +222,7 @@ fn read_within(chunk: &Chunk<'_>) -> Result<(), Malformed> {
     }
 }
 
-/// Returns the reason, found in the bytes.
+/// Returns the rule that explains why only one decoder accepts the bytes; `None` if no rule does.
 fn explain(bytes: &[u8], ours: Result<(), Option<Malformed>>) -> Option<Rule> {
     let view = PacketView::parse_unverified(bytes).ok()?;
     let mut chunks = view.chunks();
@@ -291,7 +292,7 @@ fn flag_has_value(mut params: &[u8]) -> bool {
     false
 }
 
-/// Whether a chunk and everything in it can be read.
+/// Whether a chunk and all parameters and causes in it can be read.
 fn fits(raw: RawChunk<'_>) -> bool {
     Chunk::parse(raw).is_ok_and(|chunk| read_within(&chunk).is_ok())
 }
@@ -304,7 +305,7 @@ fn mutate(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let pick = |rng: &mut Rng| &corpus[rng.below(corpus.len() as u64) as usize];
     let mut bytes = pick(rng).clone();
     for _ in 0..=rng.below(4) {
-        // Chunk headers, and the words after them, are chosen more often.
+        // Half of the changes are in the first words after the common header, where chunk headers are.
         let word = 12 + 4 * rng.below(1 + (bytes.len().saturating_sub(12) / 4).min(12) as u64) as usize;
         let at = if rng.below(2) == 0 {
             word + rng.below(4) as usize
@@ -339,7 +340,7 @@ fn mutate(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// Returns the chunk types of a corpus.
+/// Returns the chunk types that occur in a corpus.
 #[must_use]
 pub fn kinds(corpus: &[Vec<u8>]) -> BTreeSet<u8> {
     let mut kinds = BTreeSet::new();

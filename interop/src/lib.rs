@@ -9,7 +9,7 @@
 //! | [`ours`] | our end of an association |
 //! | [`traffic`] | numbered messages, and the ledger that checks them |
 //! | [`cases`] | the cases and their conditions |
-//! | [`field`] | the same with real programs on a real network |
+//! | [`field`] | similar cases with real programs on a real network |
 //! | [`quic`] | our HTTP/3 and other implementations |
 //! | [`table`] | many seeds of every case, by peer |
 //! | [`decoding`] | the same bytes through two decoders |

@@ -1,8 +1,8 @@
 //! One run: two hosts, a link between them, our endpoint on one, a foreign stack on the other, one association.
 //!
-//! Packets are real IP packets (protocol 132) that the link loses, reorders and duplicates. Both ends are driven by
-//! the same loop, `transport::drive`. A case is a script that posts messages and waits; every delivered message is
-//! checked as it arrives.
+//! Packets are real IP packets (protocol 132) that the link loses, reorders and duplicates. Both ends are driven by the
+//! same loop, `transport::drive`. A case is a script that posts messages and waits. Every delivered message is checked
+//! when it arrives.
 
 use crate::ours::Ours;
 use crate::peer::{Foreign, How, Seen, Told};
@@ -31,11 +31,11 @@ pub struct Setup {
     pub seed: u64,
     /// The link, in the format of `--path`.
     pub link: String,
-    /// Whether we send the INIT.
+    /// Whether our side sends the INIT.
     pub we_begin: bool,
-    /// Whether both ends use RFC 8260.
+    /// Whether both ends support I-DATA (RFC 8260).
     pub interleaving: bool,
-    /// Whether both ends use RFC 9653.
+    /// Whether both ends accept packets without a checksum (RFC 9653).
     pub zero_checksum: bool,
 }
 
@@ -43,15 +43,15 @@ pub struct Setup {
 pub struct Theirs {
     /// The stack.
     pub foreign: Foreign,
-    /// The association is established.
+    /// Whether the association is established.
     pub up: bool,
-    /// How it ended.
+    /// The reason why the association ended; `None` while it lasts.
     pub closed: Option<String>,
     /// Our streams that were reset, as the foreign end reports.
     pub ours_reset: Vec<u16>,
     /// The foreign end's own streams that were reset.
     pub theirs_reset: Vec<u16>,
-    /// The number of its requests that failed.
+    /// The number of reset requests of the foreign end that failed.
     pub refused: usize,
     /// The messages that we send to the foreign end.
     pub inbox: Ledger,
@@ -94,7 +94,7 @@ pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 /// The longest wait of a script.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Returns our configuration: every extension that these peers may support is allowed.
+/// Returns our configuration. It allows every extension that the peers may support.
 fn config(setup: &Setup) -> Config {
     let mut config = Config::default();
     let yes_no = |on| if on { "yes" } else { "no" };
@@ -112,7 +112,7 @@ fn config(setup: &Setup) -> Config {
     config
 }
 
-/// Runs a script on a meeting; returns its observations.
+/// Runs a script on a meeting, and returns the observations.
 ///
 /// # Errors
 /// The condition that was violated, and the ladder.

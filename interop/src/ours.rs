@@ -1,7 +1,7 @@
 //! Our end of an association, with its queue and its events.
 //!
-//! The same in the virtual network and on a real one: an endpoint that the drive loop of `transport` drives, a queue
-//! in front of it, and a ledger that checks each message as it arrives.
+//! The end is used in the virtual network and on a real network. It consists of an endpoint that the drive loop of
+//! `transport` drives, a queue of messages to send, and a ledger that checks each message when it arrives.
 
 use crate::peer::How;
 use crate::traffic::{Ledger, Post};
@@ -17,15 +17,15 @@ use std::task::{Context, Waker};
 pub struct Ours {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// The association, once there is one.
+    /// The association; `None` until it exists.
     pub id: Option<AssociationId>,
-    /// The association is established.
+    /// Whether the association is established.
     pub up: bool,
-    /// How it ended.
+    /// The reason why the association ended; `None` while it lasts.
     pub closed: Option<CloseReason>,
     /// The streams that were reset, in order of time.
     pub resets: Vec<(Direction, Vec<u16>)>,
-    /// The number of our requests that failed.
+    /// The number of our stream reset requests that failed.
     pub refused: usize,
     /// All other events, in order of time.
     pub heard: Vec<Event>,
@@ -40,7 +40,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Creates an end with an association in progress, or one that waits for it.
+    /// Creates an end. `id` is the association in progress; `None` if the end waits for one.
     #[must_use]
     pub fn new(endpoint: Endpoint, id: Option<AssociationId>) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl Ours {
         self.notify.notify();
     }
 
-    /// Whether all messages were given to the endpoint.
+    /// Whether all queued messages were passed to the endpoint.
     #[must_use]
     pub fn all_given(&self) -> bool {
         self.unsent.is_empty()
@@ -97,7 +97,7 @@ impl Ours {
         self.waker = Some(cx.waker().clone());
     }
 
-    /// Passes queued messages to the endpoint, as far as there is room.
+    /// Passes queued messages to the endpoint until it has no room.
     fn pump(&mut self, now: Instant) {
         let Some(id) = self.id else { return };
         while let Some(post) = self.unsent.front() {
@@ -107,7 +107,7 @@ impl Ours {
                 Ok(()) => self.unsent.pop_front(),
                 Err(SendError::Full) => return,
                 Err(error) => {
-                    // The error is expected if the association has ended.
+                    // An error of `send` is expected if the association has ended.
                     if self.closed.is_none() {
                         self.fault.get_or_insert(format!("our send: {error}"));
                     }

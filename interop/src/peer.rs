@@ -1,8 +1,8 @@
 //! A foreign stack as an engine on a host of the virtual network.
 //!
 //! [`Peer`] is the interface to which each stack is adapted: packets and time go in, packets and [`Told`] come out.
-//! [`Foreign`] makes an [`Engine`] of it, so that the loop that drives our endpoint drives it, too. It also records
-//! the packets on the wire, to show what a run has used or why it failed.
+//! [`Foreign`] turns a peer into an [`Engine`], so that the loop of our endpoint also drives the peer. `Foreign` also
+//! records the packets on the wire, to show what a run has used or why it failed.
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, SendBatch};
@@ -28,7 +28,7 @@ pub enum Told {
     TheirsReset(Vec<u16>),
     /// Streams of this side were reset, with the other side's agreement.
     OursReset(Vec<u16>),
-    /// The other side refused a reset.
+    /// The other side has refused to reset these streams.
     ResetRefused(Vec<u16>),
     /// The association has ended, with the reason as far as the stack knows it.
     Down(String),
@@ -77,10 +77,7 @@ pub trait Peer {
     /// The error of the stack.
     fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String>;
 
-    /// Closes the association once everything is delivered.
-    ///
-    /// # Errors
-    /// The error of the stack.
+    /// Closes the association when all queued data has been delivered.
     fn shutdown(&mut self, now: Instant) -> Result<(), String>;
 
     /// Aborts the association.
@@ -99,21 +96,21 @@ pub struct Seen {
     pub packets: u64,
     /// The number of packets whose checksum is zero.
     pub unsummed: u64,
-    /// Gap blocks of NR-SACKs: the number of renegable ones, and of non-renegable ones.
+    /// Gap blocks of NR-SACKs: the number of renegable gap blocks, and the number of non-renegable gap blocks.
     pub nr_sack_blocks: (u64, u64),
     /// Messages that were interrupted: their next TSN belonged to another message before their last fragment was
     /// sent, which RFC 9260 §6.9 does not allow.
     pub cut_off: u64,
-    /// Stream resets requested while another was outstanding, which RFC 6525 §5.1.2 does not allow.
+    /// Stream resets that were requested while another reset was outstanding, which RFC 6525 §5.1.2 does not allow.
     pub overlapping: u64,
-    /// The numbers of outstanding stream reset requests.
+    /// The request sequence numbers of outstanding stream resets.
     asked: BTreeSet<u32>,
-    /// The highest TSN of DATA, its stream, and whether it ends a message.
+    /// The highest TSN of DATA, its stream, and whether the chunk ends a message.
     latest: Option<(u32, u16, bool)>,
 }
 
 impl Seen {
-    /// Records the answers of the other side.
+    /// Records the other side's answers to reset requests.
     fn note_answers(&mut self, bytes: &[u8]) {
         let Ok(view) = PacketView::parse_unverified(bytes) else { return };
         for chunk in view.chunks() {
@@ -162,7 +159,7 @@ impl Seen {
             if ahead == 0 || ahead > u32::MAX / 2 {
                 return;
             }
-            // A skipped TSN may have been abandoned.
+            // After a skipped TSN nothing is known, because the skipped chunk may have been abandoned.
             self.cut_off += u64::from(ahead == 1 && !ends && (data.begin || data.stream != stream));
         }
         self.latest = Some((data.tsn.0, data.stream, data.end));
@@ -190,9 +187,9 @@ impl Seen {
 pub struct Foreign {
     /// The stack.
     pub peer: Box<dyn Peer>,
-    /// Packets that it received.
+    /// Packets that the foreign end received.
     pub received: Seen,
-    /// Packets that it sent.
+    /// Packets that the foreign end sent.
     pub sent: Seen,
     here: SocketAddr,
     there: SocketAddr,
@@ -239,7 +236,7 @@ impl Foreign {
 }
 
 impl Engine for Foreign {
-    /// An event has no content: something may have happened.
+    /// An event without content: the script must look what has happened.
     type Event = ();
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
@@ -277,5 +274,5 @@ impl Engine for Foreign {
     }
 }
 
-/// The number of packets that are kept for failures.
+/// The number of packets that are kept to explain a failure.
 const LOGGED: usize = 4000;

@@ -24,15 +24,15 @@ pub enum Stack {
 /// The options of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// Whether it waits for the other side to start.
+    /// Whether the end waits for the other side to start the association.
     pub server: bool,
-    /// I-DATA and I-FORWARD-TSN (RFC 8260).
+    /// Whether the end supports I-DATA and I-FORWARD-TSN (RFC 8260).
     pub interleaving: bool,
-    /// Packets without a checksum (RFC 9653).
+    /// Whether the end accepts packets without a checksum (RFC 9653).
     pub zero_checksum: bool,
 }
 
-/// The port of both ends: the one that is specified for WebRTC.
+/// The SCTP port of both ends, which is the port that WebRTC uses.
 pub const PORT: u16 = 5000;
 
 /// The largest SCTP packet of the foreign ends, in bytes.
@@ -67,8 +67,8 @@ impl Stack {
         }
     }
 
-    /// Returns the known fault of the peer in a case: its number in `README.md`, and the text of the failure. It does
-    /// not excuse other failures.
+    /// Returns the known fault of the peer in a case: its number in `README.md`, and the text of the failure. The fault
+    /// does not excuse failures with another text.
     #[must_use]
     pub fn fault(self, case: Case) -> Option<(u8, &'static str)> {
         match (self, case) {
@@ -87,13 +87,13 @@ impl Stack {
         !matches!(case, Case::Lifetime(_) | Case::Reset(_))
     }
 
-    /// Whether it answers an INIT with Supported Address Types (RFC 9260 §3.3.2.1.5).
+    /// Whether the stack answers an INIT with Supported Address Types (RFC 9260 §3.3.2.1.5).
     #[must_use]
     pub const fn takes_address_types(self) -> bool {
         !matches!(self, Self::Rtc)
     }
 
-    /// Opens an end.
+    /// Opens an end with these options.
     #[must_use]
     pub fn open(self, wanted: Wanted) -> Box<dyn Peer> {
         match self {
@@ -104,7 +104,7 @@ impl Stack {
     }
 }
 
-/// Converts virtual time for stacks that need the operating system's.
+/// Converts virtual time for stacks that need times of the operating system.
 #[derive(Clone, Copy, Debug)]
 struct Epoch(Clock);
 

@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 /// The result of one case with one peer.
 #[derive(Clone, Debug)]
 pub enum Cell {
-    /// The peer lacks a feature.
+    /// The case was not run, because the peer lacks this feature.
     Lacks(&'static str),
     /// The case was run.
     Tried {
@@ -23,9 +23,9 @@ pub enum Cell {
         failure: Option<(u64, String)>,
         /// The number of seeds that showed a known fault of the peer, and the number of the fault.
         excused: Option<(u64, u8)>,
-        /// The number of abandoned messages.
+        /// The number of abandoned messages over all seeds.
         given_up: u64,
-        /// The number of packets without a checksum.
+        /// The number of packets without a checksum over all seeds.
         unsummed: u64,
     },
 }
@@ -128,7 +128,7 @@ struct Total {
     them: Seen,
 }
 
-/// Runs the whole table and passes it to `row`, row by row; returns whether all cells are good.
+/// Runs the whole table, and passes each row to `row`. Returns whether all cells are good.
 pub fn table(
     seeds: u64,
     chosen: impl Fn(Stack, Case) -> bool,

@@ -1,8 +1,8 @@
 //! Numbered messages, and the ledger that checks their delivery.
 //!
-//! A message begins with its number in its direction; the rest follows from that number. [`Ledger`] knows the sent
-//! messages and compares them with the delivered ones: intact, once, in order where order was requested, and none
-//! missing except those that may be abandoned.
+//! A message begins with its number in its direction, and the number determines the rest of its bytes. [`Ledger`]
+//! compares the delivered messages with the sent messages. Each must arrive intact and once, and ordered messages in
+//! order. Only messages that may be abandoned can be missing.
 
 use crate::peer::How;
 use anabranch_sctp::Reliability;
@@ -61,16 +61,16 @@ impl Ledger {
     /// Checks a delivered message.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the error in the message or its order.
     pub fn deliver(&mut self, stream: u16, payload: &[u8]) -> Result<(), String> {
         let number = payload.first_chunk::<4>().map_or(u32::MAX, |&bytes| u32::from_be_bytes(bytes));
         self.note(stream, number, payload.len(), |post| payload == post.payload())
     }
 
-    /// Records that message `number` was delivered with this size; its content was checked elsewhere.
+    /// Records that message `number` was delivered with this size. The caller has checked its content.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the error in the message or its order.
     pub fn note(
         &mut self,
         stream: u16,
@@ -116,7 +116,7 @@ impl Ledger {
         self.expected.values().filter(|post| post.how.reliability == Reliability::Full).count()
     }
 
-    /// Returns the number of messages that have not arrived.
+    /// Returns the number of messages that have not arrived, including messages that may be abandoned.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.expected.len() as u64

@@ -1,5 +1,5 @@
-//! Helpers of the whole-system tests: races from a line of flags, the invariants that every run keeps, and seeds from
-//! the environment.
+//! Helpers of the tests of the whole system. They run races that a line of flags describes, check the invariants of
+//! every run, and read seeds from the environment.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 
-/// Returns the plan that `anabranch race` would make of these flags: `--flag value` or `--switch`.
+/// Returns the plan that `anabranch race` would make of these flags. A flag is `--flag value` or `--switch`.
 ///
 /// # Panics
 /// If the flags are wrong.
@@ -49,10 +49,10 @@ pub fn runs(race: &Race) -> impl Iterator<Item = (&str, &Run)> {
     contestants.flat_map(|contestant| contestant.runs.iter().map(|run| (contestant.name.as_str(), run)))
 }
 
-/// Checks the invariants that every run keeps, whatever the network does.
+/// Checks the invariants that every run must keep, whatever the network does.
 ///
 /// # Panics
-/// If one is broken.
+/// If the run breaks an invariant.
 pub fn check(what: &str, run: &Run) {
     let delivered = run.objects.iter().filter(|object| object.delivered_ns.is_some()).count();
     let told = run.objects.iter().filter(|object| object.failure.is_some()).count();
@@ -75,7 +75,7 @@ pub fn check(what: &str, run: &Run) {
         assert!(!failure.contains("is not intact"), "{what}: {name}: {failure}");
         let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
         let why = object.why.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no why"));
-        // The parts are unsigned: if they add up, none was clamped at zero.
+        // Parts are unsigned, so parts that add up to the response time were not cut off at zero.
         assert_eq!(why.sum(), done - issued, "{what}: the parts of {name} do not add up: {why:?}");
         let t = object.instants.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no instants"));
         let instants = [
@@ -100,8 +100,8 @@ pub fn check(what: &str, run: &Run) {
     }
 }
 
-/// Runs `one` for every seed that the environment names (`SEED=n`, or the first `SEEDS=n`), otherwise for the first
-/// `default`. For a seed that fails, the command that runs it again is printed.
+/// Runs `one` for each seed: for the seed `SEED=n` of the environment, else for the first `SEEDS=n` seeds, else for the
+/// first `default` seeds. For a seed that fails, the command that runs it again is printed.
 ///
 /// # Panics
 /// If `one` panics.

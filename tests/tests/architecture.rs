@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Crates that must not use clocks, sockets, threads or tasks.
 const PURE: &[&str] = &["base", "wire", "congestion", "link", "sctp", "tcp"];
 
-/// Crates that build wherever Rust's standard library does; code for one system is behind a `cfg`.
+/// Crates that build on every system with Rust's standard library. Code for one system must be behind a `cfg`.
 const PORTABLE: &[&str] = &[
     "base",
     "wire",
@@ -215,7 +215,8 @@ fn transports_never_import_each_other() {
     }
 }
 
-/// Verbs reach every transport through the registry, so that one more needs no change in them. Tests may name engines.
+/// Tests that verbs reach every transport through the registry, so that a further transport needs no change in them.
+/// Test code may name engines.
 #[test]
 fn verbs_know_no_engine() {
     let imports_of = |name| imports(&root().join("crates").join(name));
@@ -246,14 +247,14 @@ fn verbs_know_no_engine() {
     }
 }
 
-/// House rule: handlers set flags, one module sends. One file begins and ends the SCTP packets.
+/// House rule: handlers set flags, and one module sends. Only one file may begin and end SCTP packets.
 #[test]
 fn only_outbound_builds_packets_of_sctp() {
     let source = root().join("crates/sctp/src");
     for file in rust_files(&source) {
         let path = file.strip_prefix(&source).expect("below");
         let text = fs::read_to_string(&file).expect("a source file");
-        // Tests and their tools build packets that no association would.
+        // Test code is not checked, because it builds packets that no association would.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let builds =
             ["packet::begin", "packet::finish", "crc32c::put"].iter().any(|word| code.contains(word));
@@ -264,7 +265,8 @@ fn only_outbound_builds_packets_of_sctp() {
     }
 }
 
-/// Files above `transport` that may name a transport, with the reason. All others ask for its capabilities.
+/// Files above `transport` that may name a transport, with the reason. All other files must ask a transport for its
+/// capabilities.
 const NAMED: &[(&str, &str)] = &[
     ("lab/src/plan/bare.rs", "the contestants of a plan that names none"),
     ("features/src/", "the feature table probes each engine below sessions, with mechanisms of its own"),
@@ -279,7 +281,8 @@ const NAMED: &[(&str, &str)] = &[
 /// Whether a line of code names a transport, as a literal or as a variant of an enumeration.
 fn names_a_transport(line: &str) -> bool {
     let code = line.split("// ").next().unwrap_or_default();
-    // A text that begins with its name or with a scheme; flags such as "sctp-port" are words of their own.
+    // A literal names a transport if it begins with the transport's name or with its scheme. Flags such as "sctp-port"
+    // are other words.
     let names = ["tcp", "sctp", "quic", "mptcp", "sctp-kernel", "sctp-ip"];
     let literal =
         names.iter().any(|name| ["\"", ":"].iter().any(|end| code.contains(&format!("\"{name}{end}"))));
@@ -288,7 +291,7 @@ fn names_a_transport(line: &str) -> bool {
     literal || words.iter().any(case)
 }
 
-/// Adding a third transport requires changes only in its own folder and in the list.
+/// Tests that a further transport requires changes only in its own folder and in the list of transports.
 #[test]
 fn only_the_list_names_transports() {
     let mut used = BTreeSet::new();
@@ -299,7 +302,7 @@ fn only_the_list_names_transports() {
             let path =
                 file.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();
             let text = fs::read_to_string(&file).expect("a source file");
-            // Tests may name any transport.
+            // Test code is not checked, because it may name any transport.
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             let named = !path.ends_with("tests.rs") && code.lines().any(names_a_transport);
             let allowed = NAMED.iter().find(|(place, _)| path.starts_with(place));
@@ -313,7 +316,7 @@ fn only_the_list_names_transports() {
     assert!(NAMED.len() <= 8 && used.len() == NAMED.len(), "no longer needed in the list: {used:?}");
 }
 
-/// Code that needs a type names the crate that owns it.
+/// Tests that `lab` has at most six public modules, and that it does not re-export types of other crates.
 #[test]
 fn the_laboratory_has_at_most_six_public_modules_and_hands_nothing_on() {
     let text = fs::read_to_string(root().join("crates/lab/src/lib.rs")).expect("lib.rs");
@@ -339,7 +342,8 @@ fn every_file_says_what_it_owns() {
     assert!(found.is_empty(), "no opening paragraph in {found:#?}");
 }
 
-/// A crate that lists its tests must list each of its files: cargo silently ignores a test file that is not listed.
+/// If a crate lists its tests, the list must have each test file, because cargo silently ignores a file that is not
+/// listed.
 #[test]
 fn every_test_file_is_part_of_a_program() {
     let beside = ["tests", "conformance"].map(|name| root().join(name));
@@ -381,7 +385,7 @@ fn nothing_is_left_undone_or_unsafe() {
         }
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            // The only file that needs it gives the reason.
+            // Only this file needs unsafe code, and it gives the reason.
             let excused = file.ends_with("world/src/os/descriptor.rs");
             assert!(excused || !code.contains("unsafe {"), "{}:{}: unsafe", file.display(), number + 1);
         }

@@ -1,8 +1,8 @@
-//! tshark's view of our packets: it validates every checksum, finds nothing malformed, and reports only what the
-//! network did.
+//! Tests our packets with tshark. Every checksum must be valid, nothing may be malformed, and expert messages may only
+//! report what the network did.
 //!
-//! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the
-//! tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
+//! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the tests
+//! print a message and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
 
 use anabranch_lab::run::{batch, one};
 use anabranch_tests::{check, plan};
@@ -13,7 +13,7 @@ use std::process::Command;
 /// The beginning of an expert message, and the condition under which it is allowed.
 type Allowed = &'static [(&'static str, ExpertReason)];
 
-/// The reasons for an expert message.
+/// The reason why an expert message is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ExpertReason {
     /// Normal operation: connections open and close, requests are made, windows move.
@@ -39,24 +39,24 @@ const CHATS: Allowed = &[
 const NOTES: Allowed = &[
     ("This frame initiates the connection closing", Always),
     ("This frame undergoes the connection closing", Always),
-    // RFC 5681 §4.2: the receiver names the segment for which it still waits.
+    // RFC 5681 §4.2: with a duplicate ACK, the receiver names the segment for which it still waits.
     ("Duplicate ACK (#", Disturbed),
-    // Retransmissions, needed or spurious.
+    // These messages report retransmissions, needed or spurious.
     ("This frame is a (suspected) retransmission", Disturbed),
     ("This frame is a (suspected) fast retransmission", Disturbed),
     ("This frame is a (suspected) spurious retransmission", Disturbed),
     ("Retransmitted TSN", Disturbed),
-    // Reported for an overtaken ACK whose sequence number is one less than the next (a FIN overtook it), and for the
-    // ACK that RFC 9293 §3.10.7.4 requires in return.
+    // tshark takes an ACK for a keep-alive if a FIN overtook it, because its sequence number is one less than the next.
+    // The second message is for the ACK that RFC 9293 §3.10.7.4 requires in return.
     ("TCP keep-alive segment", Disordered),
     ("ACK to a TCP keep-alive segment", Disordered),
 ];
 
-/// Severity "warning": what the network did, as seen by TCP's dissector.
+/// Severity "warning": effects of the network, as TCP's dissector sees them.
 const WARNINGS: Allowed = &[
-    // A gap: a packet that was lost on the way never reached this host's interface.
+    // A packet was lost before it reached this host's interface, which leaves a gap in the capture.
     ("Previous segment(s) not captured (common at capture start)", Disturbed),
-    // Retransmitted, or overtaken.
+    // The segment was retransmitted, or other segments overtook it.
     ("This frame is a (suspected) out-of-order segment", Disturbed),
     // RFC 2883: the receiver reports a duplicate from the network or from a spurious retransmission.
     ("D-SACK Sequence", Disturbed),
@@ -64,10 +64,10 @@ const WARNINGS: Allowed = &[
     ("Connection reset (RST)", Disordered),
 ];
 
-/// Severity "error": none.
+/// Severity "error": no message is allowed.
 const ERRORS: Allowed = &[];
 
-/// The severities as tshark prints them (`PI_CHAT`, `PI_NOTE`, `PI_WARN`, `PI_ERROR`), with name and allowed
+/// The severities as tshark prints them (`PI_CHAT`, `PI_NOTE`, `PI_WARN`, `PI_ERROR`), with their names and the allowed
 /// messages.
 const SEVERITIES: [(u64, &str, Allowed); 4] = [
     (0x0020_0000, "chat", CHATS),
@@ -76,7 +76,7 @@ const SEVERITIES: [(u64, &str, Allowed); 4] = [
     (0x0080_0000, "error", ERRORS),
 ];
 
-/// Returns tshark, if it is installed.
+/// Returns the command for tshark; `None` if it is not installed.
 fn tshark() -> Option<Command> {
     let found = Command::new("tshark").arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {
@@ -93,15 +93,15 @@ fn tshark() -> Option<Command> {
 struct Verdict {
     /// The packet's summary line, for messages.
     line: String,
-    /// The packet is inbound, according to the capture's flags.
+    /// Whether the packet is inbound, according to the capture's flags.
     inbound: bool,
-    /// The protocol layers, from the outside: `raw:ip:udp:sctp`.
+    /// The protocol layers, outermost first, as in `raw:ip:udp:sctp`.
     layers: String,
-    /// The status of each IP, TCP, UDP or SCTP checksum: 0 bad, 1 good, others unverified.
+    /// The status of each IP, TCP, UDP or SCTP checksum: 0 is bad, 1 is good, and any other number is unverified.
     checksums: Vec<String>,
-    /// A dissector could not read the packet.
+    /// Whether a dissector could not read the packet.
     malformed: bool,
-    /// Severity and message.
+    /// The expert messages, each with its severity.
     experts: Vec<(u64, String)>,
 }
 
@@ -124,7 +124,7 @@ fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
         "tcp.check_checksum:TRUE",
         "udp.check_checksum:TRUE",
         "sctp.checksum:CRC-32C",
-        // HTTP is then read in the order of its bytes, as its receiver reads it.
+        // With this setting, HTTP is dissected in the order of its bytes, as its receiver reads it.
         "tcp.reassemble_out_of_order:TRUE",
     ] {
         tshark.args(["-o", preference]);
@@ -207,7 +207,7 @@ fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
     counted
 }
 
-/// Runs `line`, and allows expert messages of at most kind `most`.
+/// Runs `line`, and checks the packets. Allows expert messages of the kinds up to `most`.
 fn clean(name: &str, line: &str, most: ExpertReason) {
     let Some(found) = verdicts(name, line) else { return };
     for verdict in &found {
@@ -291,7 +291,8 @@ fn contestants_and_background_traffic_in_one_queue_are_understood() {
     );
 }
 
-/// Only packets that the network damaged have a wrong checksum, and only where they arrive.
+/// Tests that only packets which the network damaged have a wrong checksum, and only in the capture of the host where
+/// they arrive.
 #[test]
 fn only_damaged_packets_have_bad_checksums() {
     let line = "--page gallery --corrupt 3% --transport tcp,sctp";

@@ -1,14 +1,14 @@
-//! Modules that import each other: the list of those that may, with reasons.
+//! Checks which modules import each other. A list has the groups of modules that may, with reasons.
 //!
-//! Modules are compared with their siblings, including everything within them: a file in a folder counts as the
-//! folder. A child may name its parent, which is how one type is spread over files. Only imports count, not calls of
-//! methods.
+//! Modules are compared with their siblings, including everything within them: a file in a folder counts as the folder.
+//! A child may import from its parent, so that a type can be spread over several files. Only imports count, not calls
+//! of methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Groups of siblings that import each other, sorted, with the reason. There are at most six.
+/// Groups of siblings that import each other, sorted, with the reason. There may be at most six groups.
 const CIRCLES: &[(&str, &str)] = &[
     (
         "cli: args bulk link load merge packages race sweep",
@@ -55,7 +55,7 @@ fn modules(source: &Path) -> BTreeMap<Module, String> {
     found
 }
 
-/// Appends the paths in a tree of imports: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// Appends the paths in a tree of imports. For example, `a::{b, c::d}` has the paths `a::b` and `a::c::d`.
 fn expand(tree: &str, before: &[String], paths: &mut Vec<Module>) {
     let tree = tree.trim();
     let head = tree.split(['{', ',', ' ', ';', ')', '(', '<', '>', '&', '\n']).next().unwrap_or_default();
@@ -104,7 +104,8 @@ fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTree
     paths.into_iter().filter_map(absolute).collect()
 }
 
-/// Returns which siblings import which, with the imports of everything within them.
+/// Returns the pairs of siblings of which the first imports the second. A sibling's imports include those of everything
+/// within it.
 fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     let all = modules(source);
     let mut edges = BTreeSet::new();
@@ -119,7 +120,7 @@ fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     edges
 }
 
-/// Returns the groups of siblings in which each leads to each of the others, by imports.
+/// Returns the groups of siblings in which imports lead from each sibling to each other sibling.
 fn circles(edges: &BTreeSet<(String, String)>) -> Vec<BTreeSet<String>> {
     let reached = |from: &String| {
         let (mut found, mut next) = (BTreeSet::new(), vec![from.clone()]);

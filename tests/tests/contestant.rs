@@ -1,7 +1,7 @@
-//! An external transport races beside ours: it is registered here, and no other code knows of it.
+//! An external transport races against ours. This test registers the transport, and no other code knows of it.
 //!
-//! The test shows that a transport is a plug-in. Plan, table, JSON, report, capture, limit and the parts of a
-//! response time work for it without code outside this test.
+//! The test shows that a transport is a plug-in. Plan, table, JSON, report, capture, limit and the parts of a response
+//! time work for the transport without code outside this test.
 
 #[path = "contestant/gbn.rs"]
 mod gbn;
@@ -45,9 +45,9 @@ fn a_transport_from_outside_races_beside_ours() {
     for contestant in contestants {
         for run in &contestant.runs {
             assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
-            // The limit that no contestant can beat.
+            // The limit must not exceed the page time.
             assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
-            // The parts of each response time are all known, and add up to it.
+            // All parts of each response time must be known, and must add up to it.
             for object in &run.objects {
                 let why = object.why.expect("attributed");
                 let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
@@ -71,7 +71,7 @@ fn a_transport_from_outside_races_beside_ours() {
     assert_eq!(Race::from_json(&text).expect("read back"), race);
     let page = html(&race, &Framing::default());
     assert!(page.contains("gbn:window=4") && page.contains("<svg"));
-    // The same seeds give the same bytes.
+    // A second race with the same seeds must give the same bytes.
     let mut again = self::race(&plan);
     again.host.clone_from(&race.host);
     assert_eq!(json::render(&again), text);
@@ -140,6 +140,6 @@ fn unsupported_keys_are_refused_by_capabilities() {
     let listing = contestant::listing(&transports());
     assert!(listing.contains("\ngbn\n") && listing.contains("window=16"), "{listing}");
     assert!(contestant::profile_listing(&transports()).contains("gbn:profile=plain (default)"));
-    // Without registration the transport is unknown.
+    // Without registration, the transport must be unknown.
     assert!(Transports::standard().find("gbn").is_none());
 }

@@ -1,4 +1,4 @@
-//! docs/data.md lists every committed data file once, and no file that does not exist.
+//! Tests that `docs/data.md` lists every committed data file once, and no file that does not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ fn is_data(file: &str) -> bool {
     !code && !named
 }
 
-/// Whether a pattern matches a file: `*` is any name, `**` is everything below.
+/// Whether a pattern matches a file. `*` stands for any name, and `**` for everything below a folder.
 fn is_of(file: &str, files: &str) -> bool {
     if let Some(folder) = files.strip_suffix("**") {
         return file.starts_with(folder);
@@ -53,7 +53,7 @@ fn is_of(file: &str, files: &str) -> bool {
     }
 }
 
-/// Returns the first column of the page's tables.
+/// Returns the first cell of each row of the page's tables.
 fn rows(page: &str) -> Vec<&str> {
     let first = page.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
     first.flat_map(|cell| cell.trim_end_matches('`').split("`, `")).collect()

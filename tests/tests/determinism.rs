@@ -1,5 +1,5 @@
-//! The same race gives the same bytes twice: results (except the host) and captures. Another seed gives different
-//! ones. The number of threads has no effect.
+//! Tests that a race with the same seed gives the same bytes: results (except the host) and captures. Another seed must
+//! give other bytes. The number of threads must have no effect.
 
 use anabranch_lab::run::{batch, one};
 use anabranch_results::{Host, Race, json};
@@ -48,8 +48,8 @@ fn the_same_race_gives_the_same_results_on_any_number_of_threads_and_another_see
         let other = race_on(2, &plan(&format!("{scenario} --runs 2 --seed 10001")));
         let numbers = |text: &str| text.split_once("\"points\"").map(|(_, rest)| rest.replace("10001", "1"));
         let differ = numbers(&first) != numbers(&result(&other));
-        // A scenario without randomness may give equal results. All scenarios here have some, if only initial numbers
-        // and keys.
+        // A scenario without random events may give equal results for two seeds, although initial numbers and keys
+        // differ.
         let chance = ["loss", "cross"].iter().any(|word| scenario.contains(word)) || scenario.is_empty();
         assert!(differ || !chance, "{scenario}: another seed changes nothing");
     }
@@ -70,14 +70,14 @@ fn the_same_race_gives_the_same_packets_and_another_seed_does_not() {
                 packets.iter().all(|captured| captured.pcapng.len() > 1_000),
                 "{scenario}: an empty capture"
             );
-            // Tags, initial sequence numbers and random events differ.
+            // With another seed, verification tags, initial sequence numbers and random events differ.
             let other = shot(2).1;
             let pairs = packets.iter().zip(&other);
             assert!(
                 pairs.clone().all(|(a, b)| a.pcapng != b.pcapng),
                 "{scenario}: another seed, the same packets"
             );
-            // A capture does not change the run.
+            // A run without capture must give the same results.
             let bare = one::run(&batch::scenario(&plan, 0, contestant, 1)).expect(scenario);
             assert!(runs == bare, "{scenario}: a capture changes the run");
         }

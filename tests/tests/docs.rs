@@ -1,7 +1,7 @@
-//! Checks of the documentation: promises are backed by existing tests, quotations are found in their files, and links
-//! lead to existing files.
+//! Checks the documentation: promises name existing tests, quotations are found in their files, and links lead to
+//! existing files.
 //!
-//! A promise is an item of a list in `docs/security.md`. It ends with the tests that show it, as
+//! A promise is an item of a list in `docs/security.md`. The item ends with the tests that show it, as
 //! `path/of/file.rs::name_of_the_test`. A quotation is a block of Rust below `<!-- from path/of/file.rs -->`.
 
 use std::collections::BTreeSet;
@@ -96,16 +96,16 @@ fn prose(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Words that a bound or another promise is written with.
+/// Words that occur in promises, for example about bounds.
 const PROMISES: [&str; 6] = ["at most", "never", "cannot", "makes room", "is bounded", "is refused"];
 
-/// Promises are items of lists, which name their tests.
+/// Promises must be items of lists, which name their tests. Checks that the prose between the lists has no promise.
 #[test]
 fn the_prose_of_the_security_page_promises_nothing() {
     let page = fs::read_to_string(root().join("docs/security.md")).expect("docs/security.md");
     let prose = prose(&page);
     assert!(prose.len() > 5, "the page has lost its prose: {}", prose.len());
-    // The first paragraph is about the page.
+    // The first paragraph is skipped, because it is about the page itself.
     let promises = prose[1..].iter().filter(|(_, text)| {
         let text = text.to_lowercase();
         PROMISES.iter().any(|word| text.contains(word))
@@ -114,7 +114,7 @@ fn the_prose_of_the_security_page_promises_nothing() {
     assert!(promises.is_empty(), "write an item that names its tests:\n{}", promises.join("\n"));
 }
 
-/// Returns README and the other pages at the root, and the pages of the folders below.
+/// Returns README and the other pages at the root, and the pages of the folders below it.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["", "docs", "docs/decisions", "docs/guide", "benches", "benches/physics", "interop"] {
@@ -187,14 +187,15 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
-/// Returns pairs of file and function, ``path.rs` `name``, as ARCHITECTURE.md and docs/walks.md name them.
+/// Returns pairs of file and function, as ARCHITECTURE.md and docs/walks.md name them: ``path.rs` `name``.
 fn steps(page: &str) -> Vec<(&str, &str)> {
     let quoted: Vec<&str> = page.split('`').collect();
     let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());
     pairs.map(|three| (three[0], three[2])).collect()
 }
 
-/// Every function in the map (ARCHITECTURE.md) and in the walks (docs/walks.md) exists in the file that they name.
+/// Checks that every function in the map (ARCHITECTURE.md) and in the walks (docs/walks.md) exists in the file that is
+/// named with it.
 #[test]
 fn the_map_and_the_walks_name_functions_that_exist() {
     for name in ["ARCHITECTURE.md", "docs/walks.md"] {

@@ -1,4 +1,5 @@
-//! One of two paths fails during a transfer: the association moves to the other when RFC 9260 requires it.
+//! One of two paths fails during a transfer. Tests that the association moves to the other path when RFC 9260 requires
+//! it.
 //!
 //! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
 
@@ -9,8 +10,8 @@ use anabranch_transports::Transports;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Two equal paths; the first fails after one second of a long download. The profile follows RFC 9260 by the letter,
-/// because these tests know its times.
+/// Runs a long download over two equal paths, of which the first fails after one second. The profile follows RFC 9260
+/// exactly, because these tests calculate its times.
 fn dying(contestant: &str, more: &str) -> Run {
     let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
     let contestant = format!("sctp:profile=rfc9260{keys}");
@@ -34,18 +35,19 @@ fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
 }
 
 /// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration
-/// Path.Max.Retrans + 1 in a row. §6.3.3 E2 doubles the RTO at each; §6.3.1 has the floor RTO.Min, which on a path of
-/// 40 ms is the RTO. So it takes RTO.Min x (1 + 2 + 4 + ...) from the last start of the timer, each term at most
-/// RTO.Max.
+/// Path.Max.Retrans + 1 in a row. §6.3.3 E2 doubles the RTO at each expiration. The first RTO is RTO.Min (§6.3.1),
+/// because the path has a round trip of only 40 ms. The failure therefore takes RTO.Min x (1 + 2 + 4 + ...) from the
+/// last start of the timer, each term at most RTO.Max.
 fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
 
-/// The timer was last started by the last SACK that arrived, at most a round trip before the failure. Here a SACK
-/// arrives every 2.4 ms until the failure.
+/// The last SACK that arrived started the retransmission timer last. SACKs arrive every 2.4 ms until the failure, so
+/// that was at most a round trip before or after the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
-/// The sender retransmits all outstanding data at once: neither initial window nor burst limit restricts it.
+/// The sender retransmits all outstanding data at once, because neither the initial window nor a burst limit restricts
+/// it. Tests when the path is then declared failed.
 #[test]
 fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give() {
     let at_once = "iw=100,max_burst=0,rcvbuf=64KiB";
@@ -53,10 +55,10 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         (",path_max_retrans=0", SECOND, 60 * SECOND, 0, 1.0),
         (",path_max_retrans=1", SECOND, 60 * SECOND, 1, 3.0),
         (",path_max_retrans=2", SECOND, 60 * SECOND, 2, 7.0),
-        // The defaults of RFC 9260 §16: 1 + 2 + 4 + 8 + 16 + 32 s.
+        // With the defaults of RFC 9260 §16, the path fails after 1 + 2 + 4 + 8 + 16 + 32 s.
         ("", SECOND, 60 * SECOND, 5, 63.0),
         (",rto_min=200ms,path_max_retrans=3", SECOND / 5, 60 * SECOND, 3, 3.0),
-        // Doubling ends at RTO.Max: 1 + 2 + 2 + 2 + 2 + 2 s.
+        // Doubling ends at RTO.Max, so the path fails after 1 + 2 + 2 + 2 + 2 + 2 s.
         (",rto_max=2s", SECOND, 2 * SECOND, 5, 11.0),
     ] {
         let contestant = format!("sctp:{at_once}{keys}");
@@ -65,30 +67,31 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
         let found = first(&run, Side::Server, 1, PathState::Failed);
-        // The window is full of retransmissions. New data, and with it the next timer, waits for their SACK, which
-        // takes 40 ms plus 54 ms for the serialization of 64 KiB.
+        // Retransmissions fill the window. New data, and with it the next timer, waits for the SACK of the
+        // retransmissions. That takes 40 ms plus 54 ms for the serialization of 64 KiB.
         let early = LAST_START.start() + expected;
         let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
         assert!(
             (early..=late).contains(&found),
             "{contestant}: declared at {found}, not in {early}..={late}"
         );
-        // The working path never fails.
+        // The working path must never fail.
         assert!(run.path_events.iter().all(|e| e.path == 1), "{contestant}: {:?}", run.path_events);
         println!("{contestant}: {:.3} s after the failure", found as f64 / 1e9 - 1.0);
     }
 }
 
-/// RFC 9260 §8.2 also clears the counter when data is acknowledged that was last sent to the path. When the path
+/// RFC 9260 §8.2 also clears the error counter when data is acknowledged that was last sent to the path. When the path
 /// fails, the data of the last 20 ms has arrived, but its SACKs are lost. The first expiration retransmits only the
-/// start of the window (§7.2.1: three packets). Its SACK also acknowledges the rest, and the count starts again, with
-/// the RTO already doubled: (1 +) 2 + 4 s and so on, one more expiration in all.
+/// start of the window (§7.2.1: three packets). The SACK of those packets also acknowledges the other data, so the
+/// counter starts again, with the RTO already doubled. The path fails after (1 +) 2 + 4 s and so on, with one more
+/// expiration in all.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
         let run = dying(&format!("sctp:path_max_retrans={retrans}"), "");
         assert_eq!(run.outcome, Outcome::Done);
-        // The last doubling of the defaults ends at RTO.Max: 1 + 2 + 4 + 8 + 16 + 32 + 60 s.
+        // With the defaults, the last doubling ends at RTO.Max, so the path fails after 1 + 2 + 4 + 8 + 16 + 32 + 60 s.
         let expected = expirations(SECOND, 60 * SECOND, retrans + 2);
         assert_eq!(expected as f64 / 1e9, seconds);
         let found = first(&run, Side::Server, 1, PathState::Failed);
@@ -97,15 +100,15 @@ fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     }
 }
 
-/// RFC 9260 §6.4.1, §6.3.3 E3: timed-out data is sent on the other path at the first expiration, long before the
-/// first path has failed. The next delivery comes one RTO after the last start of the timer, plus the one-way delay.
+/// RFC 9260 §6.4.1, §6.3.3 E3: timed-out data is sent on the other path at the first expiration, long before the first
+/// path has failed. The next delivery is expected one RTO after the last start of the timer, plus the one-way delay.
 #[test]
 fn delivery_goes_on_after_one_rto() {
     for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
         let run = dying(contestant, "");
         let failover = run.failover_ns.expect("a failover");
-        // From the failure: the timer's last start is at most 80 ms after it, then one RTO, 20 ms of propagation and
-        // 1.2 ms of serialization; more only if the other path queues.
+        // The timer's last start is at most 80 ms after the failure. One RTO, 20 ms of propagation and 1.2 ms of
+        // serialization follow, and a few more if the other path queues.
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
@@ -114,8 +117,8 @@ fn delivery_goes_on_after_one_rto() {
     }
 }
 
-/// RFC 9260 §8.3, §6.4: HEARTBEATs to a failed path continue. The first one that is answered makes it active again,
-/// and as the primary it carries the data again.
+/// RFC 9260 §8.3, §6.4: HEARTBEATs to a failed path continue. The first HEARTBEAT that is answered makes the path
+/// active again. As the primary path, it then carries the data again.
 #[test]
 fn data_returns_when_the_path_does() {
     let run = dying("sctp:iw=100,max_burst=0,rcvbuf=64KiB,path_max_retrans=1,hb_interval=1s", ",for=6s");
@@ -125,8 +128,8 @@ fn data_returns_when_the_path_does() {
     let up = first(&run, Side::Server, 1, PathState::Active);
     let back = 7 * SECOND;
     // RFC 9260 §8.3: a HEARTBEAT every RTO + HB.interval, with a jitter of half an RTO. The RTO had doubled to 4 s by
-    // the second expiration and doubles with every lost HEARTBEAT. So one is in flight 5 s later, at 9 s, and at the
-    // latest (RTO 8 s, jitter 50 %) one within 13 s of the path's return.
+    // the second expiration and doubles with every lost HEARTBEAT. A HEARTBEAT is therefore sent within 13 s of the
+    // path's return at the latest (RTO 8 s, jitter 50 %).
     assert!((back..back + 13 * SECOND).contains(&up), "{up}");
     let after = |path: usize, from_ns: u64| -> u64 {
         run.series.paths[path].down.delivered.iter().skip((from_ns / 100_000_000) as usize + 1).sum()
@@ -151,7 +154,8 @@ fn the_failover_stands_in_json_table_and_report() {
             let event = &run["path_events"][0];
             let told = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
             assert_eq!(told, (Some(1), Some("failed"), Some("server")));
-            // 1 s until the failure, then 1 + 2 + 4 s (the count starts again once, see above), or 1 s.
+            // The path fails at 1 s. It is declared failed 1 + 2 + 4 s later if the error counter starts again once, or
+            // 1 s later.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
@@ -174,8 +178,9 @@ fn the_failover_stands_in_json_table_and_report() {
     }
 }
 
-/// One packet per timeout means data on the other path, but no service. RFC 9260 §6.4.1: new data is sent to the
-/// primary until it has failed, one packet per expiration; with RFC 7829 it moves after the first.
+/// Data on the other path does not mean that service is restored. RFC 9260 §6.4.1: until the primary path has failed,
+/// new data is sent to it, and only one packet per expiration arrives. With RFC 7829, new data moves after the first
+/// expiration.
 #[test]
 fn service_is_restored_when_the_rate_is() {
     let found = race(
@@ -186,7 +191,7 @@ fn service_is_restored_when_the_rate_is() {
     for (contestant, run) in runs(&found) {
         let times = [run.declared_failed_ns, run.failover_ns, run.restored_ns].map(seconds);
         match contestant {
-            // 1 + 2 + 4 + 8 + 16 + 32 + 60 s until the path is declared failed (see above).
+            // With this profile, the path is declared failed after 1 + 2 + 4 + 8 + 16 + 32 + 60 s.
             "sctp:profile=rfc9260" => {
                 let [Some(declared), Some(next), Some(restored)] = times else {
                     panic!("{contestant}: {times:?}")
@@ -234,7 +239,7 @@ fn service_is_restored_when_the_rate_is() {
     assert!(sentence.contains("and never with tcp."), "{shown}");
 }
 
-/// The failed path itself may restore the service.
+/// The only path fails for two seconds. When it comes back, it restores the service.
 #[test]
 fn a_path_that_comes_back_restores_the_service() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s,for=2s --bulk 8MB --runs 1 --transport tcp,sctp";
@@ -248,7 +253,7 @@ fn a_path_that_comes_back_restores_the_service() {
     }
 }
 
-/// With a single path the same failure ends the transfer, and is counted.
+/// With a single path, the same failure ends the transfer. The run counts as failed.
 #[test]
 fn one_path_has_no_failover() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";

@@ -1,8 +1,8 @@
-//! A layer between a transport and the network: it seals outgoing packets and opens incoming ones, and neither the
-//! transport nor the world notices.
+//! Tests a layer between a transport and the network. The layer seals outgoing packets and opens incoming packets, and
+//! neither the transport nor the world notices.
 //!
-//! The cipher is a toy (a stream that XORs, and a tag). The test is about the interface, `Datagrams` around
-//! `Datagrams`, in virtual time and on the loopback interface.
+//! The cipher is a toy (an XOR with a stream, and a tag), because the test is about the interface: `Datagrams` that
+//! wrap other `Datagrams`. It runs in virtual time and on the loopback interface.
 
 #![cfg(target_os = "linux")]
 
@@ -23,7 +23,7 @@ use std::task::{Context, Poll};
 const TAG: usize = 8;
 const SECRET: &[u8] = b"nobody on the way is to read this sentence";
 
-/// Seals outgoing packets and opens incoming ones.
+/// A layer that seals outgoing packets and opens incoming packets.
 struct Sealed<D> {
     below: D,
     key: u64,
@@ -82,7 +82,7 @@ impl<D: Datagrams> Datagrams for Sealed<D> {
             (batch.icmp, batch.first_tag) = (back.icmp, back.first_tag);
             for packet in back.segments() {
                 if back.icmp.is_some() {
-                    // A quotation has the beginning of one of our packets, and no tag.
+                    // An ICMP message quotes the beginning of one of our packets, without its tag.
                     batch.push(&self.crossed(packet));
                 } else if let Some((sealed, tag)) = packet.split_last_chunk::<TAG>()
                     && self.tag(sealed) == *tag
@@ -110,7 +110,7 @@ impl<D: Datagrams> Datagrams for Sealed<D> {
     }
 }
 
-/// SCTP in UDP over a layer with this key; without a key, directly over the world's socket.
+/// Creates a host for SCTP in UDP. With a key, a sealing layer is between SCTP and the world's socket.
 async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     let socket = world.bind(Local::Udp { port: 0 }).await.expect("a socket");
     let config = Config::profile("modern").expect("a profile");
@@ -120,12 +120,12 @@ async fn host<W: World>(world: &W, key: Option<u64>) -> SctpHost<W> {
     }
 }
 
-/// Sends the secret a hundred times on three streams; the server echoes it.
+/// Sends the secret a hundred times on three streams of a client. The server echoes it.
 async fn talk<W: World>(client: W, server: W, keys: [Option<u64>; 2]) -> Result<usize, CloseReason> {
     let (near, far) = (host(&client, keys[0]).await, host(&server, keys[1]).await);
     let addresses = far.inspect(|engine| engine.addresses().to_vec());
     let servers = vec![SctpServer { addresses, port: 7 }];
-    // The erased types give the same session.
+    // The session goes through the type-erased listener and connector, which must give the same result.
     let listener: AnyListener = Host::listen(&far, 7, 0).expect("listening");
     let connector = AnyConnector::new(SctpConnector::new(near.clone(), servers));
     let here = server.clone();
@@ -170,7 +170,7 @@ async fn echo<W: World>(world: W, mut listener: AnyListener) {
     }
 }
 
-/// Returns the result in virtual time, with loss, and whether the secret was visible on the wire.
+/// Runs the exchange in virtual time, with loss. Returns its result, and whether the secret was visible on the wire.
 fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>>, bool) {
     let network = Network::new(3);
     let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [10, 0, 0, 2].into()];
@@ -190,7 +190,7 @@ fn in_virtual_time(keys: [Option<u64>; 2]) -> (Option<Result<usize, CloseReason>
 fn sctp_runs_sealed_in_virtual_time() {
     let all = SECRET.len() * 300;
     assert_eq!(in_virtual_time([Some(7), Some(7)]), (Some(Ok(all)), false));
-    // Without the layer the secret is visible on the wire.
+    // Without the layer, the secret must be visible on the wire.
     assert_eq!(in_virtual_time([None, None]), (Some(Ok(all)), true));
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the whole system: races, captures, physics.
+//! Tests of the whole system.
 
 mod captures;
 mod circles;

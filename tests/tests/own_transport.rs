@@ -1,6 +1,6 @@
-//! An external program: anabranch with one transport more. It serves, requests and loads the transport's URLs.
+//! Tests an external program: anabranch with one more transport. It serves, requests and loads the transport's URLs.
 //!
-//! The test starts itself as that program. The transport is registered here, and no other code knows of it.
+//! The test starts itself as that program. Only this test registers the transport.
 
 #[path = "contestant/gbn.rs"]
 mod gbn;

@@ -1,5 +1,5 @@
-//! One program in two worlds: an HTTP exchange over SCTP and one over TCP give the same events in virtual time and on
-//! the loopback interface, except for times and ports.
+//! Tests one program in two worlds. An HTTP exchange over SCTP, and one over TCP, must give the same events in virtual
+//! time and on the loopback interface, except for times and ports.
 
 #![cfg(target_os = "linux")]
 
@@ -34,7 +34,8 @@ impl Site for Objects {
     }
 }
 
-/// Gets three objects on two streams (on one, if the transport has only one) and closes. Returns what both ends did.
+/// Gets three objects on two streams (on one, if the transport has only one) and closes. Returns the events of both
+/// ends as text.
 async fn exchange<W, C, L>(client: W, server: W, connector: C, listener: L) -> String
 where
     W: World,
@@ -73,7 +74,7 @@ where
     told
 }
 
-/// Writes a trace, without times and packets.
+/// Writes a trace as text, without times and packets.
 fn write_trace(told: &mut String, who: &str, trace: Vec<TraceRecord>) {
     for record in trace {
         let _ = match record.event {
@@ -116,7 +117,7 @@ fn in_virtual_time<T: 'static, F: Future<Output = T>>(program: impl FnOnce(SimWo
     network.run(program, Instant::from_millis(600_000)).expect_done()
 }
 
-/// Runs a program on the loopback interface; one that does not end fails.
+/// Runs a program on the loopback interface. Panics if the program does not end in time.
 fn on_the_loopback<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = os::Options { addresses: vec![LOOPBACK], seed: Some(1), ..os::Options::default() };
     let bounded = async |world: OsWorld| {

@@ -1,9 +1,9 @@
-//! Flows that share a bottleneck share it fairly, and none exceeds the capacity of the network.
+//! Tests that flows share a bottleneck fairly, and that no flow exceeds the capacity of the network.
 
 use anabranch_results::{Outcome, Race, Run};
 use anabranch_tests::{check, plan, race, race_on, runs};
 
-/// Returns Jain's fairness index of these shares: 1 if all are equal, 1/n if one has everything.
+/// Returns Jain's fairness index of these shares: 1 if all shares are equal, and 1/n if one of n has everything.
 fn jain(shares: &[f64]) -> f64 {
     let (sum, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|x| x * x).sum());
     sum * sum / (shares.len() as f64 * squares)
@@ -47,13 +47,14 @@ fn two_flows_of_a_kind_share_fairly() {
         ("--rtt 80ms --jitter 1ms --queue 60p", "tcp:profile=reno-2002,rcvbuf=256KiB,sndbuf=256KiB"),
         ("--rtt 80ms --jitter 1ms --queue 60p", "sctp:profile=lksctp-2.6,rcvbuf=256KiB,sndbuf=256KiB"),
     ] {
-        // The same contestant under another name: one connection is its default anyway.
+        // The second contestant is the first one under another name, because one connection is the default.
         let index = fairness(network, kind, &format!("{kind},connections=1"));
         assert!(index > 0.95, "{kind} on {network}: {index}");
     }
 }
 
-/// TCP and SCTP with equal congestion control, window, timers and acknowledgements.
+/// TCP and SCTP have equal congestion control, windows, timers and acknowledgements. Each must get a tolerable share of
+/// the bottleneck.
 #[test]
 fn tcp_and_sctp_of_equal_settings_share_tolerably() {
     for network in ["--rtt 40ms --jitter 1ms --queue 1bdp", "--rtt 80ms --jitter 1ms --queue 60p"] {
@@ -89,7 +90,7 @@ fn the_limit_is_never_beaten() {
             let plan = plan(&format!("{workload} {network} --runs 2 {contestants}"));
             let found = race_on(2, &plan);
             for (contestant, run) in runs(&found) {
-                // `check` includes the limit.
+                // `check` also checks the limit.
                 check(&format!("{contestant}: {workload} {network}, seed {}", run.seed), run);
                 if let (Some(page), Some(limit)) = (run.page_ns, run.limit_ns.filter(|limit| *limit > 0)) {
                     closest = closest.min(page as f64 / limit as f64);
@@ -108,10 +109,10 @@ fn a_race_of_two_shares_the_capacity_and_no_more() {
     for (contestant, run) in runs(&together) {
         check(contestant, run);
         let every_100_ms = run.series.paths.iter().flat_map(|path| &path.down.delivered);
-        // 4 Mbit/s are 50,000 bytes in 100 ms; a packet may end in the next interval.
+        // At 4 Mbit/s, 50,000 bytes arrive in 100 ms. A packet may end in the next interval.
         assert!(every_100_ms.clone().all(|bytes| *bytes <= 51_500), "{contestant}");
     }
     let last = runs(&together).filter_map(|(_, run)| run.page_ns).max().expect("done");
-    // Two transfers of a megabyte with headers, through 4 Mbit/s.
+    // Two transfers of a megabyte with headers need four seconds at 4 Mbit/s.
     assert!(last >= 4_000_000_000, "{last}");
 }

@@ -1,4 +1,4 @@
-//! Every profile of each of our transports carries every kind of workload.
+//! Tests that every profile of each of our transports carries every kind of workload.
 
 use anabranch_results::Outcome;
 use anabranch_tests::{check, race, runs};

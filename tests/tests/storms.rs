@@ -1,8 +1,8 @@
-//! Storms of whole races: pages and transfers over both transports through bad networks that the seed chooses, with
-//! invariants that always hold.
+//! Storms of whole races. The seed chooses a page or transfer, a transport and a bad network. The tests check
+//! invariants that must always hold.
 //!
-//! `SEED=n` runs one storm, `SEEDS=n` the first n seeds. Each kind of fault is off in about half of the seeds, so
-//! that some runs have a single fault and some a combination (Groce et al., "Swarm Testing", 2012).
+//! `SEED=n` runs one storm, `SEEDS=n` the first n seeds. Each kind of fault is off in about half of the seeds, so that
+//! some runs have a single fault and some a combination (Groce et al., "Swarm Testing", 2012).
 
 use anabranch_base::Rng;
 use anabranch_lab::run::{batch, one};
@@ -12,14 +12,14 @@ use anabranch_wire::pcap::{Direction, Reader};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// The choices of a seed, as flags of the command line.
+/// The choices that a seed makes, as flags of the command line.
 struct Storm {
     line: String,
-    /// Damaged packets arrive with other bytes than were sent.
+    /// Whether the network damages packets, so that packets arrive with other bytes than were sent.
     corrupts: bool,
-    /// More packets may arrive than were sent.
+    /// Whether the network duplicates packets, so that more packets may arrive than were sent.
     duplicates: bool,
-    /// No fault prevents a transfer from finishing: no outage, no bursts, few losses.
+    /// Whether every transfer can finish: there is no outage, no burst of losses, and little loss.
     mild: bool,
 }
 
@@ -61,7 +61,7 @@ fn storm(seed: u64) -> Storm {
             }
         }
     }
-    // Outages of one path or, with one path, of the network; some are permanent.
+    // Outages are of single paths, or of the network if it has one path. Some are permanent.
     for _ in 0..one_of(&["0", "0", "1", "2", "3"]).parse().unwrap_or(0) {
         let path = one_of(&["1", "2", "3"]).parse::<usize>().unwrap_or(1).min(paths);
         let at = one_of(&["0ms", "50ms", "200ms", "700ms", "1500ms", "4s"]);
@@ -135,14 +135,14 @@ fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8]
     };
     let bytes = if up { run.wire_bytes.up } else { run.wire_bytes.down };
     assert_eq!(series(|path| &path.wire), bytes, "{what}: bytes over time and in all");
-    // The run's counters end with the run, but the capture goes on.
+    // The counters of a run end with the run, but the capture continues.
     let until = sent.get(counted.sent as usize).map_or(u64::MAX, |(at, _)| *at);
     let captured: u64 = sent.iter().take(counted.sent as usize).map(|(_, packet)| packet.len() as u64).sum();
     assert!(sent.len() as u64 >= counted.sent, "{what}: {} packets captured, {counted:?}", sent.len());
     assert_eq!(captured, bytes, "{what}: the first {} packets are those of the run", counted.sent);
     assert!(counted.lost <= counted.sent, "{what}: {counted:?}");
     if !storm.corrupts {
-        // Every packet that arrives was sent.
+        // Every packet that arrives must have been sent.
         let mut balance: BTreeMap<&[u8], i64> = BTreeMap::new();
         for (_, packet) in sent {
             *balance.entry(packet).or_default() += 1;
@@ -153,7 +153,7 @@ fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8]
             assert!(storm.duplicates || *left >= 0, "{what}: a packet twice where nothing duplicates");
         }
         if !storm.duplicates {
-            // sent = arrived + lost + in flight, at the end of the run and at the end of the capture.
+            // sent = arrived + lost + in flight must hold at the end of the run and at the end of the capture.
             let arrived = came.iter().filter(|(at, _)| *at < until).count() as u64;
             let never: u64 = balance.values().map(|n| (*n).max(0) as u64).sum();
             assert!(arrived + counted.lost <= counted.sent, "{what}: {arrived} arrived, {counted:?}");
@@ -175,7 +175,7 @@ fn random_races_keep_their_invariants() {
         let what = &format!("anabranch race{}", storm.line);
         let plan = plan(&storm.line);
         let scenario = batch::scenario(&plan, 0, Some(0), plan.seeds[0]);
-        // An error is a bug of ours: the world is stuck or spins, or the clients exceed their own deadline.
+        // An error is a defect of this program: the world is stuck or spins, or the clients exceed their own deadline.
         let (runs, captures) = one::capture(&scenario).unwrap_or_else(|error| panic!("{what}: {error}"));
         let run = &runs[0];
         check(what, run);

@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release --bin accuracy [-- SECONDS [tun|veth]]
 //!
-//! Datagrams go from a near namespace to a far one through one link, and the kernel of the far one timestamps their
-//! arrival. The expected result comes from the same chain, given the same packets at the times at which they were
-//! sent. Needs namespaces (root, or user namespaces) and, for meaningful figures, an idle machine: the load is
-//! printed. The last lines say ok or FAIL for each requirement; the exit status is 1 if one fails.
+//! Datagrams go from a near namespace through one link to a far namespace, where the kernel timestamps their arrival.
+//! The expected result comes from the same link elements in memory, which get the same packets at the measured send
+//! times. Needs namespaces (root, or user namespaces) and, for meaningful figures, an idle machine: the load is
+//! printed. The last lines say ok or FAIL for each requirement. The exit status is 1 if a requirement fails.
 
 #![cfg(target_os = "linux")]
 
@@ -54,8 +54,8 @@ impl Bench {
         PathReport { unseen, ..self.relay.stop().unwrap_or_else(|error| panic!("{error}")).report }
     }
 
-    /// Sends datagrams that make packets of `bytes`, one every `gap`, for `span` (without gap: as fast as possible).
-    /// Returns when each was sent and, if it arrived, when.
+    /// Sends datagrams that make packets of `bytes`, one every `gap`, for `span` (if `gap` is 0, as fast as possible).
+    /// Returns the send time of each datagram, and its arrival time if it arrived.
     fn send(&self, bytes: usize, gap: Duration, span: Duration) -> Vec<(u64, Option<u64>)> {
         let target = SocketAddr::new(self.far, PORT);
         let receiver = self.wiring.far.run(|| UdpSocket::bind(target)).expect("a thread").expect("a socket");
@@ -68,8 +68,8 @@ impl Bench {
         receiver.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
         let over = AtomicBool::new(false);
         let sending = || {
-            // A sender that is late would measure its own delay. (One that never sleeps must not get priority over
-            // all others.)
+            // Raises the priority, because a late sender would measure its own delay. A sender without gaps never
+            // sleeps, and must not get priority over all other threads.
             if !gap.is_zero() {
                 raise_thread_priority();
             }
@@ -85,7 +85,7 @@ impl Bench {
                     due += gap.as_nanos() as u64;
                 }
                 sent.push(now());
-                // A full device buffer loses packets like any other queue.
+                // A send error is ignored, because a full device buffer loses packets like any other queue.
                 let _ = sender.send(&payload);
             }
             wait_until(now() + self.spec.rtt().as_nanos() as u64 + 500_000_000);
@@ -104,7 +104,7 @@ impl Bench {
     }
 }
 
-/// Returns the numbers of datagrams with the kernel's receive times, until `over` is set.
+/// Returns the numbers of the received datagrams with the kernel's receive times, until `over` is set.
 fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     let mut buffer = [0; 2048];
@@ -153,7 +153,7 @@ impl Verdicts {
         if holds { "ok" } else { "FAIL" }
     }
 
-    /// Prints a line for each; returns whether all hold, and there was at least one.
+    /// Prints a line for each requirement. Returns whether there is at least one requirement and all hold.
     fn print(&self) -> bool {
         println!();
         for (what, holds) in &self.0 {
@@ -173,8 +173,8 @@ fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// Returns the least and the most losses among `count` packets with a loss probability of `share` each, in 999 of
-/// 1000 cases.
+/// Returns the bounds between which the number of losses is in 999 of 1000 cases, for `count` packets with loss
+/// probability `share`.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)
@@ -304,7 +304,7 @@ fn ceiling(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     verdicts.add(format!("ceiling of the kernel's TCP: {cause}"), report.up.meter.left.packets > 0);
 }
 
-/// Returns what limits the throughput: the thread of the link if it has no time left, otherwise the sender.
+/// Names the bottleneck of the throughput: the thread of the link if it is always busy, otherwise the sender.
 fn cause(busy: f64, unseen: u64) -> &'static str {
     match (busy >= 0.85, unseen > 0) {
         (true, _) => "the link's one thread is at its limit, with two system calls a packet",
@@ -315,7 +315,7 @@ fn cause(busy: f64, unseen: u64) -> &'static str {
     }
 }
 
-/// Describes the throughput and its limit.
+/// Describes the throughput and its bottleneck.
 fn told(what: &str, report: &PathReport, sent: usize, seconds: u64) -> String {
     let (up, down) = (&report.up.meter, &report.down.meter);
     let packets = up.left.packets + down.left.packets;
@@ -377,7 +377,7 @@ mod tests {
         );
         assert!(delay_is_right(200_000, 1_000_000) && delay_is_right(-200_000, -5));
         assert!(!delay_is_right(200_001, 0) && !delay_is_right(-200_001, 0) && !delay_is_right(0, 1_000_001));
-        // 40,000 trials at 1 %: 400 ± 3.2905 · 19.9.
+        // Expected: 40,000 trials at 1 % give 400 ± 3.2905 · 19.9 losses.
         let (least, most) = losses(40_000.0, 0.01);
         assert!((least - 334.5).abs() < 0.1 && (most - 465.5).abs() < 0.1, "{least} to {most}");
     }

@@ -1,19 +1,20 @@
-//! Compares our BBR in the virtual world with the kernel's in an emulated one: bulk transfers over rates, round
+//! Compares our BBR in the virtual world with the kernel's BBR in an emulated world: bulk transfers over rates, round
 //! trips, losses and queues.
 //!
 //!     cargo run --release --bin bbr [-- RUNS [THREADS [KEY=VALUES..]]]
 //!
-//! Ours is version 3 (draft-ietf-ccwg-bbr), the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue 2016).
-//! They are alike on a long path, and differ on a path with losses or a short queue, for which version 3 was made.
-//! Our `reno` is shown beside them, to put a difference of versions into proportion.
+//! Our BBR is version 3 (draft-ietf-ccwg-bbr), and the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue
+//! 2016). The versions are alike on a long path. They differ on a path with losses or a short queue, for which version
+//! 3 was made. Our `reno` is shown for scale.
 //!
 //! Each row has three medians over the runs: the goodput, the mean time of data packets in the queue, and the
-//! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law: it is
-//! the area between the packets handed to the path and those that arrived. Propagation, the transmission of one
-//! packet, and lost packets (evenly) are subtracted. It is sampled once per bucket of the series (100 ms).
+//! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law: it is the
+//! area between the curves of sent and of arrived packets, divided by the number of packets. Propagation, the
+//! transmission of one packet, and lost packets (spread evenly) are subtracted. The curves are sampled once per bucket
+//! of the series (100 ms).
 //!
-//! The results are shown without a verdict. Without arguments there are five runs, and two at a time per core.
-//! `KEY=VALUES` narrows the grid. Needs namespaces (root, or user namespaces) and the kernel module `tcp_bbr`.
+//! The results are shown without a verdict. Without arguments there are five runs per cell, and two runs at a time per
+//! core. `KEY=VALUES` narrows the grid. Needs namespaces (root, or user namespaces) and the kernel module `tcp_bbr`.
 
 #![cfg(target_os = "linux")]
 

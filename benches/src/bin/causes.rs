@@ -1,8 +1,8 @@
-//! Situations whose true cause is known, and the causes that the search names.
+//! Prints situations whose true cause is known, with the causes that the search names.
 //!
 //!     cargo run --release --bin causes [-- RUNS [quick|full [NAME..]]]
 //!
-//! Without arguments: 100 runs of each contestant, quick. A NAME is a part of a situation's name; with one, every
+//! Without arguments: 100 runs of each contestant, quick. A NAME is a part of a situation's name. With a NAME, every
 //! tested factor is listed, too. The exit status is 1 if a result is wrong.
 
 use anabranch_benches::causes::{ALL, Row, run, table};

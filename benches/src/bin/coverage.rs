@@ -2,10 +2,10 @@
 //!
 //!     cargo run --release --bin coverage [-- SETS [SEEDS [LOSS [TRANSPORT...]]]]
 //!
-//! Without arguments: 1,000 disjoint sets of 100 seeds, the news page over the default network with 1 % loss, with
-//! the first three contestants of the unencrypted race. The true value is that of all seeds together. Intervals are
-//! for each contestant's ratio to the first, and for each median. A 95 % interval should contain the true value in 95
-//! % of the sets; of 1,000 sets, chance alone gives 93.6 to 96.4 %.
+//! Without arguments: 1,000 disjoint sets of 100 seeds, the news page over the default network with 1 % loss, with the
+//! first three contestants of the unencrypted race. The true value is the value over all seeds together. Intervals are
+//! for each contestant's ratio to the first, and for each median. A 95 % interval should contain the true value in 95 %
+//! of the sets. With 1,000 sets, chance alone gives 93.6 to 96.4 %.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_results::label;
@@ -67,7 +67,8 @@ fn main() {
     }
 }
 
-/// Returns page times in milliseconds, one list per contestant, in the order of the seeds from 1; uses all cores.
+/// Runs the seeds from 1 on all cores. Returns the page times in milliseconds, one list per contestant, in the order of
+/// the seeds.
 fn times(plan: &Plan, seeds: usize) -> Vec<Vec<f64>> {
     let next = AtomicUsize::new(0);
     let contestants = plan.contestants.len();

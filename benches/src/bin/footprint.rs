@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release --bin footprint
 //!
-//! Bytes that were allocated and not freed, per association and end (both ends together, halved). It is measured with
-//! few and with all streams negotiated, right after the set-up and after a message on one stream.
+//! The figure is the bytes that were allocated and not freed, per association and end (the bytes of both ends, divided
+//! by two). It is measured with few and with all streams negotiated, once right after the set-up and once after a
+//! message on one stream.
 
 use anabranch_benches::stacks::{BUFFER, Duo, Ours, Rtc, Settings};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -23,7 +24,7 @@ fn main() {
     println!("bytes an idle association holds at one end (mean of {ASSOCIATIONS}, of both ends)");
     for streams in [10, u16::MAX] {
         let settings = Settings { streams, ..Settings::default() };
-        // The endpoints' tables are allocated before the measurement.
+        // Opens one association first, so that the endpoints' tables are allocated before the measurement.
         let mut duo = Ours::new(settings);
         duo.associate();
         let before = held();

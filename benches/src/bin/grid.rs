@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release --bin grid [-- BYTES [SEEDS [TRANSPORT...]]]
 //!
-//! Without arguments: 40 MB and 30 seeds for every cell of TCP and SCTP with profile `modern`, SCTP with profile
-//! `rfc9260` beside them, and the ratio of the first two.
+//! Without arguments, each cell has 40 MB and 30 seeds. The contestants are TCP and SCTP with profile `modern`, and
+//! SCTP with profile `rfc9260`. The table also has the ratio of the first two contestants.
 
 use anabranch_benches::grid::{TRANSPORTS, render, run};
 

@@ -1,11 +1,11 @@
-//! The cost of the worst packets we can think of, for their receiver.
+//! Measures what the worst packets that we can think of cost their receiver.
 //!
 //!     cargo run --release --bin hostile
 //!
 //! Each kind of packet is fed hundreds of times to an association. The output shows the median and the maximum of the
 //! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet,
-//! except for chunks acknowledged for good, which a peer cannot repeat. (The maximum also reflects other load on the
-//! machine.)
+//! except for chunks that are acknowledged finally, which a peer cannot repeat. (The maximum also reflects other load
+//! on the machine.)
 
 use anabranch_base::testing::{packets, sent};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
@@ -39,7 +39,7 @@ struct Victim {
     tsn: u32,
     sends: u32,
     now: Instant,
-    /// The association's key for chunk authentication.
+    /// The key with which the association authenticates chunks.
     key: Vec<u8>,
     serial: u32,
 }
@@ -51,7 +51,7 @@ struct Kind {
     outstanding: u32,
     /// The settings of the victim and its peer.
     settings: &'static [(&'static str, &'static str)],
-    /// Each packet gets a new victim.
+    /// Whether each packet gets a new victim.
     fresh: bool,
 }
 
@@ -107,7 +107,7 @@ fn data() {
         data(victim, &(0..CHUNKS).map(strewn).collect::<Vec<_>>())
     });
     show(kind("DATA: whole messages, numbers at random", 1), |victim, _, round| {
-        // Each SSN once, in an order without neighbours.
+        // Each round has other SSNs. No SSN occurs twice, and consecutive chunks do not have consecutive SSNs.
         let ssn = |n: u32| (1 + u64::from(n) * 7_919 % 32_749) as u16;
         let first = round * CHUNKS;
         data(victim, &(first..first + CHUNKS).map(|n| (1 + n, 0, ssn(n), true, true)).collect::<Vec<_>>())
@@ -312,7 +312,7 @@ fn small_and_nested() {
     });
     show(kind("ERROR: what quotes what quotes what …", 1), |victim, _, _| {
         victim.packet(|buffer| {
-            // Unrecognized chunks and parameters in turn, each nested in the previous one.
+            // Each ERROR chunk has a cause Unrecognized Chunk Type (6), which quotes the next ERROR chunk.
             for n in 0..180 {
                 let left = (1448 - 8 * n) as u16;
                 buffer.extend_from_slice(&[9, 0, (left >> 8) as u8, left as u8]);
@@ -357,7 +357,7 @@ fn show(kind: Kind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u8>) {
         while let Some(event) = victim.engine.poll_event() {
             assert!(!matches!(event, Event::Closed { .. }), "{what}: {event:?} in round {round}");
         }
-        // Answers are sent; data that the congestion window releases step by step stays.
+        // Lets the victim send its answers. Data that the congestion window does not allow yet remains queued.
         for _ in 0..8 {
             out.clear();
             victim.engine.poll_transmit(victim.now, &mut out);
@@ -398,7 +398,7 @@ impl Victim {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let port = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        // In INIT and INIT ACK the tag is at offset 16, the first TSN at 28.
+        // In INIT and INIT ACK, the initiate tag is at offset 16 of the packet, and the initial TSN at offset 28.
         let (init, ack) = (&seen[0], &seen[1]);
         let mut victim = Self {
             engine,
@@ -425,7 +425,8 @@ impl Victim {
         victim
     }
 
-    /// Returns an ASCONF signed like the peer's: `param` appends a parameter and returns whether it did.
+    /// Returns an ASCONF with the peer's signature. `param` appends a parameter, and returns false if there are no
+    /// more.
     fn asconf(
         &self,
         round: u32,
@@ -445,7 +446,7 @@ impl Victim {
         })
     }
 
-    /// Returns an INIT from another address.
+    /// Returns a packet with an INIT from another address.
     fn init(
         &self,
         round: u32,
@@ -496,7 +497,8 @@ fn association_key(init: &[u8], ack: &[u8]) -> Vec<u8> {
         vector
     };
     let (one, other) = (vector(init), vector(ack));
-    // Either the lengths are equal or the longer is the larger, because both begin with the same byte.
+    // RFC 4895 §6.1: the smaller vector comes first. If their lengths differ, the longer vector is the larger number,
+    // because both begin with the same byte.
     let ordered = (one.len(), &one) <= (other.len(), &other);
     if ordered { [one, other].concat() } else { [other, one].concat() }
 }

@@ -1,4 +1,4 @@
-//! The effect of large messages on small ones of the same association, by scheduler, with DATA and with I-DATA.
+//! The effect of large messages on small messages of the same association, by scheduler, with DATA and with I-DATA.
 //!
 //!     cargo run --release --bin interleaving
 

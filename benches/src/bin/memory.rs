@@ -2,11 +2,12 @@
 //!
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
-//! Packets of 1472 bytes, no loss, no network, one ordered stream, a simulated clock. Runs are interleaved, and
-//! medians are printed. The cost of a packet with a long queue is shown beside the cost of its bytes alone, which
-//! then come from memory instead of a cache. `--ours` leaves the other stacks out, `--skip-slow` those that are far
-//! behind. `--bulk` runs only the throughput, which `--size` limits to one message size and `--mib` to this amount of
-//! our data per run. `--depth` is for a profiler: a single run of ours with this number of MiB queued.
+//! Packets have 1472 bytes. There is no loss, no network, one ordered stream, and a simulated clock. Runs are
+//! interleaved, and medians are printed. The cost of a packet behind a long queue is shown beside the cost of moving
+//! its bytes alone, which come from memory instead of a cache. `--ours` leaves out the other stacks, and `--skip-slow`
+//! leaves out the slow ones. `--bulk` measures only the throughput. `--size` limits that to one message size, and
+//! `--mib` sets the amount of our data per run. `--depth` is for a profiler: it makes a single run of our stack with
+//! this number of MiB queued.
 
 use anabranch_base::cache;
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
@@ -53,7 +54,8 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// Only the second transfer counts: windows are open and buffers have been touched.
+/// Transfers the data twice. Only the second transfer is measured, because its windows are open and its buffers are in
+/// memory.
 fn twice(mut duo: impl Duo, size: usize, depth: usize, total: u64) -> Result<Transfer, String> {
     stacks::transfer(&mut duo, size, 2 * depth as u64 + (2 << 20))?;
     stacks::transfer(&mut duo, size, total)
@@ -80,7 +82,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     for run in 0..runs {
         for (column, &size) in sizes.iter().enumerate() {
             for (stack, figures) in table.iter_mut().enumerate() {
-                // The slow stacks get less data, and fewer runs.
+                // Slow stacks get less data, and fewer runs.
                 let total: u64 = match (stack, size) {
                     (0, 64) => mib << 18,
                     (0, _) => mib << 20,
@@ -114,7 +116,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     Ok(())
 }
 
-/// Measures the cost of a packet with little and with much data behind it in the queue.
+/// Measures the cost of a packet if little data is queued behind it, and if much data is.
 fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     const DEPTHS: [usize; 4] = [1 << 20, 16 << 20, 64 << 20, 256 << 20];
     println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
@@ -158,10 +160,9 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the cost of the bytes alone in ns per byte, when `depth` bytes are queued. They are appended behind the
-/// others, read from the front into a packet, and summed at both ends. They are delivered as in `queued`, with a
-/// window of [`BUFFER`] bytes. There is no state for messages and chunks. The next bytes are prefetched, as in the
-/// engine.
+/// Returns the cost of moving bytes alone in ns per byte, if `depth` bytes are queued. Bytes are appended to the queue,
+/// read from its front into a packet, and checksummed at both ends. They are delivered as in [`queued`], with a window
+/// of [`BUFFER`] bytes, but without state for messages and chunks. The next bytes are prefetched, as in the engine.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
     /// The prefetch distance in bytes.
@@ -171,7 +172,7 @@ fn floor(depth: usize, total: usize) -> f64 {
     let mut arrived: VecDeque<u8> = VecDeque::with_capacity(BUFFER);
     let (mut packet, mut out, mut last) = (vec![0; PIECE + 28], vec![0; PIECE], vec![0; PIECE]);
     let copy = |from: &mut VecDeque<u8>, to: &mut [u8]| {
-        // Pieces divide the ring, so none wraps around its end.
+        // The size of a piece divides the size of the ring, so no piece wraps around its end.
         to.copy_from_slice(black_box(&from.as_slices().0[..PIECE]));
         from.drain(..PIECE);
     };

@@ -3,8 +3,8 @@
 //!
 //!     cargo run --release --bin physics [-- mathis|ns2|jain] [--seeds 10] [--rerun-ns2]
 //!
-//! Prints every figure with its reference; the exit status is 1 if one is out of range. ns-2's figures are read from
-//! `physics/ns2/figures.csv` (`--rerun-ns2` runs its script again instead: see `physics/README.md`).
+//! Prints every figure with its reference. The exit status is 1 if a figure is out of range. ns-2's figures are read
+//! from `physics/ns2/figures.csv` (`--rerun-ns2` runs its script again instead: see `physics/README.md`).
 
 use anabranch_base::time::Duration;
 use anabranch_benches::transfer::{self, Flow, Outcome};
@@ -51,15 +51,15 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Returns a mark for the table, and 1 if the ratio is out of range.
+/// Returns the mark for the table, and the number of figures out of range (0 or 1).
 fn judge(ratio: f64, least: f64, most: f64) -> (&'static str, u32) {
     if (least..=most).contains(&ratio) { ("ok", 0) } else { ("OUTSIDE", 1) }
 }
 
 /// Compares with Mathis, Semke, Mahdavi, Ott, "The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm",
-/// 1997: rate = MSS/RTT · C/√p with C = √(3/2b). Here b is 1 if the window grows per acknowledged byte, and 2 if it
-/// grows per acknowledgement, of which there is one for two segments. For random losses the paper's Table 1 has C =
-/// 1.31 and 0.93 instead of 1.22 and 0.87.
+/// 1997: rate = MSS/RTT · C/√p with C = √(3/2b). Here b is 1 if the window grows per acknowledged byte. It is 2 if the
+/// window grows per acknowledgement, and two segments share an acknowledgement. For random losses the paper's Table 1
+/// has C = 1.31 and 0.93 instead of 1.22 and 0.87.
 fn mathis(seeds: u64) -> Result<u32, String> {
     const PAYLOAD: f64 = 1460.0;
     println!("Mathis: 1 Gbit/s, 100 ms, 2000 s; goodput in segments a second over the formula's\n");
@@ -99,7 +99,7 @@ fn mathis(seeds: u64) -> Result<u32, String> {
     Ok(missed)
 }
 
-/// ns-2's acknowledged segments and timeouts, by (minimum RTO, agent, loss), one entry per seed.
+/// ns-2's figures: acknowledged segments and timeouts of each seed, by (minimum RTO, agent, loss).
 type Reference = BTreeMap<(String, String, String), Vec<(f64, f64)>>;
 
 fn against_ns2(seeds: u64, rerun: bool) -> Result<u32, String> {
@@ -180,7 +180,7 @@ fn run_ns2(folder: &Path, seeds: u64) -> Result<Reference, String> {
     Ok(reference)
 }
 
-/// Compares Jain's index of two flows on one drop-tail bottleneck: (Σx)² / (n Σx²).
+/// Compares Jain's index (Σx)² / (n Σx²) of two flows that share a drop-tail bottleneck.
 fn fairness(seeds: u64) -> Result<u32, String> {
     println!("\nTwo flows: 10 Mbit/s, 80 ms, drop-tail of one bandwidth-delay product, 300 s\n");
     println!("{:40} {:>8} {:>8} {:>8} {:>8}", "flows", "Jain", "least", "share", "used");

@@ -2,7 +2,7 @@
 //!
 //! A sender keeps a window of 64 packets of 1500 bytes in flight, and a receiver answers every second one with 40
 //! bytes, over the link of the speed benchmark. The time per transmission is that of executor, socket, IP header and
-//! link; the rest of `speed`'s time is engine, driver and application.
+//! link. The additional time in the benchmark `speed` is that of engine, driver and application.
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_benches::{median, thread_cpu};

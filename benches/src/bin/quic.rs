@@ -1,15 +1,17 @@
-//! Our QUIC compared with quinn on the loopback interface: the cost of a gigabyte and of a handshake at both ends.
+//! Compares our QUIC with quinn on the loopback interface: the cost of a gigabyte, and the cost of a handshake, at both
+//! ends.
 //!
-//! Both use the same state machine, `quinn-proto`, and the same kernel interface. Ours runs it as an engine of
-//! sessions in a world of the operating system, with our congestion controllers and packet statistics. quinn runs it
-//! on tokio. Each end has its own thread.
+//! Both use the same state machine, `quinn-proto`, and the same kernel interface. Our program runs the state machine as
+//! an engine of sessions in a world of the operating system, with our congestion controllers and packet statistics.
+//! quinn runs the state machine on tokio. Each end has its own thread.
 //!
 //! Both have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500), and the
 //! same flow control and send window. Their socket buffers are equal where the host's maximum is at most 4 MiB.
-//! Acknowledgements follow quinn's default. The difference is the driver: quinn's hands the kernel 10 packets at a time
-//! (GSO), ours as many as one call accepts. Runs alternate; medians are printed, with the ratios of pairs of runs.
+//! Acknowledgements follow quinn's default. The difference is the driver. quinn's driver hands the kernel 10 packets at
+//! a time (GSO), and our driver as many as one call accepts. Runs alternate. Medians are printed, with the ratios of
+//! pairs of runs.
 //!
-//! It also measures the memory of an idle connection at its server: the resident memory of a separate process.
+//! The program also measures the memory of an idle connection at its server, as resident memory of a separate process.
 //!
 //!     cargo run --release --bin quic -- [--mib 512] [--handshakes 1000] [--connections 1000] [--rounds 7]
 //!         [--only bulk|handshakes|memory] [--ours]
@@ -35,7 +37,7 @@ const NAME: &str = "server.test";
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// The UDP payload with an MTU of 1500, in bytes.
 const PACKET: u16 = 1_472;
-/// The bytes that an application reads or writes at a time.
+/// The number of bytes that an application reads or writes at a time.
 const PIECE: usize = 64 * 1024;
 /// The size of each buffer of quinn's sockets, in bytes. Our sockets request 4 MiB. The kernel limits both to the
 /// host's maximum.
@@ -58,7 +60,7 @@ struct Tls {
     identity: Identity,
 }
 
-/// CPU seconds of the client's thread and of the server's, and the client's elapsed time.
+/// CPU seconds of the client's thread and of the server's thread, and the client's elapsed time.
 #[derive(Clone, Copy)]
 struct Cost {
     client: f64,
@@ -305,7 +307,8 @@ fn theirs(tls: &Tls, job: Job) -> Cost {
     })
 }
 
-/// The server of `memory`, in a separate process: prints its port, and keeps all connections until its input ends.
+/// Runs the server for `memory` in a separate process. It prints its port, and keeps all connections until its input
+/// ends.
 fn wait(name: &str) {
     let tls = Tls::new();
     let (end, ended) = mpsc::channel();
@@ -342,7 +345,7 @@ fn wait(name: &str) {
     let _ = ended.recv();
 }
 
-/// Returns the bytes that a server holds for each of `count` connections; the client is ours.
+/// Returns the bytes that a server holds for each of `count` connections. The client is our program for both servers.
 fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     let itself = std::env::current_exe().expect("a path");
     let mut server = Command::new(itself)
@@ -371,7 +374,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
             session.established().await.expect("established");
             held.push(session);
         }
-        // By then tickets, acknowledgements and path MTU discovery are complete.
+        // After a second, tickets, acknowledgements and path MTU discovery are complete.
         world.sleep_until(world.now() + std::time::Duration::from_secs(1)).await;
         (resident() - before) / f64::from(count)
     };

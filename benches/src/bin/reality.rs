@@ -1,28 +1,29 @@
-//! The virtual world compared with real kernels: the same transfers, cell by cell.
+//! Compares the virtual world with real kernels, with the same transfers, cell by cell.
 //!
 //!     cargo run --release --bin reality [-- RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]
 //!
-//! Two tables have a verdict. First, TCP of profile `modern` is compared with the kernel's, seed by seed: a bulk
-//! transfer over losses and queues, and the default page. A cell is equivalent if the 90 % interval of the ratio of
-//! times is within 5 % of one. Lost and retransmitted packets must also be within 15 % or 5 packets. All cells have to
-//! be equivalent.
+//! Two tables have a verdict. First, our TCP with profile `modern` is compared with the kernel's TCP, seed by seed. The
+//! workloads are a bulk transfer over losses and queues, and the default page. A cell is equivalent if the 90 %
+//! interval of the ratio of times is within 5 % of one. Lost and retransmitted packets must also be within 15 % or 5
+//! packets. All cells must be equivalent.
 //!
 //! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
-//! the train of acknowledgements for which Linux's HyStart looks. A cell that misses is also shown without such runs.
+//! the train of acknowledgements that Linux's HyStart measures. A cell that is not equivalent is also shown without its
+//! disturbed runs.
 //!
-//! Second, a page of 20 objects of 10 kB over rates, round trips and losses: RUNS emulated page loads per cell (kernel
-//! TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees if a rank test does not
-//! separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. In some cells the emulated
-//! runs are all within 10 % of each other. Of these cells, nine of ten must have medians within 10 %, whatever the rank
-//! test says.
+//! Second, page loads of 20 objects of 10 kB are compared over rates, round trips and losses. Each cell has RUNS
+//! emulated loads (kernel TCP with reno and cubic, our SCTP in namespaces) and VIRTUAL virtual loads. A cell agrees if
+//! a rank test does not separate the two at 1 %, or if the medians are within 10 %. Nine of ten cells must agree. In
+//! some cells the emulated runs are all within 10 % of each other. Of these cells, nine of ten must have medians within
+//! 10 %, whatever the rank test says.
 //!
-//! Third, contestants that race together: the kernel's TCP and our SCTP over one link. The table shows each one's
-//! share of the bytes while both load, and Jain's index, virtual and emulated. It has no verdict.
+//! The third table has no verdict. The kernel's TCP and our SCTP race together over one link. The table shows each
+//! contestant's share of the bytes while both load, and Jain's index, in both worlds.
 //!
 //! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments RUNS is 5, VIRTUAL is 200, and
-//! two runs at a time per core; the first table uses twice as many seeds. `KEY=VALUES` narrows the grids:
-//! `rate=10mbit loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs
-//! namespaces: root, or user namespaces.
+//! two runs at a time per core; the first table uses twice as many seeds. `KEY=VALUES` narrows the grids: `rate=10mbit
+//! loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs namespaces: root,
+//! or user namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -45,7 +46,7 @@ const GRID: [(&str, &str); 5] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The bulk transfer, and its compared values.
+/// The plan of the bulk transfer, and the levels of its factors.
 const BULK: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),
@@ -54,10 +55,10 @@ const BULK: [(&str, &str); 6] = [
     ("queue", "1bdp,4bdp"),
     ("transport", "tcp:cc=reno tcp:cc=cubic"),
 ];
-/// The default page on the default network.
+/// The plan of the default page on the default network.
 const PAGE: [(&str, &str); 2] = [("loss", "1%"), ("transport", "tcp:cc=reno tcp:cc=cubic")];
 
-/// Two contestants that share a link.
+/// The plan of two contestants that share a link.
 const TOGETHER: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),
@@ -67,7 +68,7 @@ const TOGETHER: [(&str, &str); 6] = [
     ("transport", "tcp:cc=cubic sctp"),
 ];
 
-/// Returns a grid as a plan with this number of runs.
+/// Returns the plan of a grid. `narrowed` replaces levels, and `runs` is the number of runs.
 fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str) -> Plan {
     let mut flags = vec![("runs", runs)];
     for &(key, values) in grid {
@@ -81,7 +82,7 @@ fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str
     Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Returns means over the runs: lost packets, and packets that carried a retransmission.
+/// Returns means over the runs: the number of lost packets, and the number of packets that carried a retransmission.
 fn packets(runs: &[&Run]) -> (f64, f64) {
     let mean = |of: &dyn Fn(&Run) -> u64| {
         runs.iter().map(|run| of(run) as f64).sum::<f64>() / runs.len().max(1) as f64
@@ -92,14 +93,14 @@ fn packets(runs: &[&Run]) -> (f64, f64) {
     )
 }
 
-/// The kernel's runs, and ours with the same seeds.
+/// One cell: the kernel's runs, and our runs with the same seeds.
 struct Cell<'a> {
     seen: Vec<&'a Run>,
     said: Vec<&'a Run>,
 }
 
 impl Cell<'_> {
-    /// Returns the line of this cell, and what is not equivalent.
+    /// Returns the line of this cell, and a description of what is not equivalent.
     fn compare(&self) -> (String, String) {
         let pairs: Vec<(f64, f64)> = self
             .seen
@@ -125,13 +126,13 @@ impl Cell<'_> {
     }
 }
 
-/// Whether packets left the links too late for a comparison of this run seed by seed.
+/// Whether packets left the links so late that this run cannot be compared seed by seed.
 fn is_disturbed(run: &Run) -> bool {
     run.late_ns.is_some_and(live::is_disturbing)
 }
 
-/// Compares TCP seed by seed: one line per cell, and another one without the disturbed runs if the cell is not
-/// equivalent with them. Returns the number of cells; those that are not equivalent are added to `missed`.
+/// Compares TCP seed by seed, with one line per cell. A cell that is not equivalent has a second line without its
+/// disturbed runs. Returns the number of cells, and adds the cells that are not equivalent to `missed`.
 fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<String>) -> usize {
     println!(
         "{:<28} {:<13} {:>4} {:>9} {:>17} {:>19} {:>15} {:>15}",
@@ -217,7 +218,8 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
     [(agreed, cells), (near, steady)]
 }
 
-/// Prints how contestants shared the links: one line per contestant, means over the runs with their 10 to 90 % range.
+/// Prints how contestants shared the links. Each contestant has a line with the means over the runs, and their 10 % to
+/// 90 % range.
 fn compare_shares(emulated: &Race, virtually: &Race) {
     println!("{:<20} {:<13} {:>22} {:>22}", "together", "", "virtual", "emulated");
     let shown = |values: Vec<f64>, unit: f64| {
@@ -247,7 +249,7 @@ fn main() -> ExitCode {
         |at: usize, default: &str| numbers.get(at).map_or(default.to_owned(), |word| (*word).clone());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = number(2, &(2 * cores).to_string()).parse().unwrap_or(1);
-    // A value may contain an equals sign.
+    // Splits at the first equals sign, because a value may contain another one.
     let narrowed: Vec<_> = pairs.iter().filter_map(|pair| pair.split_once('=')).collect();
     let narrowed: Vec<_> =
         narrowed.into_iter().map(|(key, values)| (key.to_owned(), values.to_owned())).collect();

@@ -1,5 +1,5 @@
-//! The cost of a segment: two endpoints in memory, 100 Mbit/s, a delay of 20 ms, real headers and checksums,
-//! including the application's copies.
+//! Measures the cost of a segment between two endpoints in memory, over 100 Mbit/s with a delay of 20 ms. Headers and
+//! checksums are real, and the application's copies are included.
 //!
 //!     cargo run --release --bin segments [-- PROFILE [MEGABYTES [LOSS]]]
 //!

@@ -1,24 +1,25 @@
-//! A long mixed load over links that lose packets and fail: checks that memory does not grow, that nothing gets
-//! stuck, and that the counters add up.
+//! A long mixed load over links that lose packets and fail: checks that memory does not grow, that nothing gets stuck,
+//! and that the counters add up.
 //!
 //!     (cd .. && cargo build --profile dist) && cargo run --release --bin soak [-- SECONDS [LOSS]]
 //!
 //! The defaults are 1800 seconds and 2% loss. Needs network namespaces, as `link` does.
 //!
-//! `serve` is behind `link` with two paths; each path is down for four of every twenty seconds, in turn. Five loads
-//! run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
+//! `serve` is behind `link` with two paths. The paths are down in turn, each for four of every twenty seconds. Five
+//! loads run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
 //! associations that are opened and closed. Together they use about half of what the better path carries.
 //!
-//! About every second the memory of each process is read: what is allocated (`VmData`) and what is resident
-//! (`RssAnon`). A line is fitted to each, starting at a fifth of the time. The readings are at irregular times.
-//! `serve`'s released memory, sessions and cuts have periods of 0.7, 2 and 20 s; regular readings would drift relative
-//! to them, which looks like growth.
+//! About every second, the allocated memory (`VmData`) and the resident memory (`RssAnon`) of each process are read. A
+//! line is fitted to the readings of each measure, without the first fifth of the time. The readings are at irregular
+//! times. `serve`'s released memory, sessions and cuts have periods of 0.7, 2 and 20 s; regular readings would drift
+//! relative to them, which looks like growth.
 //!
 //! These conditions must hold, otherwise the exit code is 1:
 //! - no process grows: the growth of one of the two lines is below the noise around it, or 256 kB. A leak makes both
 //!   grow. The receive buffers of a UDP socket (2 MiB) are allocated at once and become resident page by page over
 //!   hours, because few batches fill them; resident memory alone would look like a leak;
-//! - there are as many replies as requests, and no errors; bytes = replies x their size; the server's log agrees;
+//! - there are as many replies as requests and no errors, the bytes are those of the replies, and the server's log
+//!   agrees;
 //! - every load gets a reply at least once a minute, and all end in time.
 
 #![cfg(target_os = "linux")]
@@ -46,14 +47,16 @@ const LOADS: [Load; 5] = [
     Load { name: "pages", url: SCTP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
     Load { name: "large", url: SCTP, file: "large", how: "-c 1" },
     Load { name: "tcp-pages", url: TCP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
-    // With a limited rate, because some hosts' TCP (BBR) leaves no bandwidth to flows that treat loss as congestion.
+    // The rate is limited, because the TCP of some hosts (BBR) leaves no bandwidth to flows that treat loss as
+    // congestion.
     Load { name: "tcp-large", url: TCP, file: "large", how: "--rate 0.2/s -c 1" },
 ];
-// All addresses, so that an INIT on a cut path is sent to the next address.
+// The URL names all addresses of the server, so that an INIT on a path that is down is sent to the next address.
 const SCTP: &str = "http+sctp://$ANABRANCH_FAR:9899";
 const TCP: &str = "http://$FAR:8080";
 const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large", 2_000_000)];
-/// Each path is down for four seconds of every period of this length; the second path half a period later.
+/// The length of the period, in seconds, in which each path is down for four seconds. The second path is down half a
+/// period after the first.
 const TURN: u64 = 20;
 /// The maximum interval between two readings of the memory, in milliseconds.
 const LOOK: u64 = 2000;
@@ -61,7 +64,7 @@ const LOOK: u64 = 2000;
 const PROCESSES: usize = 2 + LOADS.len();
 /// The longest permitted time of a load without a reply, in seconds.
 const STUCK: u64 = 60;
-/// The growth over the whole time that a process may have if the noise is less.
+/// A growth over the whole time below this limit is allowed, even if the noise is less.
 const SLACK_KB: f64 = 256.0;
 
 fn main() {
@@ -89,7 +92,7 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
     let mut child = start(program, place, seconds, loss);
     let mut memory = Memory::default();
     let begun = now();
-    // Open sessions time out after the end of the load, and `link` waits for the rest.
+    // Open sessions time out after the end of a load, and `link` waits until all processes have ended.
     let most = Duration::from_secs(seconds + 3 * STUCK);
     let (mut next, mut gaps) = (begun, Rng::new(1));
     let status = loop {
@@ -166,7 +169,7 @@ fn start(program: &Path, place: &Path, seconds: u64, loss: &str) -> Child {
     command.args(["--", "sh", "-c", &behind]).stdin(Stdio::null()).spawn().expect("link")
 }
 
-/// Returns the counters of a load's report, and whether each is as required.
+/// Checks the counters in a load's report. Returns a line for each check, and whether it passed.
 fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     let (requests, replies) = (count(json, "/requests/total"), count(json, "/replies/total"));
     let well = count(json, "/replies/status/2xx");
@@ -228,7 +231,7 @@ fn count(json: &Value, place: &str) -> u64 {
     json.pointer(place).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// The allocated and the resident memory of each process in kB, over the time in seconds.
+/// For each process, samples of its allocated and of its resident memory in kB, with the time in seconds.
 #[derive(Default)]
 struct Memory {
     samples: BTreeMap<(u32, String), [Vec<(f64, f64)>; 2]>,
@@ -279,7 +282,7 @@ impl Memory {
         }
     }
 
-    /// Returns for each process whether it does not grow, and its lines.
+    /// Returns for each process whether it does not grow, and the lines to print.
     fn verdicts(&self) -> Vec<(bool, String)> {
         let verdict = |name: &str, samples: &[Vec<(f64, f64)>; 2]| {
             let [Some(allocated), Some(resident)] = [trend(&samples[0]), trend(&samples[1])] else {
@@ -313,7 +316,7 @@ impl fmt::Display for Trend {
     }
 }
 
-/// Fits a line to samples, starting at a fifth of the time. Returns `None` if there are too few.
+/// Fits a line to the samples, without the first fifth of the time. Returns `None` if there are too few samples.
 fn trend(samples: &[(f64, f64)]) -> Option<Trend> {
     let last = samples.last()?.0;
     let late: Vec<(f64, f64)> = samples.iter().copied().filter(|(at, _)| *at >= last / 5.0).collect();

@@ -2,11 +2,12 @@
 //!
 //!     cargo run --release --bin speed [-- --seconds 60 --runs 9 --ours]
 //!
-//! 100 Mbit/s, 20 ms round trip, 0.1 % of the data packets lost, one thread, no tracing. The measure is the number of
-//! link transmissions (data and acknowledgements) per CPU second; each figure is the median over the seeds 1 to
-//! `runs`. All simulators take turns, seed by seed, and a ratio is the median of the seeds' ratios, so that other
-//! load on the machine affects both. We move real packets, and compute and verify the checksums of IP and of the
-//! transport. ns-2 and ns-3 move packets without content (ns-3 can compute checksums: the second line).
+//! The link has 100 Mbit/s and a round trip of 20 ms, and loses 0.1 % of the data packets. Each simulator uses one
+//! thread and no tracing. The measure is the number of link transmissions (data and acknowledgements) per CPU second.
+//! Each figure is the median over the seeds 1 to `runs`. All simulators take turns, seed by seed, and a ratio is the
+//! median of the seeds' ratios, so that other load on the machine affects all of them. Our simulator moves real
+//! packets, and computes and verifies the checksums of IP and of the transport. ns-2 and ns-3 move packets without
+//! content. The second line of ns-3 is with checksums.
 
 use anabranch_base::time::Duration;
 use anabranch_benches::median;
@@ -14,14 +15,15 @@ use anabranch_benches::peers::Peer;
 use anabranch_benches::transfer::{self, Flow};
 use anabranch_link::LinkSpec;
 
-/// Buffers that never limit the window, but no larger, because every byte passes through their memory.
+/// The compared flows. Their buffers are just large enough not to limit the window, because every byte passes through
+/// the memory of the buffers.
 const FLOWS: [(&str, &str); 2] = [
     ("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"),
     ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB"),
 ];
 const LINK: &str = "rate=100mbit,rtt=20ms,queue=1000p,up-loss=0.1%";
 
-/// Runs a seed; returns its transmissions and CPU seconds.
+/// Runs the simulator with a seed. Returns the number of transmissions and the CPU seconds.
 type Run = Box<dyn Fn(u32) -> Result<(u64, f64), String>>;
 
 /// ns-3 takes a hundred times as long, so it runs at most this number of seeds.

@@ -3,8 +3,8 @@
 //!     cargo build --profile dist -p anabranch-cli && (cd benches && cargo run --release --bin sweep_memory -- ../target/dist/anabranch [SEEDS [POINTS..]])
 //!
 //! Runs the given command over 100, 1,000 and 10,000 points of 30 seeds, with one small object over TCP and SCTP and
-//! without captures. It writes into a separate directory, which is removed afterwards. The output shows the kernel's
-//! peak of resident memory (`VmHWM`), read until the command ends, and the size of the result.
+//! without captures. It writes into a separate directory, which is removed afterwards. The output shows the command's
+//! peak of resident memory as the kernel reports it (`VmHWM`), and the size of the result.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,28 +1,28 @@
 //! Situations whose true cause is known by construction, with their answers.
 //!
-//! Each consists of two contestants, a network and a workload, written out in full, so that no default matters. The
-//! answer follows from the construction: the differing settings, and which of them can have an effect. The situations
-//! of the second half also have settings without effect besides the effective one, so that a wrong answer is
-//! possible.
+//! Each situation consists of two contestants, a network and a workload. All settings are written out, so that no
+//! default matters. The true cause follows from the settings in which the contestants differ, and from which of these
+//! settings can have an effect. In the second half of the situations, some differing settings have no effect, so that a
+//! wrong answer is possible.
 
 /// The true cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Truth {
-    /// No setting: the contestants are equally fast, or nearly.
+    /// No setting is a cause: the contestants are equally fast, or nearly.
     Nothing,
-    /// This setting alone.
+    /// This setting alone is the cause.
     One(&'static str),
-    /// Settings of one mechanism: at least one of them, and no other.
+    /// Settings of one mechanism. The search must name at least one of them, and no other setting.
     Within(&'static [&'static str]),
-    /// All of these, each with its own effect.
+    /// All of these settings are causes, each with its own effect.
     Each(&'static [&'static str]),
-    /// None of these without the others.
+    /// These settings are a cause only together. None of them has an effect without the others.
     Together(&'static [&'static str]),
-    /// Each of these alone would suffice.
+    /// Each of these settings alone would remove the gap.
     Either(&'static [&'static str]),
 }
 
-/// Two contestants, and why one is faster.
+/// Two contestants, a network and a workload, with the reason why one contestant is faster.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
     /// A short description.
@@ -31,7 +31,7 @@ pub struct Situation {
     pub flags: &'static [(&'static str, &'static str)],
     /// The faster contestant, or one of two that are equally fast.
     pub fast: &'static str,
-    /// The slower one.
+    /// The slower contestant, or the other of two that are equally fast.
     pub slow: &'static str,
     /// The ratio of the slower contestant's time to the faster one's, as measured in plain races.
     pub gap: f64,
@@ -84,8 +84,8 @@ pub const ALL: &[Situation] = &[
                rto_var_min=0ms",
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
-        // The RTO is SRTT plus at least this value. With the other contestant's lower RTO a floor here makes it
-        // longer.
+        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes its
+        // RTO longer.
         against: &["rto_var_min"],
     },
     Situation {
@@ -396,8 +396,8 @@ pub const ALL: &[Situation] = &[
         slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
-        // The RTO is SRTT plus at least this value. With the other contestant's lower RTO a floor here makes it
-        // longer.
+        // The RTO is SRTT plus at least `rto_var_min`. The faster contestant has a low `rto_min`, so this floor makes its
+        // RTO longer.
         against: &["rto_var_min"],
     },
     Situation {

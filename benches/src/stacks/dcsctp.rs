@@ -15,7 +15,7 @@ pub struct DcSctp {
 }
 
 impl DcSctp {
-    /// Two sockets with one association; unsent data is limited to `limit` bytes.
+    /// Creates two sockets with one association. Unsent data is limited to `limit` bytes.
     #[must_use]
     pub fn connected(limit: usize) -> Self {
         let options = Options {
@@ -23,7 +23,7 @@ impl DcSctp {
             max_receiver_window_buffer_size: BUFFER,
             max_send_buffer_size: limit * 2,
             per_stream_send_queue_limit: limit * 2,
-            // As many packets at once as the window allows, like the other stacks.
+            // Allows as many packets at once as the window, like the other stacks.
             max_burst: i32::MAX / PACKET as i32,
             ..Options::default()
         };

@@ -1,4 +1,4 @@
-//! This project's engine.
+//! The SCTP engine of this project.
 
 use super::{BUFFER, Duo};
 use anabranch_base::time::Duration;
@@ -23,7 +23,7 @@ impl Default for Settings {
     }
 }
 
-/// Two endpoints.
+/// Two endpoints of our engine in one thread.
 #[derive(Debug)]
 pub struct Ours {
     ends: [Endpoint; 2],
@@ -40,19 +40,20 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// Two endpoints without an association.
+    /// Creates two endpoints without an association.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let mut config = Config::default();
         let (sndbuf, rcvbuf) = (format!("{}B", settings.sndbuf), format!("{}B", settings.rcvbuf));
         let streams = settings.streams.to_string();
-        // Max.Burst would limit every turn to four packets; the other stacks have no such limit.
+        // Max.Burst is off, because it would limit every turn to four packets, and the other stacks have no such limit.
         for (key, value) in
             [("sndbuf", &*sndbuf), ("rcvbuf", &rcvbuf), ("streams", &streams), ("max_burst", "0")]
         {
             config.set(key, value).expect("a known key");
         }
-        // The port is that of UDP (RFC 6951): 1500 bytes of IPv4 hold 1472 of SCTP.
+        // 9899 is the UDP port of SCTP (RFC 6951). A packet of 1500 bytes with IPv4 and UDP headers holds 1472 bytes of
+        // SCTP.
         let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 9899)));
         let mut ends = addresses
             .map(|address| Endpoint::new(config.clone(), vec![address], Rng::new(address.port().into())));
@@ -71,7 +72,7 @@ impl Ours {
         }
     }
 
-    /// Two endpoints with one association.
+    /// Creates two endpoints with one association.
     #[must_use]
     pub fn connected(settings: Settings) -> Self {
         let mut duo = Self::new(settings);
@@ -80,7 +81,7 @@ impl Ours {
         duo
     }
 
-    /// Opens one more association, which is established on return.
+    /// Opens one more association, and waits until both ends have established it.
     pub fn associate(&mut self) {
         let id = self.ends[0].associate(self.now, Associate::to(self.target, 80)).expect("a free port");
         self.id = Some(id);

@@ -28,7 +28,7 @@ pub struct Rtc {
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 
 impl Rtc {
-    /// Two endpoints without an association; unsent data is limited to `limit` bytes.
+    /// Creates two endpoints without an association. Unsent data is limited to `limit` bytes.
     #[must_use]
     #[expect(
         clippy::disallowed_methods,
@@ -56,7 +56,7 @@ impl Rtc {
         }
     }
 
-    /// Two endpoints with one association and a stream.
+    /// Creates two endpoints with one association and a stream.
     #[must_use]
     pub fn connected(limit: usize) -> Self {
         let mut duo = Self::new(limit);
@@ -66,7 +66,7 @@ impl Rtc {
         duo
     }
 
-    /// Opens one more association, which is established on return.
+    /// Opens one more association, and waits until both ends have established it.
     pub fn associate(&mut self) {
         let transport = TransportConfig::default().with_max_receive_buffer_size(BUFFER as u32);
         let remote = self.ends[1].address;

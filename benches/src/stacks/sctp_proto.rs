@@ -28,7 +28,7 @@ pub struct SctpProto {
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 
 impl SctpProto {
-    /// Two endpoints without an association; unsent data is limited to `limit` bytes.
+    /// Creates two endpoints without an association. Unsent data is limited to `limit` bytes.
     #[must_use]
     #[expect(
         clippy::disallowed_methods,
@@ -58,7 +58,7 @@ impl SctpProto {
         }
     }
 
-    /// Two endpoints with one association and a stream.
+    /// Creates two endpoints with one association and a stream.
     #[must_use]
     pub fn connected(limit: usize) -> Self {
         let mut duo = Self::new(limit);
@@ -68,7 +68,7 @@ impl SctpProto {
         duo
     }
 
-    /// Opens one more association, which is established on return.
+    /// Opens one more association, and waits until both ends have established it.
     pub fn associate(&mut self) {
         let transport = TransportConfig::default().with_max_receive_buffer_size(BUFFER as u32);
         let mut config = ClientConfig::new();

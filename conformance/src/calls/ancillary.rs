@@ -1,4 +1,4 @@
-//! Ancillary data: what `msg_control` carries beside a message, sent and received.
+//! Ancillary data in `msg_control`, beside a sent or received message.
 //!
 //! Home of RFC 6458 §5.3 (the structures and their directions).
 
@@ -15,25 +15,25 @@ use std::net::IpAddr;
 pub(super) struct Ancillary {
     pub(super) info: SendInfo,
     pub(super) init: Option<InitMsg>,
-    /// Addresses of the peer, for an association that starts with this message.
+    /// The peer addresses of an association that starts with this message.
     pub(super) to: Vec<IpAddr>,
     pub(super) port: Option<u16>,
-    /// `SCTP_SENDALL`.
+    /// Whether the flags have `SCTP_SENDALL`.
     pub(super) all: bool,
 }
 
-/// `cmsg_level`, `cmsg_type` and `cmsg_data` of one item.
+/// Returns `cmsg_level`, `cmsg_type` and `cmsg_data` of one item of `msg_control`.
 fn item(value: &Value) -> Result<(i64, i64, &Value), Stop> {
     let members = Members::of("cmsghdr", value)?;
     let need = |key: &str| members.number(key)?.ok_or_else(|| Stop::Wrong(format!("{value} has no {key}")));
     let data = members.get("cmsg_data").ok_or_else(|| Stop::Wrong(format!("{value} has no cmsg_data")))?;
-    // `cmsg_len` is not compared: the alignment of headers depends on the host.
+    // `cmsg_len` is not compared, because the alignment of headers depends on the host.
     members.number("cmsg_len")?;
     Ok((need("cmsg_level")?, need("cmsg_type")?, data))
 }
 
-/// Returns the policy in the low bits of the flags with its value. Without a policy a value above 0 is a lifetime
-/// (RFC 6458 §5.3.2, RFC 7496 §4.1).
+/// Returns the PR-SCTP policy in the low bits of the flags, with its value. Without a policy, a value above 0 is a
+/// lifetime (RFC 6458 §5.3.2, RFC 7496 §4.1).
 pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, Stop> {
     let amount = u32::try_from(value).map_err(|_| Stop::Wrong(format!("{value} is out of range")))?;
     Ok(match bits {
@@ -46,10 +46,10 @@ pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, Stop> {
     })
 }
 
-/// Reads `snd_flags` or `sinfo_flags`, without the policy bits.
+/// Reads `snd_flags` or `sinfo_flags`, without the bits of the PR-SCTP policy.
 pub(super) fn flagged(flags: i64) -> Result<SndInfo, Stop> {
-    /// `SCTP_ADDR_OVER` (0x0800) is accepted because `send` checks the address. `SCTP_SENDALL` (0x1000) is handled
-    /// there, too.
+    /// `SCTP_ADDR_OVER` (0x0800) is accepted because `send` checks the address. `send` also handles `SCTP_SENDALL`
+    /// (0x1000).
     const KNOWN: i64 = 0x0100 | 0x0200 | 0x0400 | 0x0800 | 0x1000 | 0x4000;
     if flags & 0x2000 != 0 {
         return wrong("SCTP_EOR is not supported: every message is sent whole");
@@ -77,7 +77,7 @@ pub(super) fn to_all(value: &Value, key: &str) -> Result<bool, Stop> {
     }
 }
 
-/// `struct sctp_prinfo`.
+/// Reads a `struct sctp_prinfo` (RFC 6458 §5.3.7).
 pub(crate) fn pr_info(value: &Value, structure: &'static str) -> Result<PrInfo, Stop> {
     let members = Members::of(structure, value)?;
     match members.or_zero("pr_policy")? {
@@ -87,12 +87,12 @@ pub(crate) fn pr_info(value: &Value, structure: &'static str) -> Result<PrInfo, 
     }
 }
 
-/// `struct sctp_authinfo`.
+/// Reads a `struct sctp_authinfo` (RFC 6458 §5.3.8).
 pub(super) fn auth_info(value: &Value) -> Result<AuthInfo, Stop> {
     Ok(AuthInfo { key: Members::of("sctp_authinfo", value)?.fitting("auth_keynumber")? })
 }
 
-/// `struct sctp_initmsg`.
+/// Reads a `struct sctp_initmsg` (RFC 6458 §5.3.1).
 pub(crate) fn init_msg(value: &Value) -> Result<InitMsg, Stop> {
     let members = Members::of("sctp_initmsg", value)?;
     let streams = |key| members.fitting::<u16>(key).map(|n| (n > 0).then_some(n));
@@ -105,7 +105,7 @@ pub(crate) fn init_msg(value: &Value) -> Result<InitMsg, Stop> {
 }
 
 impl Machine {
-    /// `struct sctp_sndinfo`.
+    /// Reads a `struct sctp_sndinfo` (RFC 6458 §5.3.4).
     pub(crate) fn snd_info(&self, value: &Value) -> Result<SndInfo, Stop> {
         let members = Members::of("sctp_sndinfo", value)?;
         Ok(SndInfo {
@@ -117,7 +117,8 @@ impl Machine {
         })
     }
 
-    /// Reads a `struct sctp_sndrcvinfo` for sending: SSN, TSN and cumulative TSN are ignored (RFC 6458 §5.3.2).
+    /// Reads a `struct sctp_sndrcvinfo` of a sent message. Its SSN, TSN and cumulative TSN are ignored (RFC 6458
+    /// §5.3.2).
     pub(crate) fn snd_rcv_info(&self, value: &Value) -> Result<SendInfo, Stop> {
         let members = Members::of("sctp_sndrcvinfo", value)?;
         let flags = members.or_zero("sinfo_flags")?;
@@ -136,7 +137,7 @@ impl Machine {
         Ok(SendInfo { snd, pr: policy(flags & 0xf, amount)?, auth: None })
     }
 
-    /// Reads `msg_control`; `usual` supplies the values that it does not set.
+    /// Reads `msg_control`. `usual` supplies the values that `msg_control` does not set.
     pub(super) fn read_ancillary(&self, control: Option<&Value>, usual: SendInfo) -> Result<Ancillary, Stop> {
         let mut beside = Ancillary { info: usual, ..Ancillary::default() };
         let items = match control {
@@ -207,7 +208,7 @@ fn unordered(on: bool) -> i64 {
     if on { 0x0400 } else { 0 }
 }
 
-/// `struct sctp_rcvinfo` (RFC 6458 §5.3.5).
+/// Returns a `struct sctp_rcvinfo` (RFC 6458 §5.3.5).
 pub(super) fn rcv_info(info: &RcvInfo, association: i64) -> Value {
     fields(&[
         ("rcv_sid", info.stream.into()),
@@ -221,7 +222,7 @@ pub(super) fn rcv_info(info: &RcvInfo, association: i64) -> Value {
     ])
 }
 
-/// `struct sctp_nxtinfo` (RFC 6458 §5.3.6).
+/// Returns a `struct sctp_nxtinfo` (RFC 6458 §5.3.6).
 pub(super) fn nxt_info(next: &NxtInfo, association: i64) -> Value {
     let flags = unordered(next.unordered)
         | if next.notification { 0x10 } else { 0 }
@@ -235,7 +236,7 @@ pub(super) fn nxt_info(next: &NxtInfo, association: i64) -> Value {
     ])
 }
 
-/// `struct sctp_sndrcvinfo` as it is received (RFC 6458 §5.3.2).
+/// Returns a `struct sctp_sndrcvinfo` of a received message (RFC 6458 §5.3.2).
 pub(super) fn snd_rcv(info: &RcvInfo, association: i64) -> Value {
     fields(&[
         ("sinfo_stream", info.stream.into()),
@@ -251,7 +252,7 @@ pub(super) fn snd_rcv(info: &RcvInfo, association: i64) -> Value {
     ])
 }
 
-/// `struct sctp_extrcvinfo` (RFC 6458 §5.3.3).
+/// Returns a `struct sctp_extrcvinfo` (RFC 6458 §5.3.3).
 pub(super) fn ext_rcv(info: &RcvInfo, next: Option<&(NxtInfo, i64)>, association: i64) -> Value {
     let flags = next.map_or(0, |(next, _)| {
         1 | if next.complete { 2 } else { 0 }

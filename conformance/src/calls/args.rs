@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::socket::Errno;
 use std::net::IpAddr;
 
-/// Why a call did not succeed.
+/// The reason why a call did not give the expected result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
     /// The call failed with an error number.
@@ -28,7 +28,7 @@ pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Wrong(what.into()))
 }
 
-/// Compares the data that a call returns with the script.
+/// Compares the data that a call returned with the data that the script expects.
 pub(crate) fn differs(what: &str, expected: &Value, seen: &Value) -> Result<(), Stop> {
     compare(what, expected, seen).map_err(Stop::Differs)
 }
@@ -62,7 +62,7 @@ pub(super) fn is_null(value: &Value) -> bool {
     matches!(value, Value::Word(name) if name == "NULL") || value.int() == Some(0)
 }
 
-/// Returns `value` for `[value]`.
+/// Returns `value` for the list `[value]`, and any other value unchanged.
 pub(crate) fn unboxed(value: &Value) -> &Value {
     match value {
         Value::List(items) if items.len() == 1 => &items[0],
@@ -70,8 +70,8 @@ pub(crate) fn unboxed(value: &Value) -> &Value {
     }
 }
 
-/// Returns address and port of `{sa_family=…, sin_port=htons(…), sin_addr=inet_addr("…")}`; `None` for both if the
-/// argument is `...` or NULL.
+/// Returns the address and the port of `{sa_family=…, sin_port=htons(…), sin_addr=inet_addr("…")}`; `None` for both if
+/// the argument is `...` or NULL.
 pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u16>), Stop> {
     if value.is_any() || is_null(value) {
         return Ok((None, None));
@@ -104,7 +104,7 @@ pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u1
     if fits { Ok((address, port)) } else { wrong(format!("{value} is no address of its family")) }
 }
 
-/// Returns an address as the socket API's structure.
+/// Returns an address and a port in the form of the socket API's structure.
 pub(crate) fn address_value(address: IpAddr, port: u16) -> Value {
     let family = if address.is_ipv4() { "AF_INET" } else { "AF_INET6" };
     let call = |name: &str, arg| Value::Call(name.to_owned(), vec![arg]);
@@ -126,7 +126,7 @@ pub(super) fn iov_length(iov: &Value) -> Result<i64, Stop> {
     Ok(total)
 }
 
-/// Returns the content of a buffer and its length.
+/// Returns the content of one buffer and its length.
 fn iov_parts(item: &Value) -> Result<(&Value, i64), Stop> {
     let parts = match item {
         Value::Struct(parts) => match &parts[..] {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Fds {
     pub(super) open: BTreeMap<i64, Fd>,
-    /// The local port of the last socket that was bound to one.
+    /// The local port of the socket that was bound last; `None` if no socket was bound.
     pub(super) port: Option<u16>,
     /// Associations that have a number, in the order of their numbers.
     associations: Vec<AssociationId>,
@@ -21,29 +21,34 @@ pub(crate) struct Fd {
     pub(crate) socket: SocketId,
     pub(super) style: Style,
     pub(super) nonblocking: bool,
-    /// A blocking `connect` is in progress.
+    /// Whether a blocking `connect` is in progress.
     pub(super) connecting: bool,
     pub(crate) told: Told,
 }
 
-/// Older forms of the socket API that a script has asked for. The engine itself has only the newer ones.
+/// Options of a socket that the interpreter keeps itself, such as older forms of the socket API. The engine has only
+/// the newer forms.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
-    /// `sctp_data_io_event`: `SCTP_SNDRCV` beside each message (RFC 6458 §6.2.1).
+    /// Whether `sctp_data_io_event` is set: each message comes with `SCTP_SNDRCV` (RFC 6458 §6.2.1).
     pub(crate) data_io: bool,
-    /// `SCTP_USE_EXT_RCVINFO`: `SCTP_EXTRCV` instead of it (RFC 6458 §8.1.22).
+    /// Whether `SCTP_USE_EXT_RCVINFO` is set: messages come with `SCTP_EXTRCV` instead of `SCTP_SNDRCV` (RFC 6458
+    /// §8.1.22).
     pub(crate) extended: bool,
-    /// `SCTP_RECVNXTINFO` (RFC 6458 §8.1.30). The engine also reports the next message for `SCTP_EXTRCV`.
+    /// Whether `SCTP_RECVNXTINFO` is set (RFC 6458 §8.1.30). For `SCTP_EXTRCV`, the engine reports the next message
+    /// even if it is not set.
     pub(crate) next: bool,
-    /// `SCTP_I_WANT_MAPPED_V4_ADDR` (RFC 6458 §8.1.15), without effect: each script has addresses of one family only.
+    /// Whether `SCTP_I_WANT_MAPPED_V4_ADDR` is set (RFC 6458 §8.1.15). It has no effect, because each script has
+    /// addresses of one family only.
     pub(crate) mapped: bool,
-    /// `SCTP_AUTO_ASCONF` is off (RFC 6458 §8.1.23), without effect: no script changes the addresses of its host.
+    /// Whether `SCTP_AUTO_ASCONF` is off (RFC 6458 §8.1.23). It has no effect, because no script changes the addresses
+    /// of its host.
     pub(crate) fixed_addresses: bool,
-    /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1).
+    /// The value of `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1).
     pub(crate) resets: i64,
-    /// `SCTP_SEND_FAILED` is subscribed (RFC 6458 §6.1.4).
+    /// Whether the socket subscribes to `SCTP_SEND_FAILED` (RFC 6458 §6.1.4).
     pub(crate) send_failed: bool,
-    /// `SCTP_SEND_FAILED_EVENT` is subscribed (RFC 6458 §6.1.11).
+    /// Whether the socket subscribes to `SCTP_SEND_FAILED_EVENT` (RFC 6458 §6.1.11).
     pub(crate) send_failed_event: bool,
 }
 
@@ -53,7 +58,7 @@ impl Fd {
     }
 }
 
-/// Lower numbers are scopes, such as `SCTP_FUTURE_ASSOC`.
+/// The number of the first association. Lower numbers are scopes, such as `SCTP_FUTURE_ASSOC`.
 const FIRST_ASSOCIATION: i64 = 3;
 
 impl Fds {
@@ -65,7 +70,7 @@ impl Fds {
         self.port
     }
 
-    /// Returns the number by which a script names an association.
+    /// Returns the number by which the script names an association. A new association gets the next number.
     pub(crate) fn number_of(&mut self, id: AssociationId) -> i64 {
         let at = self.associations.iter().position(|&known| known == id).unwrap_or_else(|| {
             self.associations.push(id);

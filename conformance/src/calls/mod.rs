@@ -1,7 +1,7 @@
 //! The system calls of a script, applied to sockets of the engine.
 //!
-//! Owns how a call is executed and how its result is compared. Descriptors are in `descriptors`, messages in `send`
-//! and `receive`, their ancillary data in `ancillary`, and socket options in `options`.
+//! This module executes calls and compares their results. Descriptors are in `descriptors`, messages in `send` and
+//! `receive`, their ancillary data in `ancillary`, and socket options in `options`.
 
 mod ancillary;
 mod args;
@@ -22,7 +22,7 @@ use anabranch_sctp::socket::{Errno, How, OptionName, Scope, SocketId, SocketOpti
 use descriptors::Told;
 use std::net::{IpAddr, SocketAddr};
 
-/// The fewest and the most arguments of each call.
+/// The names of the calls, each with the minimum and the maximum number of its arguments.
 const CALLS: &[(&str, usize, usize)] = &[
     ("socket", 3, 3),
     ("bind", 3, 3),
@@ -62,7 +62,7 @@ const CALLS: &[(&str, usize, usize)] = &[
 ];
 
 impl Machine {
-    /// Executes a call and compares its result. Returns `None` if the call blocks and is allowed to.
+    /// Executes a call and compares its result. Returns `None` if the call blocks and `may_block` is set.
     pub(crate) fn call(&mut self, call: &Call, may_block: bool) -> Result<Option<String>, Failure> {
         self.know_associations();
         let outcome = self.perform(call);
@@ -200,7 +200,7 @@ impl Machine {
         self.fds.open.get(&args.int(0)?).copied().ok_or(Stop::Errno(Errno::BadSocket))
     }
 
-    /// Gives a socket the descriptor that the script expects, or the lowest free one.
+    /// Gives a new socket the descriptor that the script expects, or the lowest free descriptor.
     fn open(&mut self, socket: SocketId, style: Style, told: Told, wanted: &Value) -> i64 {
         let taken = |fd: &i64| self.fds.open.contains_key(fd);
         let wanted = wanted.int().filter(|fd| *fd >= 0 && !taken(fd));
@@ -235,7 +235,8 @@ impl Machine {
         Ok(0)
     }
 
-    /// Checks that an address can be bound: every socket has all addresses of the endpoint, and no others.
+    /// Checks that a socket can be bound to this address. Every socket has all addresses of the endpoint, and no
+    /// others.
     fn own_address(&self, address: Option<IpAddr>) -> Result<(), Stop> {
         let has = |wanted: IpAddr| self.sockets.endpoint().addresses().iter().any(|own| own.ip() == wanted);
         match address {
@@ -246,7 +247,7 @@ impl Machine {
         }
     }
 
-    /// RFC 6458 §9.1: without a local port the call binds the socket; later it adds or removes addresses.
+    /// RFC 6458 §9.1: binds a socket without local port, and otherwise adds or removes addresses.
     fn call_bindx(&mut self, args: Args<'_>) -> Result<i64, Stop> {
         let fd = self.fd(args)?;
         let open = vec![Value::Any];
@@ -295,7 +296,7 @@ impl Machine {
             port = told.unwrap_or(port);
         }
         if fd.connecting {
-            // The call has blocked before: check whether the association failed meanwhile.
+            // The call has blocked before, so it checks whether the association failed meanwhile.
             let SocketOption::Error(error) =
                 self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
             else {
@@ -315,7 +316,7 @@ impl Machine {
         if let Some(open) = args.int(0).ok().and_then(|number| self.fds.open.get_mut(&number)) {
             open.connecting = !open.nonblocking;
         }
-        // RFC 6458 §9.9: the call also returns the association, as soon as there is one.
+        // RFC 6458 §9.9: the call also returns the identifier of the association, if the association exists.
         if let Some(wanted) = args.0.get(3)
             && let Some(&association) = self.sockets.associations(fd.socket).last()
             && !is_null(wanted)
@@ -364,7 +365,7 @@ impl Machine {
             let state = self.sockets.poll(fd.socket)?;
             let bits = [(state.readable, 1), (state.writable, 4), (state.error, 8), (state.hung_up, 0x10)];
             let all: i64 = bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
-            // Errors and hang-ups are reported even if not requested.
+            // `poll` reports errors and hang-ups (8 and 0x10) even if they are not requested.
             let seen = all & (wanted | 8 | 0x10);
             ready += i64::from(seen != 0);
             checks.push((item.member("revents").cloned().unwrap_or(Value::Any), Value::Int(seen)));
@@ -377,7 +378,7 @@ impl Machine {
         Ok(ready)
     }
 
-    /// RFC 6458 §9.3, §9.4: returns the number of addresses, and compares the addresses.
+    /// RFC 6458 §9.3, §9.4: returns the number of local or peer addresses, and compares them with those in the script.
     fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, Stop> {
         let fd = self.fd(args)?;
         let asked = args.or_zero(1)?;

@@ -1,4 +1,4 @@
-//! Calls that receive: RFC 6458 §3.1.4, §9.8 and §9.13.
+//! Calls that receive messages and notifications: RFC 6458 §3.1.4, §9.8 and §9.13.
 
 use super::ancillary::{compare_control, ext_rcv, nxt_info, rcv_info, snd_rcv};
 use super::args::{address_value, iov_content, iov_length, is_null};
@@ -19,7 +19,7 @@ const MOST: i64 = 1 << 20;
 struct Got {
     bytes: i64,
     flags: i64,
-    /// For a message: its information, and the number of its association.
+    /// The information about a message and the number of its association; `None` for a notification.
     info: Option<(RcvInfo, i64)>,
     next: Option<(NxtInfo, i64)>,
     association: Option<AssociationId>,
@@ -44,7 +44,8 @@ impl Machine {
         self.receive(fd, iov_length(iov)?, &iov_content(iov)?).map(|got| got.bytes)
     }
 
-    /// Reads once. A notification is compared with `content` if the script describes one there.
+    /// Reads one message or notification. If `content` describes a notification, the received notification is compared
+    /// with it.
     fn receive(&mut self, fd: Fd, size: i64, content: &Value) -> Result<Got, Stop> {
         if !(0..=MOST).contains(&size) {
             return wrong(format!("{size} bytes"));
@@ -69,7 +70,7 @@ impl Machine {
                 let port = self.sockets.endpoint().info(notification.association());
                 let port = port.map_or(self.place.connect_port, |info| info.peer_port);
                 let (seen, length) = notices::describe(&notification, number, old, port, |live| {
-                    // 0 means that there is no TSN, because the reset failed.
+                    // A TSN of 0 means that there is no TSN, because the reset failed.
                     if live == 0 { 0 } else { self.names().tsn_to_script(live) }
                 });
                 if let Value::Struct(_) = content {
@@ -77,7 +78,8 @@ impl Machine {
                 } else {
                     self.note(format!("{seen}"));
                 }
-                // A notification is cut at the end of the buffer. MSG_EOR is set only if it is complete.
+                // A notification is cut at the end of the buffer. MSG_EOR (8) is set only if the notification is
+                // complete.
                 let flags = 0x2000 | if length <= size { 8 } else { 0 };
                 let association = Some(notification.association());
                 Ok(Got { bytes: length.min(size), flags, association, ..Got::default() })
@@ -90,12 +92,12 @@ impl Machine {
         Ok(seen == SocketOption::RecvRcvInfo(true))
     }
 
-    /// Compares the source address.
+    /// Compares the source address that a read returned.
     fn compare_from(&self, got: &Got, expected: &Value) -> Result<(), Stop> {
         let (address, _) = socket_address(expected)?;
         let info = got.association.and_then(|id| self.sockets.endpoint().info(id));
         let (Some(_), Some(info)) = (address, info) else { return Ok(()) };
-        // The engine does not report which of the peer's addresses a message came from: any of them matches.
+        // The engine does not report from which of the peer's addresses a message came, so any of them matches.
         let mut last = Ok(());
         for path in &info.paths {
             last = differs("from", expected, &address_value(path.address, info.peer_port));
@@ -173,7 +175,7 @@ impl Machine {
             Some((next, number)) if fd.told.next => Some(nxt_info(next, *number)),
             _ => None,
         };
-        // RFC 6458 §9.13: the type names the structure that is returned.
+        // RFC 6458 §9.13: the information type names the structure that is returned.
         let kind = match (&rcv, &next) {
             (None, None) => 0,
             (Some(_), None) => 1,
@@ -213,9 +215,9 @@ impl Machine {
     }
 }
 
-/// Checks the flags of a receiving call: flags that ask for other behaviour are a mistake of the script.
+/// Checks the flags of a receiving call. Flags that ask for other behaviour are a mistake of the script.
 fn receiving(flags: i64) -> Result<(), Stop> {
-    /// MSG_DONTWAIT: the script itself states which calls block.
+    /// MSG_DONTWAIT has no effect, because the script itself states which calls block.
     const KNOWN: i64 = 0x80;
     if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }
 }

@@ -1,4 +1,4 @@
-//! Calls that send: RFC 6458 §3.1.4, §4.1.8 and §9.7 to §9.12.
+//! Calls that send messages: RFC 6458 §3.1.4, §4.1.8 and §9.7 to §9.12.
 
 use super::ancillary::{Ancillary, auth_info, flagged, policy, pr_info, to_all};
 use super::args::{iov_length, is_null};
@@ -15,14 +15,14 @@ const MOST: i64 = 1 << 20;
 
 /// The peer addresses that a call names.
 enum PeerAddresses<'a> {
-    /// No address: the association determines the peer.
+    /// The call names no address, so the association determines the peer.
     Nobody,
     /// These addresses. `...` stands for any address.
     These(&'a [Value]),
 }
 
 impl<'a> PeerAddresses<'a> {
-    /// Reads one address, a list of them, `...` or NULL.
+    /// Reads one address, a list of addresses, `...` or NULL.
     fn read(value: Option<&'a Value>) -> Self {
         match value {
             None => Self::Nobody,
@@ -57,7 +57,7 @@ impl Machine {
         sending(args, 2)?;
         let message = Members::of("msghdr", args.at(1)?)?;
         let length = message.get("msg_iov").map_or(Ok(0), iov_length)?;
-        // RFC 6458 §5.1: `msg_flags` is ignored; the flags of a sent message are an argument of the call.
+        // RFC 6458 §5.1: `msg_flags` is ignored, because the flags of a sent message are an argument of the call.
         message.number("msg_flags")?;
         let Ancillary { info: usual, .. } = self.usual(args)?;
         let beside = self.read_ancillary(message.get("msg_control"), usual)?;
@@ -115,7 +115,7 @@ impl Machine {
             2 => info.pr = pr_info(value, "sctp_prinfo")?,
             3 => info.auth = Some(auth_info(value)?),
             4 => {
-                // RFC 6458 §9.12: the flags select the structures that are valid.
+                // RFC 6458 §9.12: `sendv_flags` selects the structures that are valid.
                 let all = Members::of("sctp_sendv_spa", value)?;
                 let flags = all.or_zero("sendv_flags")?;
                 if flags & !7 != 0 {
@@ -143,13 +143,14 @@ impl Machine {
         self.transmit(args, length, &PeerAddresses::read(args.0.get(3)), beside)
     }
 
-    /// Returns the defaults of the socket, for all that a call does not set (RFC 6458 §8.1.31, §8.1.32).
+    /// Returns the defaults of the socket, which apply to everything that a call does not set (RFC 6458 §8.1.31,
+    /// §8.1.32).
     fn usual(&self, args: Args<'_>) -> Result<Ancillary, Stop> {
         let info = self.sockets.default_info(self.fd(args)?.socket)?;
         Ok(Ancillary { info, ..Ancillary::default() })
     }
 
-    /// Sends `length` bytes.
+    /// Sends `length` bytes as one message.
     fn transmit(
         &mut self,
         args: Args<'_>,
@@ -175,7 +176,7 @@ impl Machine {
         port = beside.port.unwrap_or(port);
         let own = self.sockets.associations(fd.socket);
         if beside.all && fd.style == Style::OneToMany {
-            // RFC 6458 §5.3.4: SCTP_SENDALL, to every association of the socket.
+            // RFC 6458 §5.3.4: with SCTP_SENDALL, sends the message to every association of the socket.
             for &id in &own {
                 let snd = SndInfo { association: Some(id), ..beside.info.snd };
                 let info = SendInfo { snd, ..beside.info };
@@ -241,9 +242,9 @@ impl Machine {
     }
 }
 
-/// Checks the flags of a sending call: other flags are a mistake of the script.
+/// Checks the flags of a sending call. Unknown flags are a mistake of the script.
 fn sending(args: Args<'_>, at: usize) -> Result<(), Stop> {
-    /// MSG_EOR, MSG_DONTWAIT, MSG_NOSIGNAL: the engine always behaves so.
+    /// MSG_EOR, MSG_DONTWAIT and MSG_NOSIGNAL. The engine always behaves as if they were set.
     const KNOWN: i64 = 0x8 | 0x80 | 0x2_0000;
     let flags = args.or_zero(at)?;
     if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }

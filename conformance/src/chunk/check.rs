@@ -4,7 +4,7 @@ use super::codec::flags;
 use super::layout::{Family, Kind, by_name};
 use crate::script::{Node, Value};
 
-/// Checks every name in these chunks; the error names the unknown one.
+/// Checks every field name in these chunks. The error names the first unknown field.
 pub(crate) fn check_names(chunks: &[Node]) -> Result<(), String> {
     chunks.iter().try_for_each(|chunk| check(Family::Chunk, chunk))
 }

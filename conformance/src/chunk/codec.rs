@@ -1,6 +1,6 @@
 //! Encodes script nodes to bytes, and decodes bytes to script nodes.
 //!
-//! Scripts use their own tags and TSNs. [`Names`] translates between these and the values that the engine has chosen.
+//! Scripts use their own tags and TSNs. [`Names`] translates between them and the values that the engine has chosen.
 //!
 //! Home of RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
 
@@ -8,14 +8,14 @@ use super::layout::{Family, Kind, Layout, by_code, by_name, code_of};
 use crate::script::{Body, Node, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Maps the engine's tag and TSNs to those of the script.
+/// Maps the engine's initiate tag and TSNs to those of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Names {
     /// The engine's own initiate tag, and the tag in the script.
     pub(crate) tag: Option<(u32, u32)>,
     /// The engine's initial TSN, and the TSN in the script.
     pub(crate) tsn: (u32, u32),
-    /// Whether the bytes to decode were sent by the script's side.
+    /// Whether the chunks to decode were sent by the script's side.
     mirrored: bool,
 }
 
@@ -38,12 +38,12 @@ impl Names {
     }
 }
 
-/// Values that a script leaves open and the interpreter remembers.
+/// The latest values that the engine sent and that a script may leave open.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stock {
-    /// The State Cookie of the last INIT ACK seen.
+    /// The State Cookie of the last INIT ACK that the engine sent.
     pub(crate) cookie: Vec<u8>,
-    /// The information of the last HEARTBEAT seen.
+    /// The information of the last HEARTBEAT that the engine sent.
     pub(crate) heartbeat: Vec<u8>,
 }
 
@@ -241,7 +241,8 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// Writes the field of `len` and `val`. Open values are filled from `stock`, or with a conspicuous byte.
+    /// Writes the bytes of a field that has `len` and `val`. A value that the script leaves open is taken from `stock`,
+    /// or consists of a conspicuous byte.
     fn bytes(
         &self,
         node: &Node,
@@ -312,7 +313,7 @@ fn number_of(family: Family, value: &Value) -> Option<u16> {
     }
 }
 
-/// Returns the byte of flags that a script gives as a number or as letters. `None` matches any flags.
+/// Returns the flags byte of a chunk, which a script gives as a number or as letters. `None` matches any flags.
 pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Option<u8>, String> {
     match value {
         None | Some(Value::Any) => Ok(None),
@@ -330,7 +331,7 @@ pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Op
 
 // Decoding.
 
-/// Returns the first chunk of raw bytes, as far as it can be read.
+/// Decodes only the first chunk of raw bytes, as far as it can be read.
 pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let [kind, _, high, low, ..] = *bytes else { return Vec::new() };
     let told = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
@@ -362,7 +363,7 @@ fn nodes(family: Family, mut bytes: &[u8], names: Names) -> Result<Vec<Node>, St
     Ok(found)
 }
 
-/// Decodes one TLV. One that does not fit its layout is shown in the generic form.
+/// Decodes one TLV. A TLV that does not fit its layout is shown in the generic form.
 pub(super) fn node(family: Family, raw: &[u8], names: Names, generic: bool) -> Node {
     let code = match family {
         Family::Chunk => u16::from(raw[0]),
@@ -385,7 +386,7 @@ fn bytes_value(bytes: &[u8]) -> Value {
     Value::List(bytes.iter().map(|&byte| Value::Int(byte.into())).collect())
 }
 
-/// Reads numbers from the front of a slice.
+/// Reads numbers from the front of a slice of bytes.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -496,7 +497,7 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
             }
             Kind::OneParam | Kind::OneChunk => {
                 let family = if kind == Kind::OneParam { Family::Param } else { Family::Chunk };
-                // A reported chunk was sent by the other side.
+                // The chunk inside this field was sent by the other side.
                 let names = if kind == Kind::OneChunk { names.reflected() } else { names };
                 Value::Node(Box::new(nodes(family, cursor.rest(), names).ok()?.pop()?))
             }

@@ -1,13 +1,14 @@
 //! Compares the chunks that a script expects with those that were sent.
 //!
-//! Parameters and causes are compared as sets, because the standard leaves their order free. So are control chunks,
-//! except where RFC 9260 §6.10 and §5.1 fix their position (COOKIE ECHO and COOKIE ACK first, DATA last).
+//! Parameters and causes are compared as sets, because the standard leaves their order free. Control chunks are also
+//! compared as sets, except where RFC 9260 §6.10 and §5.1 fix their position (COOKIE ECHO and COOKIE ACK first, DATA
+//! last).
 
 use super::codec::{Names, flags, node};
 use super::layout::{Family, by_name, code_of};
 use crate::script::{Node, Value};
 
-/// Checks that `expected` allows `seen`; the error describes the first difference.
+/// Checks that the chunks in `seen` are those that `expected` describes. The error describes the first difference.
 pub(crate) fn compare_packet(expected: &[Node], seen: &[Node]) -> Result<(), String> {
     let probe = sized_as_seen(expected, seen);
     let expected = probe.as_deref().unwrap_or(expected);
@@ -29,7 +30,7 @@ pub(crate) fn compare_packet(expected: &[Node], seen: &[Node]) -> Result<(), Str
 }
 
 /// Returns the expected chunks of a path MTU probe (RFC 8899 §6.2.1.1), with the PAD length adjusted to the HEARTBEAT
-/// that was seen. The content of the HEARTBEAT is up to its sender (RFC 9260 §3.3.5); only the size of the packet
+/// that was seen. The sender chooses the content of the HEARTBEAT (RFC 9260 §3.3.5), so only the size of the packet
 /// counts. Scripts give the PAD length for FreeBSD, whose Heartbeat Information has 40 bytes.
 fn sized_as_seen(expected: &[Node], seen: &[Node]) -> Option<Vec<Node>> {
     const FREEBSD: i64 = 44;
@@ -50,14 +51,14 @@ fn sized_as_seen(expected: &[Node], seen: &[Node]) -> Option<Vec<Node>> {
     Some(all)
 }
 
-/// Checks that each expected item was seen, and no other one unless `open`.
+/// Checks that each expected item was seen, in any order. Unless `open` is set, no other item may be seen.
 fn as_sets(family: Family, expected: &[Node], seen: &[Node], open: bool) -> Result<(), String> {
     let mut left: Vec<&Node> = seen.iter().collect();
     for item in expected {
         match left.iter().position(|candidate| compare(family, item, candidate).is_ok()) {
             Some(at) => drop(left.remove(at)),
             None => {
-                // Report the difference to the item of the same name.
+                // Reports the difference to an item with the same name, if there is one.
                 let near = left.iter().find(|candidate| candidate.name == item.name);
                 return Err(match near.map(|candidate| compare(family, item, candidate)) {
                     Some(Err(why)) => why,
@@ -96,7 +97,7 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
             // RFC 3758 §3.2, RFC 8260 §2.3.1: the streams may have any order. A stream that the script names twice is
             // skipped once.
             ("ids", Some(was)) if !value.is_any() => same_streams(value, was),
-            // RFC 9260 §3.3.2.1, RFC 5061 §4.2.7, RFC 9260 §3.3.10.2: these lists have no order.
+            // RFC 9260 §3.3.2.1, RFC 5061 §4.2.7, RFC 9260 §3.3.10.2: the types in these lists have no order.
             ("types", Some(was)) if !value.is_any() => same_set(&expected.name, value, was),
             (_, Some(was)) => value_matches(value, was),
         };
@@ -105,7 +106,7 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
             return Err(format!("{}: {key}={value} is expected, {was} seen", expected.name));
         }
     }
-    // Only `...` inside: anything matches.
+    // The expected item has only `...` inside, so any content matches.
     if expected.open && expected.items.is_empty() {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The layout of chunks, parameters and causes: one table for encoding, decoding and the check of names.
+//! The layout of chunks, parameters and causes. Encoding, decoding and the check of field names use the same table.
 //!
 //! Home of RFC 9260 §3.3 and of the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
 
@@ -11,7 +11,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// The name of the generic form, which fits every type.
+    /// Returns the name of the generic form, which fits every type of this family.
     pub(crate) fn generic(self) -> &'static str {
         match self {
             Self::Chunk => "CHUNK",
@@ -34,9 +34,9 @@ pub(crate) enum Kind {
     Peer,
     /// The sender's initiate tag.
     Tag,
-    /// The remaining bytes, with `len`.
+    /// The remaining bytes, which a script writes as a length (`len`) and a value (`val`).
     Bytes,
-    /// User data: only its length is compared (`len`).
+    /// User data. Only its length (`len`) is compared.
     Payload,
     /// The remaining bytes as text.
     Text,
@@ -60,24 +60,25 @@ pub(crate) enum Kind {
     Gaps,
     /// Counts, gap blocks, non-renegable gap blocks and duplicate TSNs.
     NrGaps,
-    /// Pairs of stream and sequence number.
+    /// Pairs of stream identifier and stream sequence number.
     Skipped,
-    /// Triples of stream, flag and message identifier.
+    /// Triples of stream identifier, U flag and message identifier.
     ISkipped,
-    /// `ppid` in a first fragment, `fsn` in later ones.
+    /// The payload protocol identifier (`ppid`) in a first fragment, and the fragment sequence number (`fsn`) in later
+    /// fragments.
     PpidOrFsn,
 }
 
-/// One chunk, parameter or cause.
+/// The layout of one chunk, parameter or cause.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) family: Family,
     pub(crate) name: &'static str,
     pub(crate) code: u16,
-    /// Letters of the flags, starting at bit 0.
+    /// The letters of the flags. The first letter stands for bit 0.
     pub(crate) flags: &'static str,
     pub(crate) fields: &'static [(&'static str, Kind)],
-    /// The number of fields at the end that may be left out.
+    /// The number of fields at the end of the layout that may be left out.
     pub(crate) optional: usize,
 }
 
@@ -179,17 +180,17 @@ pub(crate) static LAYOUTS: &[Layout] = &[
     cause("PROTOCOL_VIOLATION", 13, &[("info", Text)]),
 ];
 
-/// The entry with this name.
+/// Returns the layout with this name.
 pub(crate) fn by_name(family: Family, name: &str) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.family == family && layout.name == name)
 }
 
-/// The entry with this code.
+/// Returns the layout with this type or cause code.
 pub(crate) fn by_code(family: Family, code: u16) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.family == family && layout.code == code)
 }
 
-/// Returns the number of a name: a chunk type, an address type.
+/// Returns the type number of a name, for example of a chunk type or an address type.
 pub(crate) fn code_of(family: Family, name: &str) -> Option<u16> {
     let alias = match (family, name) {
         (Family::Param, "IPv4") => "IPV4_ADDRESS",

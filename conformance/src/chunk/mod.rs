@@ -1,6 +1,6 @@
 //! Conversion of chunks, parameters and causes between script text and bytes.
 //!
-//! Does not use the engine's decoder: the judge of the engine must not share its mistakes.
+//! Does not use the engine's decoder, because a test of the engine must not share its mistakes.
 
 mod check;
 mod codec;

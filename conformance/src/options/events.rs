@@ -1,6 +1,6 @@
 //! The notifications to which a script subscribes: `SCTP_EVENT` and `SCTP_EVENTS`.
 //!
-//! Home of RFC 6458 §6.2 as the socket API spells it.
+//! Home of RFC 6458 §6.2, as far as the socket API's names go.
 
 use crate::calls::{Fd, Stop, wrong};
 use crate::constants::number;
@@ -9,16 +9,16 @@ use crate::run::Machine;
 use crate::script::Value;
 use anabranch_sctp::socket::{EventKind, OptionName, Scope, SocketOption};
 
-/// A notification by its name in the socket API.
+/// A type of notification in the socket API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// A kind of notification that the engine knows.
+    /// A type of notification that the engine has.
     Kind(EventKind),
-    /// `SCTP_SEND_FAILED`, the older form of a failed message (RFC 6458 §6.1.4).
+    /// `SCTP_SEND_FAILED`, the older notification of a failed message (RFC 6458 §6.1.4).
     FailedOld,
-    /// `SCTP_SEND_FAILED_EVENT` (§6.1.11).
+    /// `SCTP_SEND_FAILED_EVENT`, the newer notification of a failed message (RFC 6458 §6.1.11).
     Failed,
-    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT` (§6.1.10).
+    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT` (RFC 6458 §6.1.10).
     Stopped,
 }
 
@@ -33,7 +33,7 @@ const EVENTS: &[(&str, &str, Event)] = &[
     ("SCTP_ADAPTATION_INDICATION", "sctp_adaptation_layer_event", Event::Kind(EventKind::Adaptation)),
     ("SCTP_AUTHENTICATION_EVENT", "sctp_authentication_event", Event::Kind(EventKind::Authentication)),
     ("SCTP_SENDER_DRY_EVENT", "sctp_sender_dry_event", Event::Kind(EventKind::SenderDry)),
-    // Linux has these in the structure as well.
+    // On Linux the structure also has members for these events.
     ("SCTP_STREAM_RESET_EVENT", "sctp_stream_reset_event", Event::Kind(EventKind::StreamReset)),
     ("SCTP_ASSOC_RESET_EVENT", "sctp_assoc_reset_event", Event::Kind(EventKind::AssociationReset)),
     ("SCTP_STREAM_CHANGE_EVENT", "sctp_stream_change_event", Event::Kind(EventKind::StreamChange)),
@@ -53,7 +53,7 @@ impl Event {
 }
 
 impl Machine {
-    /// `SCTP_EVENT` (RFC 6458 §6.2.2).
+    /// Sets `SCTP_EVENT` (RFC 6458 §6.2.2).
     pub(super) fn subscribe(&mut self, number: i64, value: &Value) -> Result<(), Stop> {
         let members = Members::of("sctp_event", value)?;
         let event = Event::named(members.get("se_type").unwrap_or(&Value::Any))?;
@@ -62,7 +62,7 @@ impl Machine {
         self.set_event(number, asked, event, on)
     }
 
-    /// `SCTP_EVENTS` (RFC 6458 §6.2.1): sets every member; one that is left out counts as 0.
+    /// Sets `SCTP_EVENTS` (RFC 6458 §6.2.1), which has a member for each type. A member that is left out counts as 0.
     pub(super) fn subscribe_all(&mut self, number: i64, value: &Value) -> Result<(), Stop> {
         let members = Members::of("sctp_event_subscribe", value)?;
         let data_io = members.or_zero("sctp_data_io_event")? != 0;

@@ -21,8 +21,8 @@ impl Machine {
         self.get(args, name(args.at(2)?)?, args.at(3)?)
     }
 
-    /// Returns options that the interpreter keeps itself, or combines from several options of the engine; `None` for
-    /// others.
+    /// Returns the value of an option that the interpreter keeps itself, or that combines several options of the
+    /// engine. `None` for any other option.
     fn composed(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<Option<Value>, Stop> {
         let fd = self.fd(args)?;
         Ok(Some(match name {
@@ -147,7 +147,7 @@ impl Machine {
     /// Compares an option's value. Association numbers are the interpreter's own: they select the association, and
     /// are not compared.
     fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, Stop> {
-        // A script may write a plain value as a structure.
+        // A script may write a structure where the option is a plain value.
         let seen = match (expected.member("assoc_value"), &seen) {
             (Some(_), Value::Int(n)) => Value::Struct(vec![("assoc_value".to_owned(), Value::Int(*n))]),
             _ => seen,
@@ -162,7 +162,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// Returns an option's value as the socket API's structure.
+    /// Returns an option's value in the form of the socket API's structure.
     fn described(&self, option: SocketOption) -> Value {
         let put = |fields: &[(&str, i64)]| {
             Value::Struct(fields.iter().map(|&(key, n)| (key.to_owned(), Value::Int(n))).collect())
@@ -248,7 +248,8 @@ impl Machine {
                 ]) else {
                     return Value::Any;
                 };
-                // The engine counts unacknowledged bytes, not chunks.
+                // The engine counts unacknowledged bytes, but the structure has a number of chunks. Only 0 can be
+                // compared.
                 let none = status.unacknowledged == 0;
                 let waits = || if none { Value::Int(0) } else { Value::Any };
                 fields.push(("sstat_unackdata".to_owned(), waits()));
@@ -268,7 +269,7 @@ impl Machine {
             }
             SocketOption::Adaptation(code) => put(&[("ssb_adaptation_ind", code.unwrap_or(0).into())]),
             SocketOption::HmacIdents(hmacs) => {
-                // RFC 4895 §3.3: identifiers in the order of preference.
+                // RFC 4895 §3.3: the list has the HMAC identifiers in the order of preference.
                 let idents: &[i64] = if hmacs == Hmacs::Sha1Only { &[1] } else { &[3, 1] };
                 let list = Value::List(idents.iter().map(|&n| Value::Int(n)).collect());
                 put(&[("shmac_number_of_idents", idents.len() as i64)]).with("shmac_idents", list)
@@ -311,7 +312,7 @@ impl Machine {
     }
 }
 
-/// Returns `pr_policy` and `pr_value`.
+/// Returns `pr_policy` and `pr_value` of a reliability policy.
 fn policy_of(info: PrInfo) -> (i64, i64) {
     match info {
         PrInfo::Reliable => (0, 0),

@@ -1,6 +1,6 @@
 //! Socket options of a script as options of the engine's sockets.
 //!
-//! Home of RFC 6458 §8 as the socket API's structures spell it.
+//! Home of RFC 6458 §8, as far as the socket API's structures go.
 
 mod events;
 mod get;
@@ -46,7 +46,7 @@ const STRUCTURES: &[(&str, &str)] = &[
     ("SCTP_SS_VALUE", "sctp_stream_value"),
     ("SCTP_STREAM_SCHEDULER_VALUE", "sctp_stream_value"),
     ("SCTP_REMOTE_UDP_ENCAPS_PORT", "sctp_udpencaps"),
-    // Numbers that may be combined with an association number.
+    // The values of these options are numbers, which a script may combine with an association number.
     ("SCTP_MAXSEG", "sctp_assoc_value"),
     ("SCTP_MAX_BURST", "sctp_assoc_value"),
     ("SCTP_CONTEXT", "sctp_assoc_value"),
@@ -62,7 +62,7 @@ const STRUCTURES: &[(&str, &str)] = &[
     ("SCTP_ACCEPT_ZERO_CHECKSUM", "sctp_assoc_value"),
 ];
 
-/// Members that name the association of an option.
+/// The names of the members that hold an association number.
 const IDS: &[&str] = &[
     "srto_assoc_id",
     "sasoc_assoc_id",
@@ -103,13 +103,14 @@ const SET_ONLY: &[&str] = &[
     "SCTP_ADD_STREAMS",
 ];
 
-/// Checks the level: options that begin with `SO_` are of the socket layer, those with `SCTP_` of SCTP.
+/// Checks the level of an option. Options that begin with `SO_` belong to the socket layer, and options that begin with
+/// `SCTP_` to SCTP.
 fn check_level(name: &str, level: &Value) -> Result<(), Stop> {
     let wanted = if name.starts_with("SO_") { 0xffff } else { 132 };
     if number(level) == Some(wanted) { Ok(()) } else { wrong(format!("{name} is no option of {level}")) }
 }
 
-/// Whether a value is a list of one item, which stands for the item.
+/// Whether a value is a list of one item. Such a list stands for its item.
 fn is_lone(value: &Value) -> bool {
     matches!(value, Value::List(items) if items.len() == 1)
 }
@@ -154,7 +155,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// Sets options that the interpreter keeps itself, at least in part; returns false for others.
+    /// Sets an option that the interpreter keeps itself, at least in part. Returns false for any other option.
     fn told(&mut self, args: Args<'_>, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
         let number_of_fd = args.int(0)?;
         let mut told = fd.told;
@@ -196,7 +197,8 @@ impl Machine {
             }
             "SCTP_AUTO_ASCONF" => told.fixed_addresses = plain(value)? == 0,
             "SCTP_EXPLICIT_EOR" => {
-                // RFC 6458 §8.1.26: the engine accepts complete messages only.
+                // RFC 6458 §8.1.26: explicit end of record is not supported, because the engine accepts complete
+                // messages only.
                 if plain(value)? != 0 {
                     return Err(Errno::NotSupported.into());
                 }
@@ -211,7 +213,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Executes options that request an action; returns false for others.
+    /// Executes an option that requests an action. Returns false for any other option.
     fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
         let socket = fd.socket;
         match name {
@@ -289,7 +291,8 @@ impl Machine {
         Ok(true)
     }
 
-    /// Returns the association and the option that a structure sets; `None` for an option without effect here.
+    /// Returns the association and the option that a structure sets; `None` for an option without effect in the
+    /// interpreter.
     fn option_of(&self, name: &str, value: &Value) -> Result<Option<(i64, SocketOption)>, Stop> {
         let int = || plain(value);
         let on = || plain(value).map(|n| n != 0);
@@ -394,7 +397,7 @@ impl Machine {
                 let hmacs = match &idents[..] {
                     [1] => Hmacs::Sha1Only,
                     [3, 1] => Hmacs::Sha256First,
-                    // The engine cannot prefer SHA-1.
+                    // The engine has no setting that prefers SHA-1.
                     [1, 3] => return Err(Errno::NotSupported.into()),
                     _ => return Err(Errno::Invalid.into()),
                 };
@@ -424,7 +427,7 @@ impl Machine {
     }
 }
 
-/// Returns a number, given alone or in a list of one.
+/// Returns a number that is given alone or in a list of one item.
 fn plain(value: &Value) -> Result<i64, Stop> {
     number(unboxed(value)).ok_or_else(|| Stop::Wrong(format!("{value} is no number that is known")))
 }
@@ -441,7 +444,7 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
     }
 }
 
-/// Checks a member that counts other members, if the script sets it.
+/// Checks the value of a member that counts the other members, if the script sets it.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
     match members.number(key)? {
         Some(told) if told != found as i64 => wrong(format!("{key}={told}, and there are {found}")),
@@ -451,7 +454,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
 fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
-    /// Flags that the engine implements or that are always on: heartbeats, path MTU discovery.
+    /// The flags of settings that the engine implements, or that are always on.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = asked.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {
@@ -460,7 +463,7 @@ fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
     if flags & !KNOWN != 0 {
         return wrong(format!("spp_flags {:#x} are not supported", flags & !KNOWN));
     }
-    // RFC 6458 §8.1.12: the MTU is used when path MTU discovery is off.
+    // RFC 6458 §8.1.12: the MTU member is used when path MTU discovery is off.
     let fixed = if flags & 0x10 != 0 { asked.or_zero("spp_pathmtu")? } else { 0 };
     if fixed != 0 {
         return wrong("an MTU that is set by hand is not supported");

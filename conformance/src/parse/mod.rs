@@ -1,6 +1,6 @@
-//! Parses tokens to a script: packetdrill's grammar as far as SCTP needs it.
+//! Parses tokens to a script. The grammar is that of packetdrill, as far as SCTP needs it.
 //!
-//! Owns events, calls and values; packets are in `packet`.
+//! This module parses events, calls and values. The module `packet` parses packets.
 
 mod packet;
 
@@ -19,14 +19,14 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, F
         let value = if parser.eat('=') { parser.option_value()? } else { String::new() };
         script.options.push((name, value));
     }
-    // A command before the first event is the set-up.
+    // A command before the first event sets up the host.
     if let Some(Token::Shell(command)) = parser.peek() {
         let action = Action::Shell(command.clone());
         script.events.push(Event { line: parser.line(), time: Time::At(0), action });
         parser.at += 1;
     }
     while parser.at < spots.len() {
-        // A command after the last event is the clean-up.
+        // A command after the last event cleans up the host.
         if let (Some(Token::Shell(command)), true) = (parser.peek(), parser.at + 1 == spots.len()) {
             let action = Action::Shell(command.clone());
             script.events.push(Event { line: parser.line(), time: Time::Any, action });
@@ -38,7 +38,7 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, F
     Ok(script)
 }
 
-/// The deepest nesting of values that is accepted.
+/// The maximum nesting of values.
 const DEEPEST: u32 = 50;
 
 struct Parser<'a> {
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
             Some(&Token::Int(seconds)) => seconds.saturating_mul(1_000_000),
             _ => return self.fault("a time is expected"),
         };
-        /// A year. A later time is a mistake, and sums of times stay in range.
+        /// One year, in microseconds. A later time is a mistake, and with this limit sums of times stay in range.
         const MOST: i64 = 365 * 86_400 * 1_000_000;
         if !(0..=MOST).contains(&us) {
             return self.fault("a time between 0 and a year is expected");
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
             call.errno = Some(errno.clone());
             self.at += 1;
         }
-        // A note in parentheses explains a flag or an error.
+        // A note in parentheses may follow, which explains a flag or an error number.
         if self.eat('(') {
             while !self.eat(')') {
                 if self.peek().is_none() {

@@ -36,7 +36,7 @@ impl Parser<'_> {
     pub(super) fn packet(&mut self) -> Result<Packet, Fault> {
         let line = self.line();
         let mut packet = Packet::default();
-        // In the older form the packet to which an ICMP message refers precedes the message.
+        // In the older form, the packet to which an ICMP message refers comes before the message.
         let about = self.about()?;
         self.ip_info(&mut packet)?;
         if let Some(Token::Address(_)) = self.peek() {

@@ -1,4 +1,4 @@
-//! Compares sent packets with those that a script expects.
+//! Compares the packets that the engine has sent with those that a script expects.
 
 use super::{Failure, Machine, PATIENCE, PendingPacket, TTL, What, seconds};
 use crate::chunk::{self, Names};
@@ -8,7 +8,7 @@ use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
 impl Machine {
-    /// Takes the next packet that the endpoint has sent to an address that the script observes.
+    /// Takes the next packet that the engine has sent to an address that the script observes.
     fn next_sent(&mut self, to: Option<IpAddr>, limit: Instant) -> Result<Option<PendingPacket>, Failure> {
         loop {
             while let Some(sent) = self.sent.pop_front() {
@@ -81,7 +81,8 @@ impl Machine {
         self.peer.check_turn(&seen, to).map_err(|turn| Failure::of(turn, line))
     }
 
-    /// Decodes the chunks of a packet with the script's names. An INIT or INIT ACK defines these names.
+    /// Decodes the chunks of a sent packet, in the script's tags and TSNs. An INIT or INIT ACK in the script defines
+    /// the mapping.
     fn read(&mut self, packet: &Packet, sent: &PendingPacket) -> Result<Vec<Node>, String> {
         let body = sent.bytes.get(12..).ok_or("a packet without a header")?;
         let raw = chunk::decode_packet(body, Names::default())?;
@@ -96,7 +97,7 @@ impl Machine {
             match live.name.as_str() {
                 "INIT" | "INIT_ACK" if same => {
                     let known = self.names.tag.map(|(live, _)| live);
-                    // An open tag keeps the engine's value.
+                    // If the script leaves the tag or TSN open, the script's value is the engine's value.
                     let open = |key| number(live, key).map(|live| (live, live));
                     let names = Names::new(both("tag").or(open("tag")), both("tsn").unwrap_or_default());
                     if live.name == "INIT_ACK" {
@@ -104,7 +105,7 @@ impl Machine {
                         self.stock.cookie = cookie.map_or(Vec::new(), |item| item.raw[4..].to_vec());
                     }
                     if names.tag.is_some() && known != number(live, "tag") {
-                        // A second INIT ACK is only an offer: its names count once the peer sends a COOKIE ECHO.
+                        // A second INIT ACK is only an offer. Its tag and TSN count when the peer sends a COOKIE ECHO.
                         if known.is_none() || live.name == "INIT" {
                             self.names = names;
                         } else {
@@ -123,7 +124,7 @@ impl Machine {
         chunk::decode_packet(body, self.names)
     }
 
-    /// RFC 9260 §6.8, §8.5: checks the checksum, and the tag if the script names it.
+    /// RFC 9260 §6.8, §8.5: checks the checksum of a sent packet, and the tag if the script states it.
     fn check_header(&self, packet: &Packet, sent: &PendingPacket) -> Result<(), String> {
         let mut bytes = sent.bytes.clone();
         let told = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
@@ -145,7 +146,7 @@ impl Machine {
         if packet.ecn.is_some_and(|mark| !mark.allows(sent.ecn)) {
             return Err(format!("another ECN mark is expected, {:?} seen", sent.ecn));
         }
-        // The engine leaves these fields to the host, which always sends the same values.
+        // The engine leaves these IP fields to the host, which always sends the same values.
         for (what, wanted, usual) in [
             ("ttl", packet.ttl.map(u32::from), TTL),
             ("dscp", packet.dscp.map(u32::from), 0),

@@ -1,4 +1,4 @@
-//! Sends what a script injects: SCTP packets and ICMP messages.
+//! Delivers the packets that a script injects to the engine: SCTP packets and ICMP messages.
 
 use super::{Machine, sealed, seconds};
 use crate::chunk;
@@ -11,7 +11,7 @@ impl Machine {
     pub(super) fn inject(&mut self, packet: &Packet) -> Result<(), String> {
         let raw = match &packet.body {
             Body::Chunks(_) => Vec::new(),
-            // The first chunk of raw bytes is treated like a described one.
+            // The first chunk of raw bytes is treated like a chunk that the script describes.
             Body::Bytes(bytes) => chunk::leading(bytes),
             Body::Icmp(icmp) => return self.inject_icmp(packet, icmp),
         };
@@ -28,7 +28,7 @@ impl Machine {
                     opens |= chunk.name == "INIT";
                     self.peer_tag = number("tag").unwrap_or(self.peer_tag);
                 }
-                // With COOKIE ECHO the peer accepts the last INIT ACK.
+                // With a COOKIE ECHO the peer accepts the last INIT ACK, whose tag and TSN count from now on.
                 "COOKIE_ECHO" if chunk.field("val").is_none_or(Value::is_any) => {
                     self.names = self.offered.take().unwrap_or(self.names);
                 }
@@ -48,7 +48,7 @@ impl Machine {
         let tag = match packet.tag {
             Some(0) => 0,
             Some(told) if reflected => told,
-            // The difference between the tags in the script is kept on the wire.
+            // The tag on the wire differs from the engine's tag by the same amount as the tags in the script differ.
             Some(told) => told.wrapping_sub(script).wrapping_add(live).max(1),
             None if opens => 0,
             None if reflected => self.peer_tag,
@@ -71,7 +71,7 @@ impl Machine {
         let packet = anabranch_base::Packet {
             source: SocketAddr::new(source.0, packet.udp.map_or(0, |udp| udp.0)),
             target: SocketAddr::new(target.0, packet.udp.map_or(0, |udp| udp.1)),
-            // SCTP ignores TTL, DSCP and flow label of received packets.
+            // SCTP ignores the TTL, DSCP and flow label of received packets, so only ECN is set.
             ecn: match packet.ecn {
                 Some(EcnMark::Is(ecn)) => ecn,
                 Some(EcnMark::Capable) => return Err("[ect01] is no mark of one packet".to_owned()),
@@ -84,7 +84,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Injects an ICMP message about a packet that was sent.
+    /// Injects an ICMP message about a packet that the engine has sent.
     fn inject_icmp(&mut self, packet: &Packet, icmp: &Icmp) -> Result<(), String> {
         let v6 = self.place.local.is_ipv6();
         let Some(tag) = icmp.about else {
@@ -95,7 +95,7 @@ impl Machine {
         let ports = packet.ports.unwrap_or((local, self.place.connect_port));
         let mut quoted = sealed(ports, tag, &[]);
         if tag == 0 {
-            // RFC 9260 §10 ICMP6: of an INIT, the quotation must include the initiate tag.
+            // RFC 9260 §10 ICMP6: if the message quotes an INIT, the quotation must include the initiate tag.
             quoted.extend_from_slice(&[1, 0, 0, 20]);
             quoted.extend_from_slice(&self.names.tag.map_or(0, |(live, _)| live).to_be_bytes());
         }
@@ -111,7 +111,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Answers a HEARTBEAT to an address that the script cannot name. The script does not see the packet.
+    /// Answers a HEARTBEAT to an address that the script cannot name. The script does not see the HEARTBEAT.
     pub(super) fn stage_answers(&mut self, packet: &anabranch_base::Packet<'_>) -> bool {
         let chunks = packet.payload.get(12..).unwrap_or_default();
         let answer = self.peer.answer(packet.target.ip(), chunks);

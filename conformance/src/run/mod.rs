@@ -1,8 +1,8 @@
 //! Runs a script in virtual time.
 //!
-//! Owns the clock, the endpoint under test with its sockets, the packets that it has sent, and the script's names for
-//! tags and TSNs. Nothing sleeps: a script of a minute runs in milliseconds. Sent packets are in `inject`, expected
-//! ones in `expect`.
+//! This module owns the clock, the endpoint under test with its sockets, the packets that the endpoint has sent, and
+//! the mapping to the script's tags and TSNs. Nothing sleeps, so a script of a minute runs in milliseconds. `inject`
+//! delivers the script's packets, and `expect` compares the endpoint's packets.
 
 mod expect;
 mod inject;
@@ -19,7 +19,7 @@ use anabranch_sctp::{Config, Endpoint};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Why a script failed: the line, what was expected, what was seen.
+/// A failure of a script: the line, what was expected, and what was seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) line: usize,
@@ -34,7 +34,7 @@ pub(crate) struct Failure {
 pub(crate) enum What {
     /// The engine did not do what the script expects.
     Differs,
-    /// The script asks for something that the interpreter does not know; `why` names it.
+    /// The script asks for a feature that the interpreter does not have. `why` names the feature.
     Misunderstood,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Course {
     pub(crate) log: Vec<String>,
 }
 
-/// The addresses of the endpoint and its peer.
+/// The addresses and ports of the endpoint and of its peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) local: IpAddr,
@@ -76,7 +76,7 @@ struct PendingPacket {
 struct Blocked {
     line: usize,
     call: Call,
-    /// When the call must return, and the tolerance.
+    /// The time when the call must return, and the tolerance.
     due: Instant,
     tolerance: Duration,
 }
@@ -89,12 +89,12 @@ pub(crate) struct Machine {
     pub(crate) fds: Fds,
     sent: VecDeque<PendingPacket>,
     names: Names,
-    /// The names of the last INIT ACK: they count once the peer sends its COOKIE ECHO.
+    /// The tag and TSN mapping of the last INIT ACK. It counts when the peer sends its COOKIE ECHO.
     offered: Option<Names>,
     stock: Stock,
-    /// The script names addresses of the peer, so it sees every packet, whatever its destination.
+    /// Whether the script names addresses of the peer. Such a script sees every packet, whatever its destination.
     all_addresses: bool,
-    /// The addresses that the stage gives the peer.
+    /// The peer, with the addresses that the stage gives it.
     peer: Peer,
     /// The peer's initiate tag.
     peer_tag: u32,
@@ -110,8 +110,8 @@ const TTL: u32 = 64;
 /// The longest wait for an outbound packet whose time is open.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs a script. `seed` determines the engine's tags and TSNs. With `to_the_end`, the script fails if packets are
-/// left over.
+/// Runs a script. `seed` determines the engine's tags and TSNs. With `to_the_end`, the script fails if the endpoint
+/// sends packets that the script does not expect.
 pub(crate) fn run(
     script: &Script,
     stage: &Stage,
@@ -119,13 +119,14 @@ pub(crate) fn run(
     to_the_end: bool,
 ) -> (Course, Result<(), Failure>) {
     let mut config = Config::default();
-    // FreeBSD has these extensions on by default, so scripts that use them do not turn them on.
+    // FreeBSD has these extensions on by default, so scripts that use them contain no line that turns them on.
     for (key, is_used) in [("reconfig", script.reconfigures()), ("auth", script.authenticates())] {
         if is_used {
             let _ = config.set(key, "yes");
         }
     }
-    // System settings come before the first call, and so before there is an endpoint.
+    // System settings in the script come before the first call. They apply to the configuration from which the endpoint
+    // is created.
     let begun = script.events.iter().position(|event| !matches!(event.action, Action::Shell(_)));
     let begun = begun.unwrap_or(script.events.len());
     for event in &script.events[..begun] {
@@ -251,7 +252,7 @@ impl Machine {
         }
     }
 
-    /// Advances to the next deadline if it is not after `limit`; returns false if there is none.
+    /// Advances to the next deadline if it is not after `limit`; returns false if no deadline is left before `limit`.
     fn next_deadline(&mut self, limit: Instant) -> Result<bool, Failure> {
         let Some(due) = self.sockets.poll_timeout().filter(|&due| due <= limit) else {
             return Ok(false);
@@ -298,7 +299,7 @@ impl Machine {
         if let Action::Outbound(packet) = &event.action {
             return self.expect(packet, span, tolerance, event.line);
         }
-        // A second call waits for the first one.
+        // A call waits until the earlier blocking call has returned.
         if matches!(event.action, Action::Call(_)) {
             self.finish_blocked()?;
         }
@@ -333,7 +334,7 @@ impl Machine {
                 }
                 self.pump()
             }
-            // Python code that inspects TCP's state, and commands for a host that does not exist here.
+            // Python code that inspects TCP's state, and commands for a host that does not exist here, are ignored.
             Action::Shell(_) | Action::Code(_) | Action::Outbound(_) => Ok(()),
         }
     }
@@ -377,7 +378,7 @@ impl Machine {
         })
     }
 
-    /// Returns the script's names for the engine's tag and TSNs.
+    /// Returns the mapping between the engine's tag and TSNs and those of the script.
     pub(crate) fn names(&self) -> Names {
         self.names
     }
@@ -387,7 +388,7 @@ impl Machine {
     }
 }
 
-/// Returns a packet with header and checksum.
+/// Returns an SCTP packet with common header and checksum.
 fn sealed(ports: (u16, u16), tag: u32, chunks: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&ports.0.to_be_bytes());

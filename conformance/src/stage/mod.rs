@@ -1,6 +1,6 @@
 //! Stages: the set-up of a script that its language cannot express.
 //!
-//! `table` lists the stage of each script; `peer` is the stage's behaviour while the script runs.
+//! `table` lists the stage of each script. `peer` answers for the stage's addresses while the script runs.
 
 mod peer;
 mod table;

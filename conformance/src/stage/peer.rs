@@ -1,7 +1,7 @@
 //! A peer with more addresses than its script can name.
 //!
-//! It lists them when the association is set up, answers the HEARTBEATs that verify them, and checks the destination
-//! of data. The script does not see these addresses and HEARTBEATs.
+//! The peer lists its addresses when the association is set up, answers the HEARTBEATs that verify them, and checks the
+//! destination of data. The script does not see the further addresses and their HEARTBEATs.
 //!
 //! Home of RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and of the peer's part in §5.4 (path verification).
 
@@ -15,7 +15,7 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// A packet with DATA went to another address than the stage lists.
+/// The error that a packet with DATA went to another address than the stage lists.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) why: String,
@@ -23,19 +23,19 @@ pub(crate) struct Turn {
     pub(crate) seen: String,
 }
 
-/// The addresses of the peer, and the expected destinations of data.
+/// The peer of a script: its addresses, and the expected destination address of each packet with DATA.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The address that the script knows comes first.
+    /// The addresses of the peer. The first is the address that the script knows.
     addresses: Vec<IpAddr>,
-    /// For each packet with DATA, the number of its destination address, from 1.
+    /// For each expected packet with DATA, the number of its destination address, from 1.
     towards: Vec<u8>,
-    /// The number of packets with DATA so far.
+    /// The number of packets with DATA that the engine has sent so far.
     turns: usize,
 }
 
 impl Peer {
-    /// Creates the peer: its other addresses are the ones that follow `first` numerically.
+    /// Creates the peer of a stage. Its other addresses are those that follow `first` numerically.
     pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
         let next = |n: u8| -> IpAddr {
             match first {
@@ -47,7 +47,7 @@ impl Peer {
         Self { addresses, towards: stage.towards.clone(), turns: 0 }
     }
 
-    /// Whether there are addresses that the script cannot name.
+    /// Whether the peer has addresses that the script cannot name.
     pub(crate) fn is_multihomed(&self) -> bool {
         self.addresses.len() > 1
     }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// The number of addresses that a stage may give the peer.
+/// The possible numbers of addresses that a stage gives the peer.
 const ADDRESSES: RangeInclusive<u8> = 2..=8;
 
 /// The set-up around a script.
@@ -13,9 +13,10 @@ const ADDRESSES: RangeInclusive<u8> = 2..=8;
 pub struct Stage {
     /// The script's file name without `.pkt`, or the id of a suite's case.
     pub script: String,
-    /// The number of addresses of the peer. 1 means no further addresses.
+    /// The number of addresses of the peer. 1 means that the peer has only the address that the script knows.
     pub peer_addresses: u8,
-    /// For each packet with DATA, the number of its destination address, from 1. Empty: any destination.
+    /// For each packet with DATA, the number of its destination address, from 1. If the list is empty, any destination
+    /// is accepted.
     pub towards: Vec<u8>,
     /// Why the script needs a stage, and cannot set up the peer itself.
     pub reason: String,
@@ -32,7 +33,7 @@ impl Default for Stage {
 pub struct Stages {
     /// The entries, in the order of the file.
     pub stage: Vec<Stage>,
-    /// The stage of scripts that are not listed.
+    /// The stage of scripts that the list does not name.
     pub other: Stage,
 }
 
@@ -60,7 +61,7 @@ impl Stages {
         Self::read(include_str!("../../stages.toml")).unwrap_or_default()
     }
 
-    /// Reads a list.
+    /// Reads a list of stages.
     ///
     /// # Errors
     /// The first mistake and its correction, as `line: what`.
@@ -78,7 +79,7 @@ impl Stages {
         Ok(Self { stage, other: Stage::default() })
     }
 
-    /// Returns the stage that is listed for a script.
+    /// Returns the stage that the list has for a script; `None` if it has none.
     #[must_use]
     pub fn listed(&self, script: &str) -> Option<&Stage> {
         self.stage.iter().find(|stage| stage.script == script)

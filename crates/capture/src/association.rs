@@ -10,7 +10,8 @@ use anabranch_wire::sctp::{
 };
 use std::collections::BTreeMap;
 
-/// The largest plausible distance of a TSN from the last one. More distant TSNs do not belong to this association.
+/// The largest plausible distance of a TSN from the last captured TSN. More distant TSNs do not belong to this
+/// association.
 pub(super) const REACH: i64 = 1 << 20;
 /// The maximum number of remembered HEARTBEATs that have no HEARTBEAT ACK yet.
 const MAX_HEARTBEATS: usize = 256;
@@ -32,10 +33,10 @@ pub(super) struct Association {
     takes_zero_checksum: [bool; 2],
     /// Packets of this association that are not processed yet.
     pub waiting: WaitingRoom,
-    /// If only one direction of the association is known: its sender, and the facts collected about it. Otherwise
-    /// `None`.
+    /// The sender of the only known direction, and the facts collected about it; `None` if both directions are known.
     pub half: Option<Box<(Side, Half)>>,
-    /// The association into which this one was merged, because this one was only one direction of it.
+    /// The association into which this association was merged, because this one turned out to be only one direction of
+    /// the other.
     pub merged: Option<usize>,
 }
 
@@ -124,7 +125,7 @@ impl Association {
                 _ => {}
             }
         }
-        // Except for INIT and ABORT, a packet carries the tag that its receiver chose.
+        // Except for INIT and ABORT, a packet carries the Verification Tag that its receiver chose.
         let tag = view.header.tag;
         if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
             self.conversation.tags[1 - side] = Some(tag);
@@ -174,7 +175,8 @@ impl Association {
         self.conversation.opening[2] = Some(arrival.at);
     }
 
-    /// Records what an INIT or INIT ACK tells of its sender. The first TSN stays if data of this side was already captured.
+    /// Records the tag, initial TSN and extensions of an INIT's or INIT ACK's sender. If data of this side was already
+    /// captured, its first TSN is not changed.
     fn offers(&mut self, side: Side, init: &Init<'_>) {
         self.conversation.tags[side] = Some(init.tag);
         // RFC 9653 §5.1: whether the side accepts packets without a checksum.
@@ -187,8 +189,8 @@ impl Association {
         if self.conversation.opening[3].is_none()
             && let [_, Some(asked), Some(answered), _] = self.conversation.opening
         {
-            // The round trip consists of the part before the place of capture and the part behind it. Their sum is the
-            // round-trip time.
+            // The round-trip time is the sum of two parts: from the place of capture to one host and back, and to the
+            // other host and back.
             self.conversation.round_trip([asked, answered, arrival.at]);
         }
         self.conversation.opening[3].get_or_insert(arrival.at);
@@ -267,8 +269,8 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // Gap offsets count from the cumulative TSN, and `cumulative` is the TSN after that. Invalid blocks are
-        // skipped.
+        // Gap offsets count from the cumulative TSN of the SACK, and `cumulative` is the TSN after it. Invalid blocks
+        // are skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps

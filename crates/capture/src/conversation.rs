@@ -15,7 +15,8 @@ use anabranch_wire::ladder::Numbers;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The maximum number of address pairs that are distinguished. Packets of further pairs count for the last one.
+/// The maximum number of address pairs that are distinguished. Packets of further pairs count for the last
+/// distinguished pair.
 const MAX_PATHS: usize = 256;
 #[derive(Debug)]
 struct Line {
@@ -35,7 +36,8 @@ pub(super) struct ConversationBuilder {
     first: u64,
     last: u64,
     pub handshake: Handshake,
-    /// The times of the first INIT or SYN, the last one, its answer, and the COOKIE ECHO or ACK after it.
+    /// The times of four handshake packets: the first INIT or SYN, the last INIT or SYN, its answer, and the COOKIE
+    /// ECHO or ACK.
     pub opening: [Option<u64>; 4],
     pub end: Ended,
     pub directions: [Direction; 2],
@@ -128,7 +130,7 @@ impl ConversationBuilder {
             return known;
         }
         if self.paths.len() < MAX_PATHS {
-            // A path takes much memory and most conversations have only one, so exactly one is reserved.
+            // A path takes much memory and most conversations have only one path, so exactly one is reserved.
             self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));
         }
@@ -180,8 +182,8 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == Passing::Reordered);
         if self.most_lines > 0 {
-            // The next ladder line will show this packet. If the ladder is full, no line shows it, and the line of an
-            // earlier transmission of the same data must not be marked instead.
+            // The next ladder line will show this packet. If the ladder is full, no line shows this packet. The line of
+            // an earlier transmission of the same data must not be marked instead.
             let line = (self.lines.len() < self.most_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
@@ -244,8 +246,8 @@ impl ConversationBuilder {
         }
     }
 
-    /// Returns whether the data in `start..end` was captured or acknowledged before. Data further than `reach` from the
-    /// last does not belong to this conversation.
+    /// Returns whether the data in `start..end` was captured or acknowledged before. Data that is further than `reach`
+    /// from the last captured data does not belong to this conversation.
     pub fn history(&mut self, side: Side, (start, end): waiting::Numbers, reach: i64) -> History {
         let Some(first) = self.firsts[side] else { return History::New };
         let track = self.tracks.of(side);
@@ -253,7 +255,8 @@ impl ConversationBuilder {
         if track.plausible(start, reach) { track.history(start, end) } else { History::Seen }
     }
 
-    /// Sets the round-trip time of both directions from the times of a question, its answer, and what followed the answer.
+    /// Sets the round-trip time of both directions from the times of three handshake packets: a request, its answer,
+    /// and the packet that followed the answer.
     pub fn round_trip(&mut self, [asked, answered, followed]: [u64; 3]) {
         let nanos = answered.saturating_sub(asked) + followed.saturating_sub(answered);
         self.handshake.rtt_ns = Some(nanos);
@@ -318,7 +321,7 @@ impl ConversationBuilder {
             direction.not_captured = track.not_captured;
         }
         for direction in &mut directions {
-            // If at least half as many copies as packets were found, the capture made the copies, and not the network.
+            // If copies are at least half as many as packets, the capture made the copies, and not the network.
             if (direction.copies - direction.captured_twice) * 2 >= direction.packets {
                 direction.captured_twice = direction.copies;
             }

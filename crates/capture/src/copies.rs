@@ -1,9 +1,9 @@
 //! Detects copies of packets. A copy is a packet that the network duplicated, or that was captured at two places.
 //!
-//! This module remembers the latest packets, up to a limit. A packet that was also captured at another place
+//! This module remembers the latest packets, up to a limit. A packet that was already captured at another place
 //! (interface, direction, tunnel) is a copy. At the same place, the Identification of IPv4 distinguishes a copy from a
-//! retransmission (RFC 6864 §4.3). The Identification is meaningless in most packets that must not be fragmented. Such
-//! a packet is taken for a copy if it arrives earlier than any retransmission could.
+//! retransmission (RFC 6864 §4.3). The Identification is meaningless in most packets that must not be fragmented. A
+//! repeated packet without a meaningful Identification is a copy if it arrives earlier than any retransmission could.
 
 use super::arrival::{Arrival, Side};
 use super::frame::Vantage;
@@ -76,8 +76,8 @@ impl Copies {
                 seen.places[free] = Some(arrival.vantage);
                 return Some(Copy::OtherPlace);
             }
-            // A host may send identical acknowledgements in quick succession. They count as copies only up to the
-            // number of copies that other packets have.
+            // A host may send identical acknowledgements in quick succession. Such a repetition counts as a copy only
+            // while it is not more frequent than the copies of other packets.
             if tells || age <= SAME_PLACE && (arrival.is_unique || seen.copies < self.most) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {

@@ -15,8 +15,8 @@ const MAX: usize = 256;
 /// The maximum length of an IP packet in bytes.
 const LONGEST: usize = 65_535;
 
-/// RFC 8200 §4.5: the lifetime of an incomplete packet in nanoseconds. Fragments that arrive later belong to another
-/// packet.
+/// RFC 8200 §4.5: the lifetime of an incomplete packet in nanoseconds. Fragments that arrive after this time belong to
+/// another packet.
 const LIFETIME: u64 = 60_000_000_000;
 
 /// Identifies an incomplete packet. Fragments captured at two places are reassembled separately for each place.

@@ -94,8 +94,8 @@ pub(super) enum Network<'a> {
     UnknownLink,
 }
 
-/// Finds the IP packet in a frame with this link type. Also returns a number for the interface and direction in the
-/// frame.
+/// Finds the IP packet in a frame with this link type. Also returns a number that identifies the interface and
+/// direction that the frame's header names.
 pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32) {
     let (mut tunnel, mut place) = (Vec::new(), 0);
     let begins = match link_type {
@@ -103,7 +103,7 @@ pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32
         // come first.
         0 | 108 => frame.after(4).map(|rest| (Kind::Ip, rest)),
         1 => Some((Kind::Ethernet, frame)),
-        // PPP, with or without the address and control fields.
+        // PPP frames, in which the address and control fields may be missing.
         9 | 50 => Some((Kind::Ppp, frame)),
         // Raw IP, for which several link types exist.
         12 | 14 | 101 | 228 | 229 => Some((Kind::Ip, frame)),
@@ -114,8 +114,8 @@ pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32
         // Cisco HDLC: address, control and an Ethernet type. Links of this type may also carry PPP.
         104 if frame.kept.starts_with(&[0xff, 3]) => Some((Kind::Ppp, frame)),
         104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (Kind::EtherType(kind), rest)),
-        // Linux cooked capture, versions 1 and 2: the header has a direction and an Ethernet type. Version 2 adds the
-        // interface.
+        // Linux cooked capture, versions 1 and 2: the header has the packet's direction and an Ethernet type. Version 2
+        // also has the interface.
         113 => {
             place = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
             frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (Kind::EtherType(kind), rest))
@@ -205,8 +205,8 @@ fn parse_ipv6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let header = v6::Header::parse_quoted(packet.kept).ok()?;
     let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
-        // RFC 2675 §3: a jumbogram on a link has its length in an option and 0 here. The network card may also set the
-        // length later.
+        // RFC 2675 §3: a jumbogram has its length in an option and 0 in this field. The field is also 0 if the network
+        // card sets the length later.
         0 => rest.len().min(LONGEST),
         length => usize::from(length),
     };

@@ -12,7 +12,8 @@ use std::net::IpAddr;
 
 /// The maximum number of heartbeats, and of addresses, that are remembered for a direction.
 const MAX: usize = 64;
-/// The maximum distance between the TSNs of data and of acknowledgements in the same association.
+/// The maximum distance between the TSNs of one direction's data and the TSNs that the other direction acknowledges, if
+/// both are one association.
 const NEAR: u32 = 1 << 16;
 
 /// The evidence that two directions belong to the same association, in increasing order of strength.

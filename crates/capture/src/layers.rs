@@ -54,7 +54,7 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The kind of header with which some bytes begin.
+/// The kind of header with which the bytes of a packet begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Ip,
@@ -92,7 +92,7 @@ fn ether_type<'a>(
 ) -> Option<(Kind, Bytes<'a>)> {
     Some(match number {
         0x0800 | 0x86dd => (Kind::Ip, bytes),
-        // IEEE 802.1Q and 802.1ad: a VLAN tag of four bytes, which contains the next Ethernet type.
+        // IEEE 802.1Q and 802.1ad: a VLAN tag has four bytes. The last two are the next Ethernet type.
         0x8100 | 0x88a8 | 0x9100 => (Kind::EtherType(bytes.u16(2)?), bytes.after(4)?),
         0x8847 | 0x8848 => {
             tunnel.push("MPLS");
@@ -102,10 +102,10 @@ fn ether_type<'a>(
             tunnel.push("PPPoE");
             (Kind::Pppoe, bytes)
         }
-        // RFC 1701: bridged Ethernet.
+        // RFC 1701 assigns 0x6558 to bridged Ethernet frames.
         0x6558 => (Kind::Ethernet, bytes),
         0x880b => (Kind::Ppp, bytes),
-        // RFC 1042: a length instead of a type, then LLC and SNAP headers that contain the Ethernet type.
+        // RFC 1042: the field is the length of the frame. The Ethernet type follows in the LLC and SNAP headers.
         0..=1_500 if bytes.kept.starts_with(&[0xaa, 0xaa, 3, 0, 0, 0]) => {
             (Kind::EtherType(bytes.u16(6)?), bytes.after(8)?)
         }

@@ -60,7 +60,7 @@ pub struct Settings {
     pub ladder_lines: usize,
     /// The maximum number of packets in a capture for which ladder diagrams are made. Larger captures have none.
     pub ladder_packets: u64,
-    /// The maximum number of pieces of data that are kept for the drawings of each direction, or 0 for no drawings.
+    /// For drawings: the maximum number of pieces of data that are kept per direction, or 0 for no drawings.
     pub view: usize,
     /// The maximum number of conversations that are followed. Packets of further conversations are only counted.
     pub conversations: usize,
@@ -110,8 +110,8 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         };
         let link_type = match links.get(interface) {
             Some(known) => *known,
-            // `record` borrows from the source, so the link types of the source cannot be read at the same time. They
-            // are copied when a packet has an interface that was not seen before.
+            // `record` borrows from the source, so the link types of the source cannot be read meanwhile. The frame is
+            // therefore copied if its interface was not seen before.
             None => {
                 let (copy, missing) = (frame.bytes.kept.to_vec(), frame.bytes.missing);
                 let (at, place) = (frame.at, frame.place);
@@ -185,8 +185,8 @@ impl Reading {
         }
     }
 
-    /// Returns the time since the first packet of the capture, or 0 for a packet that is earlier. Packets of different
-    /// interfaces may be slightly out of order.
+    /// Returns the time since the first packet of the capture, or 0 for a packet whose time is earlier. Packets of
+    /// different interfaces may be slightly out of order.
     fn clock(&mut self, at: u64) -> u64 {
         let at = at.saturating_sub(*self.first.get_or_insert(at));
         self.last = self.last.max(at);

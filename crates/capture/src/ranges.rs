@@ -1,10 +1,11 @@
 //! A set of integers that is stored as ranges, for example the TSNs captured so far, in any order.
 //!
-//! The set of `quic` is another: its peer bounds it, so that it never joins ranges, and it returns what is new.
+//! The crate `quic` has a set of its own. That set never joins ranges, because the peer bounds it, and its `insert`
+//! returns the integers that are new.
 
 use std::collections::BTreeMap;
 
-/// The maximum number of ranges. If another one is added, the lowest two are joined.
+/// The maximum number of ranges. If another range is added, the lowest two ranges are joined.
 const MAX: usize = 4_096;
 
 /// A set of integers. The map has the end of each range (exclusive) by its start. Ranges never touch or overlap.

@@ -45,7 +45,7 @@ impl Decoded {
 /// Counts the conversations that began after the maximum number of followed conversations was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
-    /// The number of packets in these conversations.
+    /// The number of packets in the conversations that are not followed.
     pub packets: u64,
     /// The number of INITs and SYNs in conversations that are not followed, including retransmissions.
     pub openings: u64,
@@ -92,7 +92,7 @@ pub struct Side {
     pub addresses: Vec<String>,
     /// The side's port.
     pub port: u16,
-    /// SCTP: the Verification Tag in packets to this side, if it is known.
+    /// SCTP: the Verification Tag that this side chose, which packets to it carry; null if it is not known.
     pub tag: Option<u32>,
 }
 
@@ -114,7 +114,8 @@ pub struct Handshake {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Ended {
     /// The kind of end. `open` means that the conversation went on when the capture ended, and `incomplete` that its
-    /// handshake was not completed. Others: `shutdown`, `abort`, `closed`, `reset`, `restarted`, `refused`.
+    /// handshake was not completed. The other kinds are `shutdown`, `abort`, `closed`, `reset`, `restarted` and
+    /// `refused`.
     pub how: &'static str,
     /// The side that began to end the conversation: `A` or `B`.
     pub by: Option<&'static str>,
@@ -137,7 +138,8 @@ pub struct Direction {
     /// The number of packets whose checksum was left to the network card. Such a checksum is a partial sum, 0, or a
     /// wrong value although the peer acknowledged the data.
     pub checksums_left: u64,
-    /// The number of copies of packets that the network or the capture made. Only `captured_twice` counts them, too.
+    /// The number of copies of packets that the network or the capture made. No field except `captured_twice` counts
+    /// these copies again.
     pub copies: u64,
     /// The number of copies that the capture made, at two places or twice at one place.
     pub captured_twice: u64,

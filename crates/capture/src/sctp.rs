@@ -75,7 +75,7 @@ impl Associations {
             Some(found) => found,
             None if !room => {
                 // Later packets between these two endpoints belong to the new association, which is not followed.
-                // Without this entry they are not assigned to the earlier association.
+                // Removing the entry keeps them from being assigned to the earlier association.
                 self.by_pair.remove(&pair);
                 return Taken::NotFollowed { opening: matches!(first, Some(Chunk::Init(_))) };
             }
@@ -217,7 +217,7 @@ impl Associations {
             // the association.
             Some(Chunk::Init(init)) => {
                 let known = self.by_tag.get(&(target, source, init.tag));
-                // An INIT with the tag of an association that has ended begins another association.
+                // If the association with this tag has ended, the INIT begins another association.
                 let known = known.filter(|(index, _)| self.all[*index].conversation.end.at_ns.is_none());
                 if let Some(&(index, to)) = known {
                     return Some((index, 1 - to));
@@ -264,8 +264,8 @@ impl Associations {
         }
     }
 
-    /// Returns the association into which this one was merged, directly or indirectly, or this one if it was not
-    /// merged.
+    /// Returns the index of the association into which this association was merged, directly or indirectly. Returns
+    /// `index` if it was not merged.
     fn resolve(&self, mut index: usize) -> usize {
         while let Some(into) = self.all[index].merged {
             index = into;
@@ -311,7 +311,7 @@ impl Associations {
 
     /// Merges two associations that are the two directions of the same association.
     fn merge(&mut self, one: usize, other: usize) {
-        // Keeps the association that has processed packets. If neither has, keeps the one that began earlier.
+        // Keeps the association that has processed packets. If neither has, keeps the association that began earlier.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;
         let (into, from) =
             if is_begun(other) && !is_begun(one) || other < one && is_begun(one) == is_begun(other) {

@@ -17,8 +17,8 @@ use anabranch_wire::tcp::{Flags, Segment, Seq, has_offloaded_checksum, is_intact
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// The largest plausible distance of a sequence number from the last one, in bytes. No window is larger (RFC 7323
-/// §2.3), so a more distant sequence number does not belong to the connection.
+/// The largest plausible distance of a sequence number from the last captured sequence number, in bytes. No window is
+/// larger (RFC 7323 §2.3), so a more distant sequence number does not belong to the connection.
 const REACH: i64 = 1 << 30;
 
 /// Two endpoints in ascending order.
@@ -92,13 +92,13 @@ impl Connections {
             !anew
         });
         if known.is_none() && !room {
-            // Later segments between these two endpoints belong to the new connection, which is not followed. Without
-            // this entry they are not assigned to the earlier connection.
+            // Later segments between these two endpoints belong to the new connection, which is not followed. Removing
+            // the entry keeps them from being assigned to the earlier connection.
             self.by_pair.remove(&pair);
             return Taken::NotFollowed { opening: syn && !header.flags.has(Flags::ACK) };
         }
         let index = known.unwrap_or_else(|| {
-            // If the beginning was not captured, the endpoint with the lower port is taken for the server, which is
+            // If the handshake was not captured, the endpoint with the lower port is taken for the server, which is
             // side B.
             let by_b = if syn { header.flags.has(Flags::ACK) } else { source.1 < target.1 };
             arrival.side = usize::from(by_b);

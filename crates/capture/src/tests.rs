@@ -152,7 +152,7 @@ fn an_association_from_beginning_to_end() {
     tape.sctp(1_300, A, B, TAG_B, |b| data(105, 1).emit(b));
     tape.sctp(3_300, A, B, TAG_B, |b| data(105, 1).emit(b));
     tape.sctp(3_310, B, A, TAG_A, |b| sack(105, &[], &[Tsn(105)]).emit(b));
-    // A heartbeat on the second path is answered.
+    // A heartbeat on the second path is answered after 20 ms.
     tape.sctp(3_400, A2, B2, TAG_B, |b| Heartbeat { info: &[5; 8], rest: &[] }.emit(b));
     tape.sctp(3_420, B2, A2, TAG_A, |b| HeartbeatAck { info: &[5; 8], rest: &[] }.emit(b));
     tape.sctp(4_000, A, B, TAG_B, |b| Shutdown { cumulative: Tsn(699) }.emit(b));
@@ -204,8 +204,8 @@ fn a_view_has_each_piece_with_its_cause_and_no_more_than_asked_for() {
         tape.sctp(millis, A, B, TAG_B, |b| data(tsn, 0).emit(b));
     }
     tape.sctp(150, B, A, TAG_A, |b| sack(100, &[GapBlock { start: 2, end: 3 }], &[]).emit(b));
-    // Only one SACK reported the loss, and nothing arrived for a long time. So the cause of this retransmission is a
-    // timeout.
+    // Only one SACK reported the loss, and nothing arrived for a long time. The cause of this retransmission is
+    // therefore a timeout.
     tape.sctp(2_000, A, B, TAG_B, |b| data(101, 0).emit(b));
     tape.sctp(2_050, B, A, TAG_A, |b| sack(103, &[], &[]).emit(b));
     let view = |most: usize| {
@@ -302,7 +302,7 @@ fn a_connection_from_beginning_to_end() {
 #[test]
 fn fragments_udp_and_version_6() {
     // Three cases: a Linux cooked capture; a packet in three fragments; SCTP in UDP, on the port of RFC 6951 and on
-    // another one.
+    // another port.
     let mut tape = CaptureBuilder::new(113, &[[0; 14].as_slice(), &[8, 0]].concat());
     let whole = sctp(true, TAG_B, |b| Data { payload: &[1; 1_000], ..data(1, 0) }.emit(b));
     let packet = tape.ip(132, A, B, &whole);
@@ -395,7 +395,7 @@ fn packets_beyond_the_conversation_limit_are_counted() {
     tape.tcp(65, A, Header { seq: Seq(900), flags: Flags::SYN, ..Header::default() }, b"");
     let ack = Flags::SYN.with(Flags::ACK);
     tape.tcp(66, B, Header { seq: Seq(70), ack: Seq(901), flags: ack, ..Header::default() }, b"");
-    // New packets of the followed conversations are still processed.
+    // New packets of the two followed conversations are still processed.
     tape.sctp(100, A, B, TAG_B, |b| data(100, 0).emit(b));
     let settings = Settings { conversations: 2, ..Settings::default() };
     let decoded = decode("test", &tape.bytes[..], &settings).expect("a capture");
@@ -436,7 +436,7 @@ fn a_scan_of_many_ports_stays_small() {
     let decoded = tape.decoded();
     assert_eq!(decoded.conversations.len(), CONVERSATIONS);
     assert_eq!((decoded.not_followed.packets, decoded.not_followed.openings), (5, 5));
-    // The records of sent data and the numbering of lines are allocated only when they are used.
+    // The records of sent data and the numbering of ladder lines are allocated only when they are used.
     assert!(
         size_of::<super::conversation::ConversationBuilder>() <= 1_200,
         "{}",
@@ -456,8 +456,8 @@ fn long_captures_have_no_ladders_unasked() {
     assert_eq!((lines(4), lines(3), lines(0)), (4, 0, 0));
 }
 
-/// The number of printed lines must not change any result. A shorter ladder diagram is the beginning of a longer one.
-/// All other output is the same, even without a ladder diagram.
+/// The maximum number of ladder lines must not change any other output, even if it is 0. A shorter ladder diagram must
+/// be the beginning of a longer one.
 #[test]
 fn the_number_of_ladder_lines_changes_no_result() {
     static DUPLICATES: [Tsn; 3] = [Tsn(103), Tsn(105), Tsn(104)];

@@ -1,14 +1,14 @@
-//! Follows the data of one direction: when each piece was sent, retransmitted (and why), acknowledged and reordered.
+//! Follows the data of one direction: when each piece was sent, retransmitted (and why), reordered and acknowledged.
 //!
 //! All conclusions are drawn from the packets alone, and do not depend on the place of capture. The code calls a TSN of
-//! an association, or a byte of a connection, a *unit*. Units are counted from the first one of the direction.
+//! an association, or a byte of a connection, a *unit*. Units are counted from the first unit of the direction.
 //!
 //! **Retransmitted** data is data that was captured twice. It is also data that fills a gap so late that the network
 //! cannot have reordered it: its first transmission was lost before the place of capture. Data that fills a gap less
-//! than 0.8 round trips after the gap opened counts as *reordered*. Later it still counts as reordered if all of these
-//! hold: no timeout can have passed, fewer than three acknowledgements reported the gap, and the first report is less
-//! than 0.8 round trips old. So few reports are no reason for a fast retransmission (RFC 9260 §7.2.4), and it is too
-//! early for a retransmission by time (RFC 8985 §6.2).
+//! than 0.8 round trips after the gap opened counts as *reordered*. Data that fills the gap later counts as reordered
+//! only under three conditions. No timeout can have passed. Fewer than three acknowledgements reported the gap, too few
+//! for a fast retransmission (RFC 9260 §7.2.4). The first report is less than 0.8 round trips old, too recent for a
+//! retransmission by time (RFC 8985 §6.2).
 //!
 //! The **cause** of a retransmission is the first of these that applies:
 //! 1. *timeout* if the data was last sent before a timer expired on its path: a timeout marks everything outstanding as
@@ -88,7 +88,7 @@ pub(super) struct Track {
     /// The gaps between captured data, by the first missing TSN or byte. Each has the end of the gap, and the time when
     /// the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
-    /// The TSN or byte after the last one that was captured.
+    /// The TSN or byte after the highest one that was captured.
     high: i64,
     begun: bool,
     /// The first TSN or byte that is not acknowledged cumulatively.
@@ -101,13 +101,14 @@ pub(super) struct Track {
     last_advance: u64,
     /// The time of the last timeout on each path.
     timed_out: BTreeMap<usize, u64>,
-    /// The end of the data that the latest fast recovery covers, which is all data captured before its retransmission.
+    /// The end of the data that the latest fast recovery covers. It covers all data that was captured before its first
+    /// retransmission.
     recovery: i64,
     /// The number of records whose data is acknowledged.
     history: usize,
     smoothed: Option<(u64, u64)>,
-    /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders do, and few
-    /// SCTP senders.
+    /// Whether the sender may retransmit after a single report of a gap (RFC 8985 §6.2). Most TCP senders do so, but
+    /// few SCTP senders.
     pub has_rack: bool,
     /// The round-trip time of the handshake, in nanoseconds.
     pub round_trip: Option<u64>,
@@ -274,7 +275,7 @@ impl Track {
         self.needless.append(&mut found);
     }
 
-    /// Returns the TSN or byte after the last one that was captured or acknowledged.
+    /// Returns the TSN or byte after the highest one that was captured or acknowledged.
     pub fn high(&self) -> i64 {
         self.high
     }
@@ -331,15 +332,16 @@ impl Track {
         if self.is_late_reordering(at, opened, start) {
             return Passing::Reordered;
         }
-        // The sender retransmits for the first time within a few round trips. If the gap is older, an earlier
-        // retransmission was probably lost, too.
+        // The first retransmission normally comes within a few round trips. If the gap is older, an earlier
+        // retransmission was probably lost before the place of capture, too.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         Passing::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Returns whether late data was reordered and not retransmitted. In that case, fewer than three acknowledgements
-    /// reported the gap, a retransmission that they cause would arrive later, and no timeout can have passed.
+    /// Returns whether late data was reordered and not retransmitted. Reordered data meets three conditions. Fewer than
+    /// three acknowledgements reported the gap, a retransmission that they cause would arrive later, and no timeout can
+    /// have passed.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -512,7 +514,7 @@ fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
 
-    /// Large SACKs with any content are repeated many times. Each record is still visited only a few times.
+    /// Large SACKs with hostile blocks are repeated many times. Checks that each record is visited only a few times.
     #[test]
     fn hostile_blocks_are_gone_through_once() {
         const UNITS: i64 = 40_000;

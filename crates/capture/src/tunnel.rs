@@ -86,16 +86,16 @@ fn gtp(bytes: Bytes<'_>) -> Option<Header<'_>> {
     if flags & 0b111 != 0 {
         let mut next = *rest.kept.get(3)?;
         rest = rest.after(4)?;
-        // §5.2.1: extensions follow only if the flag E is set. Each has its length in words at its beginning, and the
-        // type of the next extension in its last byte.
+        // TS 29.281 §5.2.1: extensions follow only if the flag E is set. Each has its length in words at its beginning,
+        // and the type of the next extension in its last byte.
         while flags & 0b100 != 0 && next != 0 {
             let length = usize::from(*rest.kept.first()?) * 4;
             next = *rest.kept.get(length.checked_sub(1)?)?;
             rest = rest.after(length)?;
         }
     }
-    // A PDU session of type Ethernet carries frames. The first address of a frame may look like the beginning of an IP
-    // packet.
+    // If the PDU session has the type Ethernet, the payload is a frame. Its first address may look like the beginning
+    // of an IP packet.
     let is_frame = !is_plausible_ip(rest) && matches!(rest.u16(12)?, 0x0800 | 0x86dd | 0x8100 | 0x88a8);
     Some(("GTP-U", if is_frame { Kind::Ethernet } else { Kind::Ip }, rest))
 }
@@ -140,7 +140,7 @@ fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
     let field = |flag: u16| if has(flag) { 4 } else { 0 };
     match flags & 7 {
         0 => {
-            // RFC 2784 §2.1, RFC 2890 §2, RFC 1701: flags say which optional fields follow. These are checksum or
+            // RFC 2784 §2.1, RFC 2890 §2, RFC 1701: flags say which of three optional fields follow: checksum or
             // routing, key, and sequence number.
             let mut rest = bytes.after(4 + field(0xc000) + field(0x2000) + field(0x1000))?;
             // RFC 1701: a list of source routes follows, each with its length. An empty route ends the list.
@@ -152,7 +152,7 @@ fn gre(bytes: Bytes<'_>) -> Option<Header<'_>> {
                 }
             }
             match protocol {
-                // RFC 7637 §3.2: NVGRE has a key, but neither a checksum nor a sequence number.
+                // RFC 7637 §3.2: the GRE header of NVGRE has a key, but neither a checksum nor a sequence number.
                 0x6558 if flags & 0xf000 == 0x2000 => Some(("NVGRE", Kind::Ethernet, rest)),
                 // ERSPAN carries mirrored frames. If the GRE header has a sequence number, an ERSPAN header of 8 bytes
                 // comes first.

@@ -2,13 +2,13 @@
 //!
 //! Packets wait for one of two reasons. First, a wrong checksum has two possible causes. Either the packet was damaged,
 //! or its host leaves checksums to the network card, which also cuts and joins segments. If the peer acknowledges the
-//! data, the packet was not damaged. If the same data is sent again, it was. Second, the beginning of an association
-//! may be missing in the capture. Packets of one direction then wait until the other direction is known, which may use
-//! other addresses.
+//! data, the packet was not damaged. If the same data is sent again first, the packet was damaged. Second, the
+//! beginning of an association may be missing in the capture. Packets of one direction then wait until the other
+//! direction is found, which may use other addresses.
 //!
-//! A packet is in doubt as long as it is not known whether it is damaged. All packets of a conversation wait behind the
-//! first one in doubt, so that they are processed in order. Their number is limited. If the limit is exceeded or the
-//! capture ends, a wrong checksum counts as damage if other data of the same side had right checksums.
+//! A packet is in doubt as long as it is not known whether it is damaged. All later packets of a conversation wait
+//! behind the first packet in doubt, so that they are processed in order. Their number is limited. If the limit is
+//! exceeded or the capture ends, a wrong checksum counts as damage if other data of the same side had right checksums.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
@@ -169,7 +169,7 @@ impl WaitingRoom {
         Some(first)
     }
 
-    /// Ends the wait of all packets, because the queue is too long or their order is needed now.
+    /// Ends the wait of all packets, because the queue is too long, or because the packets must be processed now.
     pub fn release(&mut self) {
         self.awaits_peer = false;
         for side in [0, 1] {
@@ -183,8 +183,8 @@ impl WaitingRoom {
 
     /// Ends the wait of all packets at the end of the capture.
     pub fn finish(&mut self) {
-        // If a conversation has only this packet, damage probably changed its ports. So a wrong checksum counts as
-        // damage.
+        // If a conversation has only this packet, damage probably changed its ports. A wrong checksum therefore counts
+        // as damage.
         if self.packets == 1 {
             self.waiting.iter_mut().for_each(|waiting| waiting.in_doubt = false);
         }

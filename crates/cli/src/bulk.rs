@@ -53,8 +53,8 @@ pub fn command() -> Command {
         .arg(
             flag("listen", "URL", "Be a server at this URL; * means all addresses, port 0 any free port")
                 .action(ArgAction::Append)
-                // These are settings that the client sends to the server, and outputs of the client. They have no effect
-                // on a server.
+                // The following flags have no effect on a server. The client sends them to the server, or they name
+                // outputs of the client.
                 .conflicts_with_all([
                     "for",
                     "size",

@@ -118,8 +118,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded = anabranch_capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings)
         .map_err(|error| {
-            // If the file could not be read, the innermost error is the operating system's. Such an error has a different
-            // exit code.
+            // If the file could not be read, the innermost error is an error of the operating system, which has a
+            // different exit code.
             let why = error.source().and_then(Error::source).and_then(|why| why.downcast_ref::<io::Error>());
             let host = why.is_some_and(|why| why.kind() != io::ErrorKind::InvalidData);
             let message = format!("{file}: {error}");

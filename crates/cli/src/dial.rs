@@ -1,4 +1,4 @@
-//! Connects a client to its server: warns of what this host does, logs path events, and applies timeouts.
+//! Connects a client to its server, warns about problems of this host, logs path events, and applies timeouts.
 
 use crate::paths::PathLog;
 use crate::{Failure, complain};
@@ -38,8 +38,8 @@ pub fn failure(scheme: &UrlScheme, failure: DialFailure) -> Failure {
     }
 }
 
-/// Tries the servers of `connector` in order; they are routes to one server, whose first addresses are `first`. Returns an
-/// established session, or the reasons why all routes failed.
+/// Tries the servers of `connector` in order. All of them are routes to one server, and `first` are their first
+/// addresses. Returns an established session, or the reasons why all routes failed.
 pub async fn session<C: Connector>(
     world: &OsWorld,
     connector: &C,
@@ -71,7 +71,7 @@ pub async fn answering<C: Connector>(
     count: usize,
     timeout: Duration,
 ) -> usize {
-    // The last server is returned in any case, so trying it is unnecessary.
+    // The last server needs no attempt, because it is returned in any case.
     let last = count.saturating_sub(1);
     for server in 0..last {
         let Ok(session) = connector.connect(server) else { continue };

@@ -29,12 +29,12 @@ impl Parent {
     }
 }
 
-/// The paths to remove if the process ends early. The lock is held while a file or directory is created or renamed. So an
-/// interrupt finds each path either absent or listed here.
+/// The paths to remove if the process ends early. The lock is held while a file or directory is created or renamed. An
+/// interrupt therefore finds each path either absent or listed here.
 static UNDER_WAY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A counter that gives each hidden file a unique name. The hidden name does not contain the final name, because the
-/// result could be too long.
+/// hidden name could then be too long.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
 /// A file that will be written. Its directory was found to be writable.
@@ -75,7 +75,7 @@ impl Reserved {
         Self::begin(named, target, under_way, |partial| File::create_new(partial))
     }
 
-    /// Does the same as [`hidden`](Self::hidden), and calls `create_new` to create the file.
+    /// Like [`hidden`](Self::hidden), but calls `create_new` to create the file.
     fn begin(
         named: &Path,
         target: PathBuf,
@@ -262,13 +262,15 @@ pub enum Kind {
     Directory,
 }
 
-/// Returns whether `path`, in a directory that belongs to this program, exists. If it does, it must be of type `kind`.
+/// Returns whether `path`, in a directory that belongs to this program, exists. An existing entry must be of type
+/// `kind`.
 ///
 /// Somebody may have changed a directory before a command resumes in it. A symbolic link would make the command write
 /// elsewhere, and a FIFO would block it.
 ///
 /// # Errors
-/// [`Failure::Usage`] if `path` is a symbolic link or of another type; [`Failure::Host`] if its metadata cannot be read.
+/// [`Failure::Usage`] if `path` is a symbolic link or of another type; [`Failure::Host`] if its metadata cannot be
+/// read.
 pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -366,7 +368,7 @@ pub fn clean_up() {
     remove(&mut under_way());
 }
 
-/// Removes unfinished output and ends the process. It keeps the lock on the list of paths, so that no other thread can
+/// Removes unfinished output and ends the process. The lock on the list of paths is kept, so that no other thread can
 /// create files in the meantime.
 pub fn abandon(code: i32) -> ! {
     let mut under_way = under_way();
@@ -387,7 +389,7 @@ fn remove(under_way: &mut Vec<PathBuf>) {
     }
 }
 
-/// Resolves the path `named`. If it is a symbolic link, the link is kept and its target is written.
+/// Resolves the path `named`. If it is a symbolic link, returns the target of the link, so that the link is kept.
 fn resolve(named: &Path) -> Result<PathBuf, Failure> {
     if fs::symlink_metadata(named).is_ok_and(|kind| kind.is_symlink()) {
         return named.canonicalize().map_err(|error| failure(named, &error));

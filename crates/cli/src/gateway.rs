@@ -90,7 +90,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
         settings.memory = Some(memory.clone());
         settings.trust = trust.clone();
         let carried = os::run(busy_poll::options(&matches), async |world| {
-            // A random name, which no other gateway is likely to have.
+            // The name is random, so that no other gateway is likely to have it.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
             let servers = Servers::new(worker, settings.grace)?;
@@ -316,8 +316,8 @@ impl Onward {
         Err(Failure::Usage(format!("{flag}: {why}")))
     }
 
-    /// Returns the certificates to accept from servers. A gateway to a single server also checks here that a TLS client
-    /// can be created with them.
+    /// Returns the certificates to accept from servers. If all requests go to a single server, also checks that a TLS
+    /// client can be created with these certificates.
     fn trust(&self, matches: &ArgMatches) -> Result<Trust, Failure> {
         let trust = match self.scheme() {
             Some(scheme) if !scheme.is_secure() => return Ok(Trust::default()),
@@ -342,7 +342,7 @@ fn origin(url: &Url) -> Origin {
     Origin::new(authority, url.scheme.is_secure())
 }
 
-/// Describes the traffic that anybody on the path can read; returns `None` if all of it is encrypted.
+/// Describes the traffic that anybody on the path can read; `None` if all traffic is encrypted.
 fn in_the_clear(places: &[Listen], onward: &Onward) -> Option<String> {
     let on = onward.scheme();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
@@ -366,7 +366,7 @@ async fn carry(
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
-    // Opens the key log while the process may still write to any file; later it drops its privileges.
+    // Opens the key log now, because the process later drops the privilege to write to any file.
     let _ = key_log();
     let make = move || secure::client_that(trust.clone(), NegotiatedProtocol::Http(VERSION));
     let web = Web { world: world.clone(), security: OnceCell::new(), make: Box::new(make) };
@@ -410,7 +410,8 @@ async fn carry(
     }
 }
 
-/// Whether connections to origins may reach a listener of `scheme`: both are the kernel's.
+/// Whether the gateway's connections to origins may reach a listener of `scheme`. They may if the listener uses the
+/// kernel's TCP.
 fn is_web(scheme: &UrlScheme) -> bool {
     scheme.can().kernel
 }
@@ -449,7 +450,7 @@ impl Dial for Web {
     }
 }
 
-/// A gateway that has opened its way onward, and not its listeners.
+/// A gateway that can reach its destination, and has not opened its listeners yet.
 struct Carrying<'a> {
     world: OsWorld,
     specs: Vec<ListenSpec>,
@@ -457,7 +458,7 @@ struct Carrying<'a> {
     servers: Servers,
 }
 
-/// Carries requests to one peer, with each exchange on a stream of its own.
+/// Forwards requests to one peer, with each exchange on a stream of its own.
 struct CarryOn<'a> {
     carrying: Carrying<'a>,
     scheme: UrlScheme,
@@ -488,8 +489,8 @@ impl<'a> WithConnector for CarryOn<'a> {
 }
 
 impl Carrying<'_> {
-    /// Opens the listeners, and carries their requests to `upstream` until a signal ends the gateway. `heard` is called once
-    /// all listeners are open.
+    /// Opens the listeners, and forwards their requests to `upstream` until a signal ends the gateway. `heard` is
+    /// called once all listeners are open.
     async fn listen<U: Upstream>(
         self,
         upstream: Rc<U>,
@@ -529,8 +530,8 @@ impl<U: Upstream> WithListener for Gateway<U> {
     }
 }
 
-/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive, but the framing
-/// of HTTP/2 would have to be decoded.
+/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive, which HTTP/2
+/// would not allow, because its framing must be decoded.
 const VERSION: Option<&str> = Some("1.1");
 /// The accepted limits for the size of a request head, in bytes. A smaller limit would reject requests that ordinary
 /// clients send.

@@ -127,7 +127,7 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
     let logs = qlog::given(matches, &schemes)?;
     let meter = Meter::new();
-    // If an object is printed on the terminal, no progress is shown there.
+    // If an object is printed on the terminal, progress is not shown.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
     let done = os::run(os::Options::default(), async |world| {
@@ -282,7 +282,7 @@ fn last_name(target: &str) -> &str {
     }
 }
 
-/// The default timeout for connecting.
+/// The default time limit for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
 /// The default timeout of a response that makes no progress. After an outage of 60 s, SCTP retransmits at most 63 s after
 /// the start of the outage: its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).

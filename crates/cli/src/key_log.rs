@@ -1,7 +1,6 @@
 //! Logs the TLS secrets of sessions to the file that `SSLKEYLOGFILE` names, for programs that decode captures.
 //!
-//! The format is the NSS key log format. Each line holds a label, the client random and the secret; the latter two are in
-//! hexadecimal.
+//! The format is the NSS key log format. Each line has a label, and the client random and the secret in hexadecimal.
 
 use crate::complain;
 use anabranch_transports::security::KeyLog;

@@ -1,8 +1,9 @@
-//! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of the transports on a
-//! real network.
+//! `--set`, `--key-file` and `--ppid`: the knobs, the shared keys and the payload protocol identifier of the transports
+//! on a real network.
 //!
-//! A command uses the transports of its URLs and addresses. Each has settings of its own. `--set` and `--key-file` are for
-//! the only transport with knobs that is used. If none is used, they are checked against the first transport of the list.
+//! A command uses the transports of its URLs and addresses, and each transport has its own settings. `--set` and
+//! `--key-file` apply to the only transport with knobs that is used. If no such transport is used, the flags are
+//! checked against the first transport of the list.
 
 use clap::{Arg, ArgAction, value_parser};
 
@@ -69,15 +70,17 @@ mod linux {
     /// The settings of the transports that a command uses.
     #[derive(Clone, Debug)]
     pub struct Tuned {
-        /// The transports with knobs, in the order of the list. If none is used, this is the first of the list.
+        /// The transports with knobs, in the order of the list. If no transport with knobs is used, this is the first
+        /// transport of the list.
         engines: Vec<(Arc<Transport>, Box<dyn Settings>)>,
-        /// The kernel's transports, which have no knobs here.
+        /// The kernel's transports, which have no knobs that `--set` can change.
         kernels: Vec<(Arc<Transport>, Box<dyn Settings>)>,
         /// Whether a transport with knobs is used.
         used: bool,
-        /// Whether the name of an engine stands before its knobs, because the engine is not the first of the list.
+        /// For each of `engines`, whether its name stands before its knobs in output, because it is not the first of
+        /// the list.
         named: Vec<bool>,
-        /// The payload protocol identifier, if it was chosen.
+        /// The payload protocol identifier of `--ppid`; `None` without the flag.
         ppid: Option<u32>,
         /// The needs of the command.
         needs: Needs,
@@ -160,8 +163,8 @@ mod linux {
             Ok(tuned)
         }
 
-        /// Returns the settings of the transport of `scheme`. A scheme that the command did not name, as that of a
-        /// redirection, has the settings of real networks.
+        /// Returns the settings of the transport of `scheme`. A scheme that the command line does not name, such as
+        /// that of a redirection, has the default settings for real networks.
         pub fn of(&self, scheme: &UrlScheme) -> Result<Box<dyn Settings>, Failure> {
             let all = self.engines.iter().chain(&self.kernels);
             let name = scheme.transport().name();
@@ -176,7 +179,7 @@ mod linux {
         }
 
         /// Returns the settings in the form in which results list them. If several transports are used, these are the
-        /// settings of the first, because some of their names are the same.
+        /// settings of the first transport, because settings of several transports may have the same name.
         pub fn describe(&self) -> Vec<Pair> {
             let first = self.engines.first().filter(|_| self.used);
             let mut all = first.map(|(_, settings)| describe(&**settings)).unwrap_or_default();
@@ -290,8 +293,8 @@ mod linux {
         String::from_utf8(bytes).map_err(|_| "not UTF-8; expected lines of ID and key".to_owned())
     }
 
-    /// Whether the knob `key` has an effect only at the end that sends data. Covers the knobs of SCTP and of the kernel's
-    /// protocols. Also covers `profile`, because a profile sets some of these knobs.
+    /// Whether the knob `key` has an effect only at the end that sends data. The list covers the knobs of SCTP and of
+    /// the kernel's protocols. It also has `profile`, because a profile sets some of these knobs.
     pub fn is_senders(key: &str) -> bool {
         SENDERS.contains(&key)
     }

@@ -105,18 +105,17 @@ fn words() -> impl Iterator<Item = String> {
     WORDS.get().into_iter().flatten().skip(1).map(|word| word.to_string_lossy().into_owned())
 }
 
-/// Set when another program runs anabranch within its own process.
+/// Set if another program runs anabranch within its own process.
 static WITHIN: OnceLock<()> = OnceLock::new();
 
-/// Does the same as [`run`], within another program. In this case there is no executable of anabranch to copy into a
-/// bundle.
+/// Like [`run`], but within another program. In this case, no executable of anabranch can be copied into a bundle.
 #[must_use]
 pub fn run_embedded(words: impl IntoIterator<Item = OsString>) -> u8 {
     WITHIN.get_or_init(|| ());
     run(words)
 }
 
-/// Returns the path of this executable; fails within another program.
+/// Returns the path of this executable. Fails if another program runs anabranch within its own process.
 fn own_program() -> Result<PathBuf, Failure> {
     if WITHIN.get().is_some() {
         let line = "a bundle has the program in it, and this is a package of Python: have the program `anabranch` do it";
@@ -133,8 +132,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     run_with(words, &Transports::standard())
 }
 
-/// Does the same as [`run`], with the transports of another list. A program that adds a transport to the list serves and
-/// requests its URLs.
+/// Like [`run`], but with the transports of another list. A program that adds a transport to the list can serve and
+/// request the transport's URLs.
 #[must_use]
 pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transports) -> u8 {
     let words = WORDS.get_or_init(|| words.into_iter().collect());
@@ -192,7 +191,8 @@ pub fn run_with(words: impl IntoIterator<Item = OsString>, transports: &Transpor
         _ => Ok(Done::Well),
     };
     while race::STOP.load(Ordering::Relaxed) {
-        // The interrupt handler set this flag. It prints the results so far and ends the process.
+        // The interrupt handler has set `STOP`. It prints the results so far and ends the process, so this thread only
+        // waits.
         std::thread::park();
     }
     match result {

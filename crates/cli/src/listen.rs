@@ -23,7 +23,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The listeners that one thread has to open at a place, with the socket that was opened for it in advance.
+/// The listeners that one thread has to open at a place, with the socket that was opened for the thread in advance.
 pub struct ListenSpec {
     /// The place that the URLs of the listeners name.
     pub place: Listen,
@@ -66,8 +66,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Creates the servers of one thread, without a listener. From here on a signal no longer kills the process: the
-    /// servers shut down in order, and a watchdog ends the process when `grace` is over.
+    /// Creates the servers of one thread, without a listener. From now on a signal no longer kills the process.
+    /// Instead, the servers shut down in order, and a watchdog ends the process when `grace` is over.
     pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
         if worker.leads() {
@@ -143,8 +143,8 @@ impl Servers {
             }
             paths::watch_server(&*listening.host, &listening.world);
             self.hosts.push(listening.host.clone());
-            // The kernel's listeners have a limit each. Those of a transport of ours share one, as DTLS has a listener for
-            // each address.
+            // Each listener of the kernel has a limit of its own. The listeners of our transports share one limit,
+            // because DTLS has a listener for each address.
             let own = !shared && listen.scheme.can().kernel;
             let limit = if own { ConcurrencyLimit::new(most) } else { limit.clone() };
             all.push(Opened { listening, scheme: listen.scheme.clone(), limit });
@@ -273,7 +273,7 @@ pub fn at<'a>(listen: &'a Listen, settings: &'a dyn Settings) -> Place<'a> {
     }
 }
 
-/// Returns the failure of the command for a place that cannot be listened on.
+/// Returns the failure of the command if the server cannot listen on a place.
 fn failure(listen: &Listen, failure: ListenFailure) -> Failure {
     let why = match failure {
         ListenFailure::Socket(_, why) => reason(&listen.scheme, Some(listen.port), &why),

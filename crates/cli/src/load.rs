@@ -1,5 +1,5 @@
-//! `anabranch load`: requests many objects over TCP, SCTP or HTTP/3. It sends the requests either at a fixed rate or as
-//! soon as earlier ones are answered.
+//! `anabranch load`: requests many objects over TCP, SCTP or HTTP/3. It sends the requests either at a fixed rate, or
+//! as soon as earlier requests are answered.
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
@@ -386,8 +386,8 @@ mod verb {
                 if signals.poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
-                // The trimmer returns memory that many concurrent sessions have left behind. Trimming takes longer the
-                // more memory there is, so it would distort the measurement while many sessions are open.
+                // The trimmer returns memory that many concurrent sessions have left behind. The more memory there is,
+                // the longer trimming takes, so trimming would distort the measurement while many sessions are open.
                 if load.open_sessions() <= FEW {
                     trimmer.poll(cx, &world);
                 }

@@ -24,15 +24,14 @@ pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure
     if total.0 < MIN {
         return Err(Failure::Usage(format!("--memory {text}: at least 16 MiB")));
     }
-    // The kernel holds the transport state of its TCP connections, and this process only the data above. So a TCP listener
-    // counts as a quarter of one that this process implements.
+    // The kernel holds the transport state of its TCP connections, and this process only their HTTP state. A TCP
+    // listener therefore counts as a quarter of a listener of our own transports.
     let quarters: u64 = places.iter().map(|place| if place.scheme.can().kernel { 1 } else { 4 }).sum();
     let connections = matches.get_one::<u16>("connections").copied().map_or(1, u64::from);
     Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))
 }
 
-/// Returns the socket options for the connections that a gateway opens. They limit the kernel's send buffers, which use
-/// memory, too.
+/// Returns the socket options for the connections that a gateway opens. They limit the kernel's send buffers.
 #[cfg(target_os = "linux")]
 pub fn kernel() -> anabranch_world::os::KernelOptions {
     anabranch_world::os::KernelOptions { unsent: Some(UNSENT), ..Default::default() }

@@ -34,7 +34,7 @@ pub fn fill(
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
-        // If there are many points, the report draws only the first ones packet by packet.
+        // If there are many points, the report draws only the first points packet by packet.
         let of = PointFiles { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
         let (new, captured) = of_point(directory, &of, (pcap, kept))?;
         files.extend(new);
@@ -135,8 +135,8 @@ pub fn names(point: &Point, prefix: &str) -> Vec<String> {
     label::file_names(&typed).into_iter().map(|name| format!("{prefix}{name}")).collect()
 }
 
-/// Lists captures and page loads that an earlier race left in `directory`, excluding `files`. They are only reported, not
-/// deleted, because the user did not ask for that.
+/// Lists captures and page loads that an earlier race left in `directory`, excluding `files`. They are only reported,
+/// because the user did not ask to delete them.
 pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let ours = |name: &String| {
@@ -175,7 +175,8 @@ fn recapture(
     name: &str,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<Option<(Vec<u8>, Course)>, Failure> {
-    // Contestants that shared the network must run together again. Only the packets of contestant `a` are kept.
+    // Contestants that shared the network must run together again. Of their packets, only those of contestant `a` are
+    // kept.
     let (contestant, place) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, contestant, run.seed);
     let (runs, captures) = one::capture(&scenario).map_err(Failure::Internal)?;

@@ -49,7 +49,7 @@ impl Outputs {
         matches!((&self.json, &self.csv), (Output::Stdout, _) | (_, Output::Stdout))
     }
 
-    /// Whether one of the outputs goes to the same destination as `file`; `None` stands for standard output.
+    /// Whether the JSON or the CSV output goes to the same destination as `file`; `None` stands for standard output.
     #[cfg(target_os = "linux")]
     pub fn takes(&self, file: Option<&Reserved>) -> bool {
         [&self.json, &self.csv].into_iter().any(|place| match (place, file) {

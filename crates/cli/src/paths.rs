@@ -1,6 +1,6 @@
-//! Reports events on the paths of SCTP associations on real networks. A path fails, potentially fails or becomes active
-//! again; user data is interrupted at a time and for a duration. The events are printed on standard error and listed in
-//! the JSON, and so are the bytes of each path.
+//! Reports events on the paths of SCTP associations on real networks. There are two kinds of events. A path fails,
+//! potentially fails or becomes active again. User data is interrupted at a time and for a duration. The events and the
+//! bytes of each path are printed on standard error and listed in the JSON.
 //!
 //! The path states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
@@ -28,12 +28,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct PathLog {
     begun: Rc<Cell<Instant>>,
     quiet: bool,
-    /// Whether interruptions of sent data are reported. `received` is the same for received data.
+    /// Whether interruptions of sent data are reported. The next field is for received data.
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
-    /// The hosts whose paths are counted. The function that a host calls for its events does not hold them, so a host
-    /// does not keep itself alive.
+    /// The hosts whose paths are counted. The function that a host calls for its events does not hold this list, so
+    /// that a host does not keep itself alive.
     hosts: Rc<RefCell<Vec<Rc<dyn Host>>>>,
 }
 
@@ -85,8 +85,8 @@ impl PathLog {
         }));
     }
 
-    /// Returns the paths of all associations so far, those that have ended included, one for each address of a server.
-    /// An association with one path has none here.
+    /// Returns the paths of all associations so far, including those that have ended, with one path for each address of
+    /// a server. An association with a single path is left out.
     pub fn paths(&self) -> Vec<PathProbe> {
         let hosts = self.hosts.borrow();
         let paths = hosts.iter().flat_map(|host| host.paths());
@@ -162,14 +162,14 @@ fn printer(world: &OsWorld) -> impl Fn(&PathEvent) + 'static {
     }
 }
 
-/// The settings and the path events of a listener of a `bulk` server. It prints the events, and each session reports its
-/// own to the client. Clones share one log.
+/// The settings and the path events of a listener of a `bulk` server. The listener prints the events, and each session
+/// reports its own events to its client. Clones share one log.
 #[derive(Clone, Debug)]
 pub struct ServerLog {
     settings: Settings,
     /// Events that no session has reported yet, the oldest first.
     events: Rc<RefCell<VecDeque<PathEvent>>>,
-    /// By the client's port: whether the test has data to send, and whether it has data to receive.
+    /// For each client port: whether the test has data to send, and whether it has data to receive.
     directions: Rc<RefCell<BTreeMap<u64, (bool, bool)>>>,
 }
 
@@ -203,7 +203,7 @@ impl ServerLog {
 impl<N: Session> ServerReports<N> for ServerLog {
     fn settings(&self, session: &N) -> Settings {
         let mut settings = self.settings.clone();
-        // A kernel chooses the congestion control if the settings do not.
+        // If the settings do not select the congestion control, the kernel does.
         if settings.iter().all(|(key, _)| key != "cc") {
             settings.extend(session.congestion().map(|name| ("cc".to_owned(), name)));
         }
@@ -223,7 +223,7 @@ impl<N: Session> ServerReports<N> for ServerLog {
         let mut report = PathReport::default();
         let Some((connection, all)) = paths_of(session) else { return report };
         self.directions.borrow_mut().remove(&connection);
-        // Clients at different addresses may have the same port.
+        // Clients at different addresses may have the same port, so the address is compared, too.
         let is_own = |address: IpAddr| all.iter().any(|path| path.address == address);
         self.events.borrow_mut().retain(|event| {
             match event {
@@ -249,14 +249,14 @@ impl<N: Session> ServerReports<N> for ServerLog {
     }
 }
 
-/// Returns the number that path events have for an accepted session, which is the client's port, and the session's paths.
-/// `None` if the transport does not distinguish paths.
+/// Returns the number that identifies an accepted session in path events, which is the client's port, and the session's
+/// paths. `None` if the transport does not distinguish paths.
 fn paths_of(session: &impl Session) -> Option<(u64, Vec<PathFigures>)> {
     let paths = session.figures().map(|figures| figures.paths).filter(|paths| !paths.is_empty())?;
     Some((session.peer()?.port().into(), paths))
 }
 
-/// Returns the figures of the paths of a session for results, if it has several.
+/// Returns the figures of a session's paths for results; empty if it has only one path.
 pub fn several(paths: Vec<PathFigures>) -> Vec<PathProbe> {
     let kept: Vec<_> = paths.into_iter().filter(|path| !path.removed).map(path_probe).collect();
     if kept.len() > 1 { kept } else { Vec::new() }
@@ -316,7 +316,7 @@ fn path_probe(path: PathFigures) -> PathProbe {
     }
 }
 
-/// The maximum number of hosts whose paths are counted. A host has open sockets as long as it is held.
+/// The maximum number of hosts whose paths are counted. A host keeps its sockets open as long as this log holds it.
 const MAX_HOSTS: usize = 64;
 /// The maximum number of events kept for results.
 const MAX_EVENTS: usize = 1024;

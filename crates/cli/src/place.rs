@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 /// The address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listen {
-    /// The scheme, which selects the transport.
+    /// The scheme, which determines the transport.
     pub scheme: UrlScheme,
     /// The local addresses to listen on; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
@@ -72,7 +72,7 @@ impl Listen {
 pub struct Url {
     /// The URL as the user wrote it.
     pub text: String,
-    /// The scheme, which selects the transport.
+    /// The scheme, which determines the transport.
     pub scheme: UrlScheme,
     /// Names or addresses of the server, without brackets. Only SCTP accepts several entries, which are addresses of one
     /// host.

@@ -1,7 +1,7 @@
 //! Drops the privileges of a server once its sockets are open.
 //!
 //! Opening raw sockets and low ports needs capabilities; using these sockets needs none. Afterwards a server only reads
-//! files: the ones it serves, and its certificate again on SIGHUP. Those files may belong to other users.
+//! files: those that it serves, and its certificate again on SIGHUP. Those files may belong to other users.
 
 use crate::complain;
 use rustix::io::Errno;
@@ -28,8 +28,8 @@ fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     if (sets.permitted | sets.inheritable).is_empty() {
         return Ok(());
     }
-    // A program that root executes regains the whole bounding set. Without CAP_SETPCAP this thread cannot shrink that set.
-    // Then only no_new_privs, set below, keeps the program from regaining capabilities.
+    // A program that root executes regains the whole bounding set. Without CAP_SETPCAP this thread cannot shrink that
+    // set. In that case, only no_new_privs, which is set below, keeps the program from regaining capabilities.
     if sets.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..u64::BITS {
             let capability = CapabilitySet::from_bits_retain(1 << number);

@@ -91,8 +91,8 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // Most warnings appear with the results. The warnings listed in `AT_ONCE` concern what is raced, so they are printed
-    // before the race, and not again with the table.
+    // Most warnings appear with the results. The warnings in `AT_ONCE` concern what is raced. They are printed before
+    // the race, and not again with the table.
     outputs.said = warnings;
     outputs.said.retain(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase)));
     outputs.said.iter().for_each(|warning| complain(warning));
@@ -202,7 +202,8 @@ pub fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<HostPa
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 
-/// From here on, an interrupt ends the process and removes partial output. A sweep keeps its completed points.
+/// Installs a handler with which an interrupt ends the process and removes partial output. A sweep keeps its completed
+/// points.
 pub fn end_on_interrupt() {
     let _ = ctrlc::set_handler(|| {
         // Do not wait for the running simulations, which may need seconds to end.
@@ -369,7 +370,7 @@ impl<'a> Outputs<'a> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let warnings = self.unsaid(&race.warnings);
         let text = json::render(race);
-        // The files are published together, so that all of them appear or none.
+        // The files are published together, so that either all of them appear or none.
         let mut files = Vec::new();
         for (kind, place) in self.reserved {
             files.push(match kind {

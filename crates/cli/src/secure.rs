@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// The security of a server, and what the user is told of it.
+/// The security of a server, and the line that tells the user about its certificate.
 pub struct ServerTls {
     /// The security of the listeners.
     pub security: ServerSecurity,
@@ -29,8 +29,8 @@ pub struct ServerTls {
     files: Option<Files>,
 }
 
-/// RFC 9653 §3: DTLS detects every error that the checksum would detect. So SCTP over DTLS omits the checksum, unless the
-/// user set `zero_checksum`.
+/// RFC 9653 §3: DTLS detects every error that the checksum would detect. Returns whether SCTP over DTLS omits the
+/// checksum, which it does unless the user set `zero_checksum`.
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
@@ -137,7 +137,7 @@ pub fn client<'a>(
     client_of(matches, schemes, NegotiatedProtocol::Http(version))
 }
 
-/// Does the same as [`client`], for a client that speaks the protocol `spoken`.
+/// Like [`client`], but for a client that speaks the protocol `spoken`.
 pub fn client_of<'a>(
     matches: &ArgMatches,
     schemes: impl IntoIterator<Item = &'a UrlScheme>,
@@ -219,7 +219,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
         Err(_) if !path.try_exists().map_err(failed)? => {
             let identity = made(places)?;
             keep(&directory, &path, &identity).map_err(failed)?;
-            // Another server may have written a certificate in the meantime, so the one on disk is used.
+            // Another server may have written a certificate in the meantime, so the certificate on disk is used.
             Identity::from_files(&path, &path).map_err(|why| Failure::Host(why.to_string()))?
         }
         Err(why) => {

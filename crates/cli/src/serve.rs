@@ -78,8 +78,8 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
     let reload = tls.as_ref().and_then(ServerTls::reload);
     let security = tls.map(|tls| tls.security);
     let transports = transports.clone();
-    // A client may know this host by any name, and a self-signed certificate cannot list them all. So requested host names
-    // are checked only against a certificate that the user gave.
+    // A client may know this host by any name, and a self-signed certificate cannot list them all. Requested host names
+    // are therefore checked only against a certificate that the user gave.
     let given = matches.get_one::<String>("cert").is_some();
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
@@ -179,7 +179,7 @@ async fn serve(
     specs: Vec<ListenSpec>,
     settings: Settings,
     mut servers: Servers,
-    // The security whose certificate the user gave.
+    // The security with a certificate that the user gave; `None` if the certificate is self-signed.
     own: Option<ServerSecurity>,
     redirects: bool,
 ) -> Result<Done, Failure> {
@@ -244,7 +244,7 @@ pub fn log(access: &Access) {
     let date = date.get(5..25).unwrap_or_default().replacen(' ', "/", 2).replacen(' ', ":", 1);
     let (method, target) = (&access.method, access.target.escape_default());
     let (version, status, bytes) = (access.version, access.status, access.bytes);
-    // If the reader has closed the pipe, the line is dropped without an error.
+    // An error is ignored, because the reader may have closed the pipe.
     let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} {version:?}\" {status} {bytes}\n"));
 }
 

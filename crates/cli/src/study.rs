@@ -1,5 +1,5 @@
-//! `anabranch study`: reproduces the results of papers. This module writes the directory that `--out` names: it saves each
-//! measurement as it is completed, and the pages at the end.
+//! `anabranch study`: reproduces the results of papers. This module writes the directory that `--out` names: it saves
+//! each measurement when it is complete, and the pages at the end.
 
 mod bundle;
 mod emulated;
@@ -133,7 +133,8 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
     let draft = draft.map_err(Failure::Usage)?;
-    // A value that the plan does not accept is reported here, not later when somebody runs the plan.
+    // Interprets the plan, so that a value that the plan does not accept is reported now, and not when somebody runs
+    // the plan.
     table
         .places(&draft, &BTreeMap::new(), None)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
@@ -151,7 +152,7 @@ fn run_studies(
     root: Option<&Path>,
     say: &dyn Fn(&str) -> Result<(), Failure>,
 ) -> Result<Done, Failure> {
-    // Before the first race, look up every name, try every change, and check that every output can be written.
+    // Looks up every name, tries every change, and checks that every output can be written, before the first race.
     let (mut studies, also) = wanted(matches)?;
     for study in &mut studies {
         let below = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
@@ -267,8 +268,8 @@ fn found(
     Ok(findings)
 }
 
-/// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because their
-/// calibrations may take more or fewer. Counting also checks that every change fits its plan.
+/// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because the
+/// number of runs for their calibration is not known in advance. Counting also checks that every change fits its plan.
 fn runs_of(
     study: &Study,
     size: Size,

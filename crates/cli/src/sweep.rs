@@ -1,8 +1,8 @@
-//! Runs a race of several points with `--out`. Each point is saved when it is complete. So a sweep can be interrupted and
-//! resumed, or divided among machines and merged.
+//! Runs a race of several points with `--out`. Each point is saved when it is complete. A sweep can therefore be
+//! interrupted and resumed, or divided among machines and merged.
 //!
-//! This module runs points, and [`directory`] stores them. [`result`] writes results.json, report.html and the table from
-//! a directory alone. So the outputs do not depend on when and on which machines the points ran.
+//! This module runs points, and [`directory`] stores them. [`result`] writes results.json, report.html and the table
+//! from a directory alone. The outputs therefore do not depend on when and on which machines the points ran.
 
 pub mod directory;
 pub mod result;
@@ -36,7 +36,7 @@ pub struct Request<'a> {
     pub resume: bool,
     /// The shard to run; by default the shard that the directory holds.
     pub shard: Option<Shard>,
-    /// The captures to keep, as in `--pcap`; by default as in the directory.
+    /// The captures to keep, as in `--pcap`; by default those that the directory already keeps.
     pub pcap: Option<&'a str>,
     /// The path of the plan file, if there is one.
     pub plan_file: Option<&'a str>,
@@ -213,7 +213,7 @@ impl Tally {
         self.points += 1;
     }
 
-    /// Returns the table of the points so far. Of the warnings only `warnings` are shown.
+    /// Returns the table of the points so far. `warnings` are the warnings to show.
     fn text(&self, warnings: &[String]) -> String {
         if let Some(people) = &self.people {
             return people::text::render(people);

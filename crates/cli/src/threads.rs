@@ -36,7 +36,7 @@ pub struct WorkerHandle {
 }
 
 enum Report {
-    /// The thread listens at these URLs.
+    /// The thread listens, at these URLs.
     Ready(Vec<String>),
     /// The number of associations that the thread has accepted.
     Associations(u64),
@@ -54,7 +54,7 @@ impl WorkerHandle {
         }
     }
 
-    /// Whether this thread is the one that handles what concerns all threads, for example printing.
+    /// Whether this is the leading thread, which does what is needed only once, for example printing.
     pub fn leads(&self) -> bool {
         self.number == 0
     }
@@ -107,12 +107,12 @@ impl ListenSpecs {
             }
             let can = place.scheme.can();
             for part in parts {
-                // A transport whose sessions have no word of their own has sessions.
+                // If the transport has no word of its own for its sessions, messages call them "sessions".
                 if part.group.is_some() && can.words == Words::default() {
                     specs.sessions = "sessions";
                 }
                 specs.groups.extend(part.group);
-                // The kernel's listeners have a limit each.
+                // Each listener of the kernel has a limit of its own.
                 let limit = if can.kernel { ConcurrencyLimit::new(most) } else { limit.clone() };
                 let place =
                     Listen { addresses: part.addresses, port: part.port, scheme: place.scheme.clone() };

@@ -1,7 +1,7 @@
 //! Ends a process that does not end after SIGINT or SIGTERM.
 //!
-//! Tasks handle SIGINT and SIGTERM. But a task that loops or blocks in a write keeps the others from running. So a
-//! separate thread waits for the same signals, and ends the process when the grace period is over.
+//! Tasks handle SIGINT and SIGTERM, but a task that loops or blocks in a write keeps other tasks from running. A
+//! separate thread therefore waits for the same signals, and ends the process when the grace period is over.
 
 use crate::privileges::drop_capabilities;
 use crate::{Failure, complain, files};
@@ -19,8 +19,8 @@ pub fn start(grace: Duration, code: u8) -> Result<(), Failure> {
 }
 
 fn end(code: u8) {
-    // Another thread may be blocked in a write to standard error, or may hold a lock forever. So each step runs in its own
-    // thread, and the next step begins even if an earlier one hangs.
+    // Another thread may be blocked in a write to standard error, or may hold a lock forever. Each step therefore runs
+    // in its own thread, and the next step begins even if an earlier step hangs.
     for step in last_steps(code) {
         within(STEP, step);
     }
@@ -58,7 +58,7 @@ const STEP: Duration = Duration::from_millis(150);
 mod tests {
     use super::*;
 
-    /// The process is killed at the latest `grace` plus one second after the signal, whatever hangs.
+    /// The process must end at the latest `grace` plus one second after the signal, whatever hangs.
     #[test]
     fn every_process_ends_within_its_grace_and_a_second() {
         let steps = u32::try_from(last_steps(0).len()).expect("few");

@@ -1,9 +1,9 @@
-//! How much every UDP listener sends to a client whose address is not validated: at most three times the bytes received
-//! from that address (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260 §5.1.3), in one table.
+//! Tests how much every UDP listener sends to a client whose address is not validated. The limit is three times the
+//! bytes that it received from that address (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260 §5.1.3).
 //!
-//! Strangers send and never answer. Each has a socket of its own on the loopback interface, and counts everything that
-//! arrives there within [`WAIT`], including retransmissions.
-//! `cargo test -p anabranch-cli --test cli amplification -- --nocapture` prints the table.
+//! Silent clients send and never answer. Each silent client has its own socket on the loopback interface, and counts
+//! everything that arrives there within [`WAIT`], including retransmissions. `cargo test -p anabranch-cli --test cli
+//! amplification -- --nocapture` prints the table.
 
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The limit of RFC 9000 §8.1, which is the strictest.
 const CEILING: f64 = 3.0;
-/// A server's timers begin at one second and double: this is the time of four retransmissions.
+/// A server's timers begin at one second and double: in this time a server retransmits four times.
 const WAIT: Duration = Duration::from_secs(16);
 /// The interval at which the sockets are read.
 const LOOK: Duration = Duration::from_millis(50);
@@ -28,14 +28,14 @@ struct SilentClient {
     what: String,
     socket: UdpSocket,
     target: SocketAddr,
-    /// The lengths of the datagrams it has sent.
+    /// The lengths of the datagrams that the client has sent.
     sent: Vec<usize>,
-    /// The lengths of the datagrams it has received.
+    /// The lengths of the datagrams that the client has received.
     came: Vec<usize>,
 }
 
 impl SilentClient {
-    /// Reads all datagrams that wait in its socket.
+    /// Reads all datagrams that wait in the client's socket.
     fn listen(&mut self) {
         let mut buffer = [0; 65_536];
         while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
@@ -69,12 +69,12 @@ impl SilentClient {
     }
 }
 
-/// All strangers.
+/// All silent clients of the test.
 #[derive(Default)]
 struct SilentClients(Vec<SilentClient>);
 
 impl SilentClients {
-    /// Adds a stranger that sends these datagrams.
+    /// Adds a silent client that sends these datagrams.
     fn send<'a>(
         &mut self,
         (listener, target): (&str, SocketAddr),
@@ -90,7 +90,7 @@ impl SilentClients {
         for datagram in datagrams {
             stranger.socket.send_to(datagram, target).expect("sent");
             stranger.sent.push(datagram.len());
-            // A server's socket buffer holds about 200 of the largest datagrams.
+            // Waits now and then, because a server's socket buffer holds only about 200 of the largest datagrams.
             if stranger.sent.len().is_multiple_of(50) {
                 wait_until_datagrams_are_read(target.port());
             }
@@ -98,7 +98,7 @@ impl SilentClients {
         self.0.push(stranger);
     }
 
-    /// Adds a stranger for each of 16 prefixes of a datagram.
+    /// Adds a silent client for each of 16 prefixes of a datagram.
     fn send_cut(&mut self, at: (&str, SocketAddr), what: &str, datagram: &[u8]) {
         for part in 1..=16 {
             let cut = datagram[..datagram.len() * part / 17].to_vec();
@@ -134,9 +134,9 @@ fn junk(length: usize) -> Vec<Vec<u8>> {
     made
 }
 
-/// An INIT chunk with these parameters.
+/// Returns an INIT chunk with these parameters.
 fn init(parameters: &[u8]) -> Vec<u8> {
-    // Initiate tag, window, outbound and inbound streams, initial TSN.
+    // The fields are initiate tag, window, outbound and inbound streams, and initial TSN.
     let mut body = vec![0, 0, 0, 7, 0, 16, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
     body.extend(parameters);
     packet(5_000, 0, &[chunk(1, 0, &body)])
@@ -148,7 +148,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     strangers.send(at, "the smallest INIT", [&init(&[])]);
     let unknown: Vec<u8> = (0..300).flat_map(|_| [0xc0, 0xff, 0, 4]).collect();
     strangers.send(at, "an INIT of 300 unknown parameters", [&init(&unknown)]);
-    // RANDOM, HMAC-ALGO, and a list of all chunk types (RFC 4895 §3).
+    // The parameters are RANDOM, HMAC-ALGO, and a list of all chunk types (RFC 4895 §3).
     let mut signed = vec![0x80, 2, 0, 36];
     signed.extend([9; 32]);
     signed.extend([0x80, 4, 0, 6, 0, 1, 0, 0, 0x80, 3, 1, 0]);
@@ -161,7 +161,7 @@ fn sctp(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // Traffic above the first packet's share shows only if this chunk is sent alone.
+        // Sent alone, this chunk shows whether it causes more traffic than its own bytes allow.
         strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     strangers.send_cut(at, "an INIT", &flight[0]);
@@ -174,7 +174,7 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     let record = |(number, part): (usize, &[u8])| {
         let mut bytes = vec![22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, number as u8];
         bytes.extend((12 + part.len() as u16).to_be_bytes());
-        // The type ClientHello and its length; message number 0.
+        // The message header begins with the type ClientHello and the length. The message number is 0.
         bytes.extend([1, 0]);
         bytes.extend((message.len() as u16).to_be_bytes());
         bytes.extend([0, 0, 0]);
@@ -187,21 +187,21 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// Extensions of a ClientHello: X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3; no key share.
+/// Extensions of a ClientHello: the groups X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3; no key share.
 const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
 const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
 const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];
 const DTLS13: [u8; 7] = [0, 43, 0, 3, 2, 0xfe, 0xfc];
 const NO_SHARE: [u8; 6] = [0, 51, 0, 2, 0, 0];
 
-/// A ClientHello (RFC 8446 §4.1.2) with these cipher suites and extensions.
+/// Returns a ClientHello (RFC 8446 §4.1.2) with these cipher suites and extensions.
 fn hello_with(suites: &[u8], extensions: &[&[u8]]) -> Vec<u8> {
     let mut body = vec![0xfe, 0xfd];
     body.extend(noise(32));
-    // No session ID and no cookie.
+    // The ClientHello has no session ID and no cookie.
     body.extend([0, 0, 0, suites.len() as u8]);
     body.extend(suites);
-    // No compression.
+    // The only compression method is null.
     body.extend([1, 0]);
     let extensions = extensions.concat();
     body.extend((extensions.len() as u16).to_be_bytes());
@@ -209,12 +209,12 @@ fn hello_with(suites: &[u8], extensions: &[&[u8]]) -> Vec<u8> {
     body
 }
 
-/// A ClientHello with this key share; without one, for DTLS 1.2.
+/// Returns a ClientHello for DTLS 1.3 with this key share; without a key share, for DTLS 1.2.
 fn hello(share: Option<&[u8]>) -> Vec<u8> {
-    // TLS_AES_128_GCM_SHA256, and ECDHE_ECDSA with AES_128_GCM_SHA256.
+    // The cipher suites are TLS_AES_128_GCM_SHA256, and ECDHE_ECDSA with AES_128_GCM_SHA256.
     let suites = [0x13, 1, 0xc0, 0x2b];
     let Some(share) = share else {
-        // Uncompressed points, and the extended master secret.
+        // These extensions are for uncompressed points and the extended master secret.
         return hello_with(&suites, &[&GROUPS, &SIGNATURES, &[0, 11, 0, 2, 1, 0, 0, 23, 0, 0]]);
     };
     let [outer, inner] = [2 + share.len() as u16, share.len() as u16].map(u16::to_be_bytes);
@@ -258,8 +258,8 @@ fn dtls(strangers: &mut SilentClients, at: (&str, SocketAddr), flight: &[Vec<u8>
     anything(strangers, at);
 }
 
-/// Each flight is from a different client: connection IDs are random, and datagrams with the same ID belong to the same
-/// connection.
+/// Sends QUIC datagrams. Each flight comes from another client, because datagrams with the same connection ID belong to
+/// the same connection.
 fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
     strangers.send(at, "a client's Initial", &one[..1]);
@@ -268,7 +268,7 @@ fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Ve
     strangers.send(at, "a client's Initials, sent again", again);
     strangers.send(at, "an Initial five times", &vec![copied[0].clone(); 5]);
     for (initial, more) in padded.iter().take(1).chain(&copied[1..]).zip([50, 199]) {
-        // The bytes after the Initial are no packet, but they count as received.
+        // The bytes after the Initial packet are no packet, but they count as received.
         let long = [&initial[..], &vec![0; more]].concat();
         strangers.send(at, &format!("an Initial of {} bytes", long.len()), [&long]);
     }
@@ -280,7 +280,7 @@ fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Ve
         bytes.extend(noise(length - bytes.len()));
         bytes
     };
-    // RFC 9000 §14.1: the smallest datagram that may carry an Initial.
+    // RFC 9000 §14.1: 1200 bytes is the smallest datagram that may carry an Initial packet.
     for (version, what) in [(0xface_b001, "an unknown version"), (0, "version 0"), (1, "version 1")] {
         for length in [24, 1_199, 1_200] {
             for (first, kind) in [(0xc0, "Initial"), (0xd0, "0-RTT"), (0xe0, "Handshake"), (0xf0, "Retry")] {
@@ -292,7 +292,7 @@ fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Ve
             }
         }
     }
-    // RFC 9000 §10.3: packets that could belong to a connection whose state is lost.
+    // RFC 9000 §10.3: these packets could belong to a connection whose state is lost.
     for length in [5, 21, 22, 25, 41, 42, 43, 44, 100] {
         let mut bytes = noise(length);
         bytes[0] = 0x40;
@@ -302,7 +302,7 @@ fn quic(strangers: &mut SilentClients, at: (&str, SocketAddr), flights: &[Vec<Ve
     anything(strangers, at);
 }
 
-/// Datagrams that may arrive at any port.
+/// Sends datagrams that may arrive at any port.
 fn anything(strangers: &mut SilentClients, at: (&str, SocketAddr)) {
     for length in [1, 20, 60, 1_200] {
         strangers.send(at, &format!("junk of {length} bytes"), &junk(length));
@@ -387,7 +387,7 @@ fn unvalidated_clients_get_at_most_three_times_what_they_send() {
                 "http+sctp" | "sctp" => sctp(&mut strangers, at, &of_sctp),
                 "https+sctp" => dtls(&mut strangers, at, &of_dtls),
                 "h3" => quic(&mut strangers, at, &of_quic),
-                // The URL of the origin, which a gateway prints in the same line.
+                // A gateway also prints the URL of its origin in the same line.
                 "http" => continue,
                 other => panic!("what listens at {other}?"),
             }
@@ -453,7 +453,7 @@ fn report(strangers: &[SilentClient]) {
     }
 }
 
-/// A row of the table in docs/security.md, and a predicate for the strangers that belong to it.
+/// A row of the table in docs/security.md, and a predicate for the silent clients that belong to it.
 type Row = (&'static str, fn(&SilentClient) -> bool);
 
 const ROWS: [Row; 6] = [

@@ -1,15 +1,15 @@
-//! Wrong input yields one line on standard error that names its location and the accepted forms, exit code 2, and no
-//! file.
+//! Tests that wrong input gives one line on standard error that names the place and the accepted forms, exit code 2,
+//! and no file.
 
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Command lines, and the error line for each. A long list of accepted names, which grows with the tables it comes
-/// from, is cut after the second name.
+/// Command lines, and the error line for each. Long lists of accepted names are cut after the second name, because the
+/// tables from which they come grow.
 const WRONG: &[(&str, &str)] = &[
-    // Unknown transport, key, profile, value.
+    // An unknown transport, key, profile or value.
     (
         "race --transport quick",
         "--transport quick: unknown transport 'quick' (did you mean 'quic'?); accepted: tcp, sctp, quic, mptcp, sctp-kernel",
@@ -64,7 +64,7 @@ const WRONG: &[(&str, &str)] = &[
         "--transport tcp:rto_min=3s,rto_max=1s: tcp:rto_min=3s is more than rto_max=1s",
     ),
     ("serve --set rto_min=61s", "--set sctp:rto_min=61s is more than rto_max=60s"),
-    // Too many streams.
+    // Too many streams for SCTP.
     (
         "race --transport sctp:streams=70000",
         "--transport sctp:streams=70000: streams=70000: out of range (streams in each direction, \
@@ -90,7 +90,7 @@ const WRONG: &[(&str, &str)] = &[
          http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132), https+sctp://HOST[:PORT]/PATH (SCTP over DTLS) \
          or h3://HOST[:PORT]/PATH (HTTP/3)",
     ),
-    // Two objects, one file.
+    // Two objects for the same file.
     (
         "get http://127.0.0.1:1/a/x http://127.0.0.1:1/b/x?y -o .",
         "http://127.0.0.1:1/a/x and http://127.0.0.1:1/b/x?y would be one file; write -o FILE once for each",
@@ -106,7 +106,7 @@ const WRONG: &[(&str, &str)] = &[
          --connections <N> --json <FILE|-> (see --help)",
     ),
     ("decode nothing.pcapng", "nothing.pcapng: No such file or directory (os error 2)"),
-    // Threads.
+    // Numbers of threads that are out of range.
     ("serve --threads 0", "invalid value '0' for '--threads <N>': 0 is not in 1..=64 (see --help)"),
     (
         "gateway --threads 65 --origin http://127.0.0.1/",
@@ -116,7 +116,7 @@ const WRONG: &[(&str, &str)] = &[
     ("gateway --origin http://127.0.0.1/ --max-header 100MB", "--max-header 100MB: 1KiB to 1MiB"),
     ("gateway --origin http://127.0.0.1/ --max-header 0B", "--max-header 0B: 1KiB to 1MiB"),
     ("serve --max-header 100MB", "--max-header 100MB: must be 1 B to 1 MiB"),
-    // Units.
+    // Values with missing or wrong units.
     (
         "race --rate 10",
         "--rate: '10': the unit is missing; write a rate such as 56kbit, 10mbit, 1gbit or 300bit \
@@ -226,7 +226,7 @@ const WRONG: &[(&str, &str)] = &[
         "race --rate unlimited --rtt 0 --cross tcp:flows=1",
         "--cross: traffic that never ends needs a path that takes time; give the network a rate or a delay",
     ),
-    // Pages.
+    // Pages that cannot be used.
     (
         "race --page nothing.har",
         "--page: 'nothing.har': no such file; write a HAR file, a directory, or a shipped page \
@@ -248,7 +248,7 @@ const WRONG: &[(&str, &str)] = &[
         "--objects: objects '0x1kB': '0x1kB': none is no object; write 8x100kB, 1kB,10kB,100kB or \
          1x20kB,7x100kB",
     ),
-    // Plan files.
+    // Plan files that cannot be used.
     (
         "race nothing.toml",
         "nothing.toml: no such file; write a plan (TOML), a HAR file, a directory with index.html, or a shipped page \
@@ -260,7 +260,7 @@ const WRONG: &[(&str, &str)] = &[
          a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)",
     ),
     ("race -n 10", "10: no such file; so many seeds are --runs 10 (and -n is --dry-run)"),
-    // A positional argument is recognized by its contents.
+    // The content of a file decides what a positional argument is.
     ("race empty.har", "empty.har: log.entries: empty, so there is nothing to fetch"),
     (
         "race nil.har",
@@ -312,7 +312,7 @@ const WRONG: &[(&str, &str)] = &[
         "script.har: JavaScript around what is no JSON: key must be a string at line 1 column 2; a HAR has every key in \
          double quotes",
     ),
-    // Traces with columns.
+    // Traces with columns that cannot be used.
     (
         "race --trace back.csv",
         "--trace: trace 'back.csv': line 3: its time lies before that of the line above; times never decrease",
@@ -473,7 +473,7 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
     let before = listing(&place);
     let mut wrong = Vec::new();
     for (line, expected) in WRONG {
-        // The result files that must not appear.
+        // These result files must not appear.
         let outputs = match line.starts_with("race") && !line.contains("--json") {
             true => " --json out.json --csv out.csv --out results",
             false => "",
@@ -492,8 +492,8 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Negative sizes mean "unknown" in a HAR. Such an entry is named, counted and left out; a page without other entries
-/// is empty.
+/// In a HAR, negative sizes mean "unknown". Entries with such sizes must be named, counted and left out. A page without
+/// other entries is empty.
 #[test]
 fn entries_with_sizes_below_zero_are_told_of() {
     let place = create_files("negative");
@@ -504,8 +504,8 @@ fn entries_with_sizes_below_zero_are_told_of() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each is raced like the
-/// plain file, and standard error names the source of the order.
+/// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each must be raced like the
+/// plain file, and standard error must name the source of the order.
 #[test]
 fn a_har_is_raced_however_it_comes() {
     let place = create_files("forms");
@@ -560,7 +560,7 @@ fn a_har_is_raced_however_it_comes() {
              sent, in the head of a GET: [1] http://a.example/1"
         ]
     );
-    // The table has only the other warnings.
+    // The table has only the warnings that were not printed before the race.
     assert_eq!(told.matches("startedDateTime").count(), 1, "{told}");
     assert_eq!(told.matches("not a GET").count(), 1, "{told}");
     let (code, json, _) = say(&place, "race k6.har --runs 1 --loss 0 --cleartext -q --json -");
@@ -571,7 +571,7 @@ fn a_har_is_raced_however_it_comes() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// A trace with constant columns gives the same results as a link with that rate, RTT and loss, to the nanosecond.
+/// A trace with constant columns must give the same results, to the nanosecond, as a link with that rate, RTT and loss.
 #[test]
 fn a_trace_in_columns_is_a_link() {
     let place = create_files("columns");
@@ -589,9 +589,9 @@ fn a_trace_in_columns_is_a_link() {
     assert!(plain.lines().count() > 12, "{plain}");
     assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
     assert_eq!(race("--trace trip.csv --runs 1"), plain);
-    // Losses are drawn in the same way as for a constant share.
+    // With a column of losses, losses must be drawn in the same way as for a constant share.
     assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
-    // A path can have a trace of its own, and so can a plan.
+    // A path may have its own trace, and a plan may name a trace.
     fs::write(place.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
     assert_eq!(race("plan.toml --runs 1"), plain);
     let (code, told, _) = say(&place, "link --trace trip.csv --dry-run -- true");
@@ -603,8 +603,8 @@ fn a_trace_in_columns_is_a_link() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// A truncated capture is shown as far as it goes, with a note that it is incomplete. A file that cannot be read is an
-/// error of the host.
+/// A truncated capture must be shown up to its end, with a note that it is incomplete. A file that cannot be read must
+/// be an error of the host.
 #[test]
 fn captures_that_are_cut_or_cannot_be_read() {
     let place = create_files("captures");
@@ -628,7 +628,7 @@ fn captures_that_are_cut_or_cannot_be_read() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// A HAR with more entries than a page may have is rejected before it uses more memory than a page of that size would.
+/// A HAR with more entries than a page may have must be rejected before it takes more memory than the largest page.
 #[test]
 fn a_har_of_many_entries_is_refused_in_bounded_memory() {
     const ENTRIES: usize = 300_000;

@@ -1,5 +1,5 @@
-//! `serve` reveals nothing outside its directory, even if links in it are changed meanwhile, and no hidden files unless
-//! that is wanted.
+//! Tests that `serve` reveals no file outside its directory, even if links in the directory change meanwhile, and no
+//! hidden file unless the user allows it.
 
 #![cfg(target_os = "linux")]
 
@@ -13,10 +13,11 @@ use std::thread;
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// Each round has four requests, so that some fall into every moment of an exchange of two names.
+/// Each round has four requests. With so large a number, requests meet every moment of an exchange of two names.
 const ROUNDS: usize = 5_000;
 
-/// A file and a directory alternate with links to the outside, during thousands of requests.
+/// During thousands of requests, a file and a directory are exchanged with links to the outside. No response may have
+/// content from outside.
 #[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     let site = Scratch::new("beneath-race");
@@ -50,7 +51,7 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     let (mut inside, mut refused) = (0, 0);
     for _ in 0..ROUNDS {
         for target in ["/file", "/way/", "/way/index.html", "/by/"] {
-            // Range requests and conditional requests use the same lookup.
+            // Range requests and conditional requests look files up in the same way, so they are used, too.
             let fields = if inside % 2 == 0 { "Range: bytes=0-99\r\n" } else { "If-None-Match: \"x\"\r\n" };
             stream
                 .write_all(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes())

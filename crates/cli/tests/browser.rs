@@ -1,6 +1,6 @@
-//! Reports as a browser renders them: every kind at desktop and phone width, light, dark and on paper. The page fetches
-//! nothing, reports no error and does not overflow sideways. What it draws is what `results.json` contains, and the
-//! features of the page's script work.
+//! Tests reports in a browser: every kind at desktop and phone width, light, dark and on paper. The page must fetch
+//! nothing, report no error and not overflow sideways. It must draw what `results.json` contains, and the features of
+//! its script must work.
 //!
 //! Needs chromium and chromedriver (Debian: `apt-get install chromium chromium-driver`). Without them the test prints a
 //! message and passes, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. With `SCREENSHOTS=DIR` in the
@@ -46,7 +46,7 @@ struct Report {
     results: Value,
 }
 
-/// Runs a race twice into the same directory, and returns its report; both pages must be identical.
+/// Runs a race twice into the same directory, and returns its report. Both pages must be identical.
 fn report(place: &Path, kind: &'static str, words: &str) -> Option<Report> {
     let out = place.join(kind);
     let race = || {
@@ -101,7 +101,7 @@ const KINDS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Root can set up emulated links on any host.
+/// Whether the test runs as root, who can set up emulated links on any host.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -131,8 +131,8 @@ fn every_kind_of_report_is_whole_in_a_browser() {
     }
 }
 
-/// The pages of studies, with few seeds: they are complete in every look, every internal link has a target, and charts
-/// have their marks.
+/// Tests the pages of studies with few seeds. They must be complete in every look, every internal link must have a
+/// target, and charts must have their marks.
 #[test]
 fn the_pages_of_studies_are_whole_in_a_browser() {
     if !are_slow_tests_enabled() {
@@ -155,7 +155,7 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
         ])
         .output()
         .expect("it starts");
-    // With two seeds the claims of a study need not hold.
+    // With two seeds, some claims of a study may fail.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let mut pages = 0;
     for entry in fs::read_dir(place.0.join("all")).expect("a directory") {
@@ -193,8 +193,8 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
     assert_eq!(pages, 2, "a page a study");
 }
 
-/// Text from other people (names in a HAR file, a capture, a plan) is escaped where a page quotes it. Even if it were
-/// not, the browser would run no script, handler or style sheet from it, and would load nothing.
+/// Text from other people (names in a HAR file, a capture, a plan) must be escaped where a page quotes it. Even
+/// unescaped text must not make the browser run a script, a handler or a style sheet, or load anything.
 #[test]
 fn a_page_runs_no_script_but_its_own() {
     let Some(mut browser) = Browser::start() else { return };
@@ -236,7 +236,7 @@ fn a_page_runs_no_script_but_its_own() {
     }
 }
 
-/// The windows are drawn, and every loss of the median run on its way to the client.
+/// Checks that congestion windows and every loss of the median run on its way to the client are drawn.
 fn course_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(numbers(browser, "windows").len() > 5);
     let lost = numbers(browser, "queue").iter().filter(|row| !row[3].is_empty()).count();
@@ -246,7 +246,7 @@ fn course_is_drawn(browser: &mut Browser, report: &Report) {
     assert_eq!(Some(lost as u64), median.and_then(|run| run["packets"]["down"]["lost"].as_u64()));
 }
 
-/// The page of `decode --html` of a capture: every retransmission that `decode --json` counts is drawn.
+/// Checks the page of `decode --html` for a capture. Every retransmission that `decode --json` counts must be drawn.
 fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     let directory = report.page.parent().expect("a directory");
     let files = fs::read_dir(directory).expect("files").flatten().map(|entry| entry.path());
@@ -308,8 +308,8 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         "{what}: {found}"
     );
     assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
-    // Figures are drawn for this width, and not scaled down until they are unreadable. Paper has 72 dots where a screen
-    // has 96.
+    // Figures must be drawn for this width, and not be scaled down until they are unreadable. Paper has 72 dots per
+    // inch where a screen has 96.
     assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
     let light = |key: &str| -> f64 {
         let text = found[key].as_str().expect("a colour");
@@ -320,7 +320,7 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     assert_eq!(ink > paper, look.is_dark(), "{what}: ink {ink} on paper {paper}");
 }
 
-/// The numbers of a figure with this file name: of the first that has it.
+/// Returns the numbers of the first figure with this file name.
 fn numbers(browser: &mut Browser, figure: &str) -> Vec<Vec<String>> {
     let script = format!(
         "return document.querySelector('figure[data-name=\"{figure}\"] pre.csv')?.textContent ?? '';"
@@ -342,7 +342,7 @@ fn split(line: &str) -> Vec<String> {
     cells
 }
 
-/// A run's time in milliseconds from the results; for messages the 95th percentile of their delays.
+/// Returns a run's time in milliseconds from the results; for messages, the 95th percentile of their delays.
 fn time_of(point: &Value, run: &Value) -> Option<f64> {
     if point["workload"]["messages"] != true {
         return run["page_ns"].as_u64().map(|ns| ns as f64 / 1e6);
@@ -355,7 +355,7 @@ fn time_of(point: &Value, run: &Value) -> Option<f64> {
     Some(delays[rank] as f64 / 1e6)
 }
 
-/// The figures and the numbers beside them show what the results contain.
+/// Checks that the figures and the numbers beside them show what the results contain.
 fn says_what_results_say(browser: &mut Browser, report: &Report) {
     let points = report.results["points"].as_array().expect("points");
     let point = &points[0];
@@ -375,7 +375,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         assert_eq!((&row[0], &row[1]), (&(*name).to_owned(), seed), "{}", report.kind);
         assert_eq!(row[2].parse::<f64>().ok(), *time, "{}: {row:?}", report.kind);
     }
-    // Every dot is at the position of its time: all positions are a linear function of the times.
+    // Every dot must be at the position of its time, so all positions are the same linear function of the times.
     let dots = browser.run(
         "return [...document.querySelector('figure[data-name=times] .wide svg').querySelectorAll('circle')]
             .map((dot) => Number(dot.getAttribute('cx')));",
@@ -391,7 +391,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         let place = dots[0] + scale * (time - times[0]);
         assert!((dot - place).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {place}", report.kind);
     }
-    // The headline has the geometric means, to at least two significant digits.
+    // The headline must have the geometric means, to at least two significant digits.
     let text = browser.run("return document.body.textContent;");
     for contestant in point["arms"].as_array().expect("contestants") {
         let runs = contestant["runs"].as_array().expect("runs").iter();
@@ -436,7 +436,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     assert_eq!(sent, wire, "{}: bytes to the client", report.kind);
 }
 
-/// After a path failure: when data arrived again and when service was restored, in the median runs.
+/// Checks the figure of a path failure: when data arrived again, and when service was restored, in the median runs.
 fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Value) {
     let rows = numbers(browser, "failover");
     assert_eq!(rows.is_empty(), point["failure_ns"].is_null(), "{kind}");
@@ -452,7 +452,7 @@ fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Va
     }
 }
 
-/// For contestants that raced on a shared link: the share of each.
+/// Checks the figure of contestants that raced on a shared link: the share of each contestant.
 fn shares_are_those_of_the_results(browser: &mut Browser, kind: &str, sharing: &Value) {
     let rows = numbers(browser, "fairness");
     let sharing = sharing.as_array().map_or(&[][..], Vec::as_slice);
@@ -465,7 +465,7 @@ fn shares_are_those_of_the_results(browser: &mut Browser, kind: &str, sharing: &
     }
 }
 
-/// Terms have explanations, runs can be stepped through, figures can be saved.
+/// Checks that terms have explanations, that runs can be stepped through, and that figures can be saved.
 fn script_works(browser: &mut Browser, report: &Report) {
     let kind = report.kind;
     let tip = browser.run(
@@ -547,7 +547,7 @@ fn a_large_report_opens_at_once() {
     assert!(bytes < 8_000_000, "{bytes} bytes");
 }
 
-/// `serve` delivers a page of 72 objects over HTTP/2 and over HTTP/3.
+/// `serve` must deliver a page of 72 objects to chromium over HTTP/2 and over HTTP/3.
 #[test]
 fn a_page_is_served_to_chromium_over_http_2_and_http_3() {
     if !are_slow_tests_enabled() {

@@ -1,4 +1,4 @@
-//! `bulk` in both roles, as two programs: every direction and transport, failures, and peers that vanish.
+//! Tests `bulk` in both roles, as two programs: every direction and transport, failures, and peers that vanish.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
@@ -57,8 +57,8 @@ fn result(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// Returns the requested directions, after checking that all sent data arrived: on `streams` streams, and at least
-/// `least` bytes.
+/// Checks that all sent data arrived, on `streams` streams and with at least `least` bytes. Returns the results of the
+/// requested directions.
 fn whole<'a>(result: &'a Value, words: &str, streams: u64, least: u64) -> Vec<&'a Value> {
     let mut found = Vec::new();
     for direction in ["up", "down"] {
@@ -94,7 +94,7 @@ fn all_that_is_sent_arrives_in_every_direction() {
         assert_eq!(result["schema"], "anabranch.bulk/1");
         let least = if words.contains("20MB") { 20_000_000 } else { 100_000 };
         for told in whole(&result, words, streams, least) {
-            // Round robin: the streams differ by at most one message for each session.
+            // With round robin, the streams differ by at most one message for each session.
             let at = |name: &str| told["received"][name].as_u64().expect("a number");
             let message = result["plan"]["message_bytes"].as_u64().expect("a number");
             assert!(at("stream_bytes_max") - at("stream_bytes_min") <= message, "{url} {words}: {told}");
@@ -105,7 +105,7 @@ fn all_that_is_sent_arrives_in_every_direction() {
     }
 }
 
-/// Over TLS and QUIC every byte arrives in each direction, and only from a server that is trusted.
+/// Over TLS and QUIC, every byte must arrive in each direction, and data must only flow with a trusted server.
 #[test]
 fn all_of_it_goes_over_tls_and_quic() {
     let state = std::env::temp_dir().join(format!("anabranch-bulk-tls-{}", std::process::id()));
@@ -146,7 +146,7 @@ fn all_of_it_goes_over_tls_and_quic() {
     std::fs::remove_dir_all(&state).expect("removed");
 }
 
-/// Messages carry the payload protocol identifier that both ends were given, and the sender applies its stream
+/// Messages must carry the payload protocol identifier that both ends were given, and the sender must apply its stream
 /// scheduler.
 #[test]
 fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
@@ -163,7 +163,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
         (&"51".into(), &"fair".into())
     );
     assert_eq!(settings["server"]["scheduler"], "rr");
-    // Messages with another identifier belong to another application.
+    // Messages with another identifier belong to another application, so the test fails.
     let other = bulk(url, "--size 1MB --ppid 52 --timeout 500ms");
     assert_eq!(other.status.code(), Some(1), "{}", String::from_utf8_lossy(&other.stderr));
     for (words, told) in [
@@ -181,7 +181,7 @@ fn messages_have_the_ppid_and_streams_the_order_that_were_asked_for() {
 #[test]
 fn all_of_it_goes_over_ipv6() {
     let mut places = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
-    // Only where raw sockets are permitted, and where the kernel supports MPTCP.
+    // These URLs work only if raw sockets are permitted, and if the kernel supports MPTCP.
     for (url, place) in
         [("sctp-ip://[::1]:9", "sctp-ip://[::1]:5961"), ("mptcp://[::1]:9", "mptcp://[::1]:0")]
     {
@@ -279,18 +279,18 @@ fn nothing_stands_above_a_test_that_has_not_begun() {
     assert_eq!(refused.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&refused.stdout), "");
     let server = Server::start("--listen tcp://127.0.0.1:0");
-    // The test is shorter than the minimum interval and still has a heading above its rows.
+    // The test is shorter than the minimum interval, and must still have a heading above its rows.
     let done = bulk(&server.urls[0], "--size 8B --message-size 8B");
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(text.starts_with("[ID]  Interval") && text.contains("receiver"), "{text}");
 }
 
-/// The client does not wait for a peer that has closed; each such wait took two more seconds.
+/// The client must not wait for a peer that has closed. Such a wait would take two more seconds.
 #[test]
 fn a_test_over_a_protocol_of_the_kernels_ends_when_it_is_over() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
     for words in ["", "--both", "--reverse", "--connections 2", "--both --connections 2"] {
-        // On a busy machine any attempt may be late, but not each of them.
+        // On a busy machine an attempt may be late, but not every attempt.
         let is_sooner = |_| {
             let mut slow = Command::new("sleep").arg("1.9").spawn().expect("it starts");
             result(&bulk(&server.urls[0], &format!("--size 100kB --json - {words}")));
@@ -321,7 +321,7 @@ fn a_fallback_to_plain_tcp_is_told() {
     }
 }
 
-/// `*` stands for both IP versions on one port, and so does `[::]`.
+/// `*` and `[::]` must each stand for both IP versions on one port.
 #[test]
 fn every_address_is_of_both_ip_versions() {
     for place in ["tcp://*:0", "tcp://[::]:0"] {
@@ -336,7 +336,7 @@ fn every_address_is_of_both_ip_versions() {
     }
 }
 
-/// The kernel's TCP reports the same values as ours; where it does not, their columns are absent.
+/// The kernel's TCP must report the same values as our TCP. If it cannot report a value, the column must be absent.
 #[test]
 fn the_kernels_connection_tells_its_window_and_congestion_control() {
     let server = Server::start("--listen tcp://127.0.0.1:0");
@@ -352,7 +352,7 @@ fn the_kernels_connection_tells_its_window_and_congestion_control() {
     }
 }
 
-/// The intervals of an interrupted test add up to its total.
+/// The intervals of an interrupted test must add up to its total.
 #[test]
 fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     let mut server = Server::start("--listen sctp://127.0.0.1:0");
@@ -360,8 +360,8 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     command.args(["bulk", &server.urls[0], "--for", "60s", "--interval", "4s", "--json", "-"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     assert!(server.line().contains(" connected"));
-    // Wait for a part of an interval while another test takes half a second: a part below a twentieth would have no
-    // line.
+    // Another test of half a second lets a part of an interval pass. A part of less than a twentieth of an interval
+    // would have no line.
     result(&bulk(&server.urls[0], "--for 500ms --json -"));
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
@@ -373,7 +373,7 @@ fn the_last_part_of_an_interval_is_told_when_it_is_interrupted() {
     assert!(sent > 0 && told["up"]["sent"]["bytes"] == sent, "{told}");
 }
 
-/// Interrupted before a connection was established: nothing is reported about the kind of connection.
+/// If the test is interrupted before a connection is established, the report must not name the kind of connection.
 #[test]
 fn what_was_never_connected_is_not_called_plain_tcp() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -400,8 +400,8 @@ fn what_was_never_connected_is_not_called_plain_tcp() {
     }
 }
 
-/// The printed settings are those that the sending end used, as reported by that end. Settings that would have no
-/// effect there are rejected.
+/// The printed settings must be those that the sending end used, as that end reports them. Settings that have no effect
+/// at an end must be rejected.
 #[test]
 fn settings_are_those_of_the_end_that_sends() {
     let sctp = Server::start("--listen sctp://127.0.0.1:0 --set profile=rfc9260,sndbuf=2MiB,dupthresh=5");

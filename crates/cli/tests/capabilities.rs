@@ -1,4 +1,4 @@
-//! The privileges that servers run by root keep once their sockets are open: reading files, and no other.
+//! Tests that a server that root runs keeps only the privilege to read files once its sockets are open.
 //!
 //! The tests run in network namespaces of their own, which needs root.
 
@@ -42,7 +42,7 @@ fn check_threads(id: u32, least_threads: usize, kept: u64) {
     assert!(count >= least_threads, "{count} threads");
 }
 
-/// Makes a file readable only for root, and only through a capability.
+/// Removes all permissions of a file, so that it can be read only through a capability.
 fn forbid_all(file: &Path) {
     fs::set_permissions(file, Permissions::from_mode(0o000)).expect("ours");
 }
@@ -72,13 +72,13 @@ fn a_server_keeps_no_capability_but_to_read_files() {
             let server = Running::start_as(command, Stdio::null());
             let threads: usize = threads.parse().expect("a number");
             check_threads(server.id(), threads, READ_ANY_FILE);
-            // Files that appear later are served if they were readable before.
+            // Other files that root may read are still served, even without permissions for anybody.
             forbid_all(&unreadable);
             for url in ["http+sctp-ip://192.0.2.1/", "http://192.0.2.1/", "https://192.0.2.1/"] {
                 assert_eq!(get(&format!("{url}unreadable")), noise(5000), "{url}");
                 assert_eq!(get(&format!("{url}1k")), noise(1000), "{url}");
             }
-            // The key can still be read on SIGHUP.
+            // The key must still be readable on SIGHUP.
             forbid_all(&place.0.join("anabranch/self-signed.pem"));
             server.hang_up();
             server.line("certificate: read again from ");
@@ -124,7 +124,8 @@ fn a_gateway_and_a_bulk_server_keep_none_either() {
     });
 }
 
-/// QUIC logs are files that are created while the server runs, in a directory that may belong to another user.
+/// A server with QUIC logs creates files while it runs, in a directory that may belong to another user. It must keep
+/// the capability to do so.
 #[test]
 fn a_server_with_qlog_may_still_write_files() {
     inside(|| {

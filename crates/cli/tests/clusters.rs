@@ -1,5 +1,5 @@
-//! The examples of sweeps on many machines, run as on a cluster: with the files in `examples/`, shard by shard, with
-//! the scheduler's environment variables. The merged result equals that of one machine.
+//! Tests the examples of sweeps on many machines. They run as on a cluster: with the files in `examples/`, shard by
+//! shard, with the scheduler's environment variables. The merged result must equal that of one machine.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Nine points with an expectation that some of them miss.
+/// A plan of nine points, with an expectation that some of them miss.
 const PLAN: &str = r#"
 rtt = ["10ms", "40ms", "90ms"]
 loss = ["0", "2%", "4%"]
@@ -45,7 +45,7 @@ fn prepare_sweep(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, Str
     (place, whole)
 }
 
-/// Runs a script as a machine of the cluster would.
+/// Runs a script as a machine of the cluster would run it.
 fn typed(place: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     let path = format!("{}:{}", place.0.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");
@@ -53,7 +53,7 @@ fn typed(place: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     run(shell.envs(set.iter().map(|(key, value)| (key, value))))
 }
 
-/// Checks that the shards merge, and that the result equals that of one machine.
+/// Checks that the shards can be merged, and that the merged result equals that of one machine.
 fn merges(place: &Scratch, script: &str, whole: &str) {
     let merged = typed(place, script, &[]);
     assert_eq!(merged.status.code(), Some(1), "an expectation is missed: {}", errors(&merged));

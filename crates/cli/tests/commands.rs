@@ -1,9 +1,9 @@
-//! Every command in README, in the pages of `docs/` and in the examples of help texts is run as typed.
+//! Runs every command in README, in the pages of `docs/` and in the examples of help texts, as typed.
 //!
 //! A block of shell in a page is one session: its commands run line by line in one directory, and servers run until its
-//! end. The network is a separate namespace, so that ports and addresses are those of the page. Commands that cannot be
-//! run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run nor listed fails the test, and
-//! so does an entry that no page contains any more.
+//! end. The network is a separate namespace, so that the ports and addresses in the page can be used. Commands that
+//! cannot be run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run nor listed fails the
+//! test. An entry of the list that no page contains any more also fails the test.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
@@ -18,17 +18,17 @@ use std::process::{Command, Stdio};
 
 /// What the test does instead of running a command as typed.
 enum Instead {
-    /// This shorter command, which shows the same.
+    /// The test runs this shorter command, which shows the same.
     Run(&'static str),
-    /// Nothing: CI runs the command as a separate step. A line of `.ci/run` ends with this text.
+    /// The test does nothing, because CI runs the command as a separate step. A line of `.ci/run` ends with this text.
     Step(&'static str),
-    /// Nothing: the command is not run here.
+    /// The test does nothing, and the command is not run anywhere.
     Nothing,
 }
 
 use Instead::{Nothing, Run, Step};
 
-/// The command, what is done instead, and why.
+/// The commands that are not run as typed: the command, what is done instead, and the reason.
 const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ("cargo run --release -- race", Step("cargo run --release -- race"), "it builds"),
     ("cargo test --workspace", Step("cargo test --workspace"), "it is what runs this test"),
@@ -168,7 +168,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ),
 ];
 
-/// Pages whose cargo commands measure for minutes to hours; they belong to the workspace `benches/`.
+/// Pages whose cargo commands measure for minutes to hours. The commands belong to the workspace `benches/`.
 const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
 
 /// The server that a page assumes to be running: the page, and the command of the server.
@@ -179,10 +179,10 @@ const BESIDE: &[(&str, &str)] = &[
     ("anabranch get --help", "anabranch serve site -q"),
 ];
 
-/// Addresses of the network, in addition to 127.0.0.1 and ::1.
+/// The addresses of the network, in addition to 127.0.0.1 and ::1.
 const ADDRESSES: [&str; 2] = ["192.0.2.1/32", "192.0.3.1/32"];
 
-/// Commands that belong together, and their origin.
+/// Commands that run in one session, and the page from which they come.
 struct Session {
     page: String,
     line: usize,
@@ -193,7 +193,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the blocks of shell in a page. A block without a language holds output, and no command.
+/// Returns the blocks of shell in a page. A block without a language must hold only output.
 fn sessions(page: &str, text: &str) -> Vec<Session> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -208,7 +208,7 @@ fn sessions(page: &str, text: &str) -> Vec<Session> {
         }
         let typed = ["anabranch ", "cargo ", "sudo "];
         let stray = block.lines().find(|line| typed.iter().any(|begin| line.starts_with(begin)));
-        // A table of output may begin with the name of the program.
+        // A table in the output may begin with the name of the program, so lines with columns are allowed.
         let stray = stray.filter(|line| !line.contains("  "));
         assert_eq!(stray, None, "{page}:{}: a command in a block that is not ```sh", number + 1);
     }
@@ -235,7 +235,7 @@ fn examples(verb: &str) -> Option<Session> {
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|line| !line.starts_with("-"))
         .collect();
-    // A line that is too long would be wrapped and continue at the left margin.
+    // A line that is too long is wrapped and continues at the left margin, which the examples must not do.
     for (line, next) in after.lines().zip(after.lines().skip(1)) {
         let whole = !line.starts_with("  ") || next.is_empty() || next.starts_with("  ");
         assert!(whole, "anabranch {verb} --help: '{line}' is broken");
@@ -285,7 +285,7 @@ fn all_sessions() -> Vec<Session> {
     all
 }
 
-/// A directory with what the pages assume: a site, the examples, a capture, keys.
+/// Creates a directory with everything that the pages assume: a site, the examples, a capture, keys.
 fn create_site() -> Scratch {
     let place = Scratch::new("commands");
     place.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
@@ -370,7 +370,7 @@ fn start(place: &Path, command: &str, before: &mut Vec<Running>) -> Result<Runni
     }
 }
 
-/// Whether the command prints the same every time, regardless of earlier commands, and leaves no files.
+/// Whether the command prints the same text every time, regardless of earlier commands, and leaves no files.
 fn is_repeatable(command: &str) -> bool {
     let deterministic =
         ["anabranch race ", "anabranch study run "].iter().any(|begin| command.starts_with(begin));
@@ -423,7 +423,7 @@ fn perform(place: &Path, session: &Session, Met { exceptions: met, repeatable, w
         if command.starts_with("tshark ") && !has("tshark") || command.contains("curl ") && !has("curl") {
             continue;
         }
-        // A command that takes longer has hung.
+        // A command that takes longer than ten minutes counts as hung.
         let script = format!("set -e -o pipefail; {command}");
         let output = run(&mut shell(place, &["timeout", "--kill-after=5", "600", "bash", "-c", &script]));
         if !output.status.success() {
@@ -474,7 +474,7 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// Joins a command typed in the shell that `link .. -- bash` opens with the `link` command.
+/// Joins a command that is typed in the shell of `link .. -- bash` with that `link` command.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();

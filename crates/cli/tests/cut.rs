@@ -1,6 +1,6 @@
-//! A truncated download never looks complete: `get` ends with exit code 1 and leaves no file, over HTTP/1.1
-//! (RFC 9112 §8) and over HTTP/2 (RFC 9113 §8.1.1). The tables of HTTP/3 rules in the crate `anabranch-http` have the
-//! same cases.
+//! Tests that a truncated download never looks complete. `get` must end with exit code 1 and leave no file, over
+//! HTTP/1.1 (RFC 9112 §8) and over HTTP/2 (RFC 9113 §8.1.1). The tables of HTTP/3 rules in the crate `anabranch-http`
+//! have the same cases.
 
 #![cfg(target_os = "linux")]
 
@@ -28,7 +28,8 @@ fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Optio
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut request = Vec::new();
         let mut byte = [0];
-        // A request is complete with its empty line or (after the preface) with a HEADERS frame.
+        // A request is complete with its empty line. Over HTTP/2, it is complete with a HEADERS frame after the
+        // preface.
         let is_whole = |request: &[u8]| match http2 {
             // Unread bytes make the kernel reset the connection.
             false if end == ServerClose::Reset => request.ends_with(b"\r\n\r"),
@@ -41,7 +42,7 @@ fn get(place: &Scratch, said: &[u8], end: ServerClose, words: &[&str]) -> (Optio
         stream.write_all(&said).expect("written");
         if end == ServerClose::Fin {
             stream.shutdown(Shutdown::Write).expect("shut");
-            // Until the client has closed its side as well.
+            // Waits until the client has closed its side, too.
             let _ = stream.read_to_end(&mut Vec::new());
         }
     });
@@ -99,7 +100,8 @@ fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
 #[test]
 fn a_response_of_http_2_that_is_cut_is_a_failure() {
     let place = Scratch::new("cut-2");
-    // SETTINGS and its acknowledgement; `:status: 200` from the static table of RFC 7541, and a content length.
+    // The server sends SETTINGS and its acknowledgement. The header has `:status: 200` from the static table of RFC
+    // 7541, and a content length.
     let begin = [frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat();
     let head = |length: &[u8], flags: u8| {
         let field = [&[0x0f, 0x0d, length.len() as u8][..], length].concat();

@@ -1,4 +1,4 @@
-//! `decode`: the files that it writes besides its text, for captures made by a race.
+//! Tests the files that `decode` writes in addition to its text, for captures that a race has made.
 
 #![cfg(target_os = "linux")]
 
@@ -77,7 +77,7 @@ fn quiet_says_nothing_but_what_was_asked_for() {
     assert!(fs::read_to_string(&csv).expect("written").starts_with("conversation,transport,"));
     let got = run(anabranch().arg("decode").arg(&capture).args(["--quiet", "--json", "-"]));
     assert!(got.stdout.starts_with(b"{") && got.stderr.is_empty());
-    // Errors are reported nevertheless.
+    // With `-q`, errors must still be reported.
     let cut = place.file("cut.pcapng", &fs::read(&capture).expect("read")[..2_000]);
     let got = run(anabranch().arg("decode").arg(&cut).arg("-q"));
     assert_eq!((got.status.code(), got.stdout.len()), (Some(1), 0));
@@ -95,7 +95,7 @@ fn quiet_says_nothing_but_what_was_asked_for() {
     }
 }
 
-/// A compressed capture gives the same output; PPIDs are named.
+/// A compressed capture must give the same output as an uncompressed one, and PPIDs must be named.
 #[test]
 fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
     let place = Scratch::new("decode-gzip");
@@ -109,7 +109,7 @@ fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
         let told = run(anabranch().arg("decode").arg(file));
         assert_eq!(told.status.code(), Some(0), "{}", errors(&told));
         let text = String::from_utf8(told.stdout).expect("text");
-        // The first line begins with the file name.
+        // Removes the file name, with which the first line begins.
         text.split_once(": ").expect("a name").1.to_owned()
     };
     let told = text(&whole);
@@ -127,14 +127,14 @@ fn a_compressed_capture_is_unpacked_and_messages_are_told_by_their_ppid() {
     assert_eq!(errors(&told).lines().count(), 1, "{}", errors(&told));
 }
 
-/// An IPv4 packet without a header checksum.
+/// Returns an IPv4 packet without a header checksum.
 fn ipv4(protocol: u8, payload: &[u8]) -> Vec<u8> {
     let length = (20 + payload.len() as u16).to_be_bytes();
     let head = [0x45, 0, length[0], length[1], 0, 1, 0, 0, 64, protocol, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
     [&head[..], payload].concat()
 }
 
-/// A DATA chunk in GTP-U, whose CRC32c is left to the network card.
+/// Decodes a DATA chunk in a GTP-U tunnel, whose CRC32c was left to the network card. The output must name both facts.
 #[test]
 fn a_tunnel_and_checksums_left_to_the_card_are_told() {
     let place = Scratch::new("decode-tunnel");

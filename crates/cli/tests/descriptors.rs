@@ -1,4 +1,4 @@
-//! A server that has run out of file descriptors says so, and one association cannot use all of them.
+//! Tests that a server that has run out of file descriptors says so, and that one association cannot use all of them.
 
 #![cfg(target_os = "linux")]
 
@@ -22,7 +22,7 @@ fn limited(root: &str, descriptors: usize) -> Running {
 fn status(stream: &mut TcpStream, path: &str) -> String {
     write!(stream, "HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     let mut answer = [0; 2000];
-    // Any signal to the process interrupts a read with a timeout.
+    // The read is repeated, because any signal to the process interrupts a read with a timeout.
     let length = loop {
         match stream.read(&mut answer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -32,7 +32,7 @@ fn status(stream: &mut TcpStream, path: &str) -> String {
     String::from_utf8_lossy(&answer[..length]).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// RFC 9110 §15.6.4: a file that cannot be opened at the moment is not reported as missing.
+/// RFC 9110 §15.6.4: a file that cannot be opened at the moment must not be reported as missing.
 #[test]
 fn out_of_descriptors_is_not_not_found() {
     let site = Scratch::new("descriptors");
@@ -41,14 +41,15 @@ fn out_of_descriptors_is_not_not_found() {
     let mut first = server.connect();
     assert_eq!(status(&mut first, "/none"), "404");
     let held: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
-    // These connections have made no requests yet, so the server has no open files to close.
+    // These connections have made no request yet, so the server has no open files that it could close.
     wait_until("it has no descriptors left", || server.descriptors() >= 40);
     assert_eq!(status(&mut first, "/"), "503");
     drop(held);
     wait_until("it has descriptors again", || status(&mut first, "/") == "200");
 }
 
-/// RFC 6525 §5.2.5: `--streams` is the limit, and a file is opened once, however many names it is requested by.
+/// RFC 6525 §5.2.5: an association must not get more streams than `--streams`. A file must be opened once, however many
+/// names for it are requested.
 #[test]
 fn one_association_has_its_streams_and_no_more() {
     let site = Scratch::new("spellings");

@@ -1,5 +1,5 @@
-//! `--dry-run` of commands that run until they are ended: it prints everything, does nothing, and reports the usual
-//! errors.
+//! Tests `--dry-run` of commands that run until they are ended. It must print all settings, do nothing, and report the
+//! usual errors.
 
 #![cfg(target_os = "linux")]
 
@@ -107,7 +107,7 @@ fn clients_tell_what_they_would_fetch_and_send() {
     }
 }
 
-/// The same seed gives the same intervals; without a seed they are not listed.
+/// The same seed must give the same intervals. Without a seed, intervals must not be listed.
 #[test]
 fn a_seed_is_of_what_random_draws() {
     let drawn = |seed: &str| {

@@ -1,4 +1,4 @@
-//! `https+sctp://`: SCTP over DTLS, which certificates are trusted, and interoperation with OpenSSL.
+//! Tests `https+sctp://`: SCTP over DTLS, the certificates that are trusted, and interoperation with OpenSSL.
 
 #![cfg(target_os = "linux")]
 
@@ -35,7 +35,7 @@ fn a_directory_is_served_over_dtls_to_clients_that_trust_it() {
         assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
         assert!(out == body, "{trust:?}: another body");
     }
-    // A client that does not trust the server sends no request.
+    // A client that does not trust the server must send no request.
     let other = format!("sha256:{}", "00".repeat(32));
     for (words, says) in [
         (&[][..], "not trusted: the server's certificate is signed by nobody who is trusted"),
@@ -87,7 +87,8 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
     assert!(errors(&got).contains("connection refused"), "{}", errors(&got));
 }
 
-/// Threads share a port over DTLS as well: clients are assigned to them by address, and each is served.
+/// Threads must be able to share a port over DTLS. The client's address assigns it to a thread, and every client must
+/// be served.
 #[test]
 fn threads_share_a_port_over_dtls() {
     let place = Scratch::new("dtls-threads");
@@ -106,7 +107,7 @@ fn threads_share_a_port_over_dtls() {
     assert_eq!(code, 0, "{lines:?}");
 }
 
-/// Messages pass in both directions over DTLS as in the clear, and an untrusted server receives nothing.
+/// Over DTLS, messages must pass in both directions, as without encryption. An untrusted server must receive nothing.
 #[test]
 fn bulk_goes_over_dtls() {
     let place = Scratch::new("dtls-bulk");
@@ -128,7 +129,7 @@ fn bulk_goes_over_dtls() {
     assert_eq!(server.end(), 0);
 }
 
-/// Secrets are written to the file that the environment names, and nowhere else.
+/// Secrets must be written to the file that the environment names, and nowhere else.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
     let place = Scratch::new("dtls-secrets");
@@ -145,8 +146,8 @@ fn secrets_are_written_where_the_environment_says() {
     assert_eq!(server.end(), 0);
 }
 
-/// OpenSSL's client completes a DTLS 1.2 handshake with our server, verifies its certificate, and receives nothing
-/// unrequested.
+/// OpenSSL's client must complete a DTLS 1.2 handshake with our server, verify its certificate, and receive no
+/// unrequested data.
 #[test]
 fn openssl_client_completes_a_dtls_1_2_handshake() {
     let place = Scratch::new("dtls-s-client");
@@ -168,8 +169,8 @@ fn openssl_client_completes_a_dtls_1_2_handshake() {
     assert_eq!(server.end(), 0);
 }
 
-/// Our client completes a DTLS 1.2 handshake with OpenSSL's server, with and without a cookie, and starts an
-/// association. A server that is not trusted receives no packet of it.
+/// Our client must complete a DTLS 1.2 handshake with OpenSSL's server, with and without a cookie, and start an
+/// association. A server that is not trusted must receive no packet of the association.
 #[test]
 fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
     let place = Scratch::new("dtls-s-server");
@@ -189,7 +190,7 @@ fn our_client_completes_a_dtls_1_2_handshake_with_openssl() {
         let trust = if believed { certificate.clone() } else { format!("sha256:{}", "00".repeat(32)) };
         let url = format!("https+sctp://localhost:{port}/");
         let (code, err, _) = get(&url, &["--trust", &trust, "--timeout", "3s"]);
-        // Nothing there speaks SCTP.
+        // OpenSSL's server does not speak SCTP, so the request fails in any case.
         assert_eq!(code, Some(1), "{err}");
         assert_eq!(err.contains("not trusted"), !believed, "{err}");
         if believed {
@@ -224,7 +225,7 @@ impl Said {
         Self { more, all: Vec::new() }
     }
 
-    /// Returns everything until its end.
+    /// Returns the rest of the output, up to its end.
     fn rest(&mut self) -> String {
         while let Ok(more) = self.more.recv_timeout(Duration::from_secs(60)) {
             self.all.extend(more);
@@ -232,7 +233,7 @@ impl Said {
         String::from_utf8_lossy(&self.all).into_owned()
     }
 
-    /// Returns everything up to and including the line with `wanted`.
+    /// Returns the output up to and including the line with `wanted`.
     fn until(&mut self, wanted: &str) -> String {
         loop {
             let text = String::from_utf8_lossy(&self.all).into_owned();

@@ -1,4 +1,4 @@
-//! `race --world emulated` and `bulk` with features of real kernels: loss by iptables, Multipath TCP, SCTP.
+//! Tests `race --world emulated` and `bulk` with features of real kernels: loss by iptables, Multipath TCP, SCTP.
 //!
 //! Needs network namespaces, as `link.rs` does, and prints a message if there are none. Anything that the kernel or the
 //! host lacks must be reported in one line with exit code 3.
@@ -55,7 +55,7 @@ fn has(output: &Output, what: &str) -> bool {
     let told = errors(output);
     if output.status.code() == Some(3) {
         assert!(told.lines().count() == 1 && told.contains(what), "{told}");
-        // A kernel feature may be missing, but a program could be installed.
+        // A kernel may lack a feature, but a missing program fails the test if peers are required.
         let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
         assert!(!required || !told.contains("there is no 'iptables'"), "{told}");
         println!("not tested here: {told}");
@@ -108,7 +108,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     if !has(&tried, "iptables") {
         return;
     }
-    // Every 20th packet, starting with packet 5: the number of drops follows exactly from the number of packets.
+    // The rule drops every 20th packet, starting with packet 5. The number of drops must follow exactly from the number
+    // of packets.
     let found = race(&format!("--loss-by iptables --loss nth:20/first=5 --runs 2 {network}"));
     assert_eq!(found["plan"]["loss-by"], "iptables");
     assert!(found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; loss by iptables")));
@@ -133,7 +134,7 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
             let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
             assert!(came >= 20, "{contestant} {way}: {came}");
             assert_eq!(dropped, (came - 5) / 20 + 1, "{contestant} {way}: of {came}");
-            // The queue is large enough, so no other packets are lost. All packets that were sent have arrived, except
+            // The queue is large enough, so no other packets are lost. All other packets must have arrived, except
             // those in flight at the end.
             assert_eq!(number(&packets["lost"]), dropped, "{contestant} {way}");
             let under_way = number(&packets["sent"]) - came;
@@ -141,7 +142,7 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
         }
         assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{contestant}: losses are mended");
     }
-    // Random loss, compared with the link's own: 10 % of about 1000 packets, within six standard deviations.
+    // Random loss by iptables must be like the link's own: 10 % of about 1000 packets, within six standard deviations.
     let found = race(&format!("--loss-by link,iptables --loss 10% --runs 3 {network}"));
     let of = |by: &str| {
         let points = found["points"].as_array().expect("points");
@@ -158,8 +159,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert!(came > 1000.0 && (dropped - came * 0.1).abs() < 6.0 * deviation, "{dropped} of {came}");
 }
 
-/// If both ends are on one host, one rule sees both directions and drops every tenth of all packets. The packets still
-/// cross the link.
+/// If both ends are on one host, one rule sees both directions, and must drop every tenth of all packets. The packets
+/// must still cross the link.
 #[test]
 fn one_host_has_one_counter_for_both_directions() {
     if !are_slow_tests_enabled() {
@@ -199,7 +200,7 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(under_way <= 2, "{contestant} {way}: {under_way}");
         }
     }
-    // A rule in the output chain sees the same packets. The sending kernel notices each drop and retransmits the
+    // A rule in the output chain sees the same packets. The sending kernel must notice each drop and retransmit the
     // packet.
     let words = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
                  --rtt 20ms --queue 100p --transport tcp:cc=reno";
@@ -214,7 +215,7 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(number(&run["packets"][way]["sent"]).abs_diff(came) <= 2, "{contestant} {way}");
         }
     }
-    // Rules for both directions are in one list, and each matches only its direction.
+    // Rules for both directions are in one list. Each must match only packets of its direction.
     let found = race(&format!(
         "--loss-by iptables --up-loss nth:9/first=2 --down-loss nth:7/first=5 --runs 1 {network}"
     ));
@@ -288,7 +289,7 @@ fn what_rules_cannot_do_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{words}: {line}");
         assert!(line.lines().count() == 1 && line.contains(told), "{words}: {line}");
     }
-    // A host without the program, and one whose program does not support the match.
+    // One host lacks the program iptables. On another host, iptables does not support the match.
     let programs = Programs::new("path");
     let refused = || {
         let mut command = Command::new(PROGRAM);
@@ -321,7 +322,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     if !has(&tried, "MPTCP") {
         return;
     }
-    // Two paths of 10 Mbit/s, and one of them alone: 4 MB take about 1.8 s and 3.4 s.
+    // The race compares two paths of 10 Mbit/s with one of them alone: 4 MB take about 1.8 s and 3.4 s.
     let found = race(&format!("--bulk 4MB --transport mptcp:paths=1 --transport mptcp {two}"));
     let all = runs(&found);
     let [(_, one), (_, both)] = all.as_slice() else { panic!("two runs: {found}") };
@@ -333,7 +334,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     assert!(goodput(one) < 10.0 && goodput(both) > 1.3 * goodput(one) && goodput(both) > 12.0, "{told}");
     println!("{told}");
 
-    // The first path fails permanently in mid-transfer; the second carries the rest.
+    // The first path fails permanently in mid-transfer. The second path must carry the rest.
     let cut = race(&format!("--bulk 3MB --transport mptcp --deadline 60s --fail path=1,at=500ms {two}"));
     let (_, run) = &runs(&cut)[0];
     assert_eq!(run["outcome"], "done", "{run}");
@@ -341,7 +342,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     assert!((20_000..1_200_000).contains(&shares[0]) && shares[1] > 1_500_000, "{shares:?}");
     println!("cut: {shares:?}, {} ms", number(&run["page_ns"]) / 1_000_000);
 
-    // The number of fallbacks to plain TCP is reported as text and as a number.
+    // The number of fallbacks to plain TCP must be reported as text and as a number.
     for found in [&found, &cut] {
         for (contestant, run) in runs(found) {
             let seen = &run["multipath"];
@@ -350,7 +351,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
             assert!(found["warnings"].to_string().contains(&line), "{line}: {}", found["warnings"]);
         }
     }
-    // A network that drops the first SYNs with MPTCP options. Newer kernels then stop asking for MPTCP, others
+    // The network drops the first SYNs with MPTCP options. Newer kernels then stop asking for MPTCP, and older kernels
     // continue. The report must match the kernel's counter.
     let asked = race(&format!("--bulk 100kB --transport mptcp --up-loss list:1/2/3 {two}"));
     let (_, run) = &runs(&asked)[0];
@@ -396,7 +397,7 @@ fn bulk_measures_multipath_tcp_over_two_links() {
         (&"mptcp".into(), &true.into())
     );
     assert!(number(&result["down"]["received"]["bytes"]) >= 4_000_000, "{result}");
-    // The report of the links shows what each has carried.
+    // The report of the links must show what each link has carried.
     let told = errors(&output);
     assert_eq!(told.matches("down ").count(), 2, "{told}");
     for line in told.lines().filter(|line| line.trim_start().starts_with("down ")) {

@@ -1,5 +1,5 @@
-//! The results of `race --world emulated`: delays of messages, failover times, the settings of each contestant, the
-//! place of facts about the host, and a plan that can be run again.
+//! Tests the results of `race --world emulated`: delays of messages, failover times, the settings of each contestant,
+//! facts about the host, and a plan that can be run again.
 //!
 //! Needs network namespaces, as `link.rs` does, and prints a message if there are none.
 
@@ -57,14 +57,14 @@ fn messages_have_the_delays_that_the_path_gives_them() {
             let [issued, delivered] =
                 ["issued_ns", "delivered_ns"].map(|key| object[key].as_u64().expect("an instant"));
             // Nothing arrives before the propagation delay of 20 ms. Messages are due every 20 ms, each after the
-            // previous one on its connection; the second connection may start a little later.
+            // previous message on its connection. The second connection may start a little later.
             assert!(delivered - issued >= 20_000_000, "{name}: {object}");
             assert!(object["connection"].is_u64() && object["stream"].is_u64(), "{name}: {object}");
             last = last.max(Some(issued));
         }
         assert!(last.is_some_and(|last| last >= 24 * 20_000_000), "{name}: {last:?}");
         let mean = |metric: &str| contestant["summary"][metric]["mean"].as_f64().expect("a figure");
-        // How late a busy machine is cannot be predicted, but the order of the percentiles is certain.
+        // A busy machine may delay messages by any time, but the order of the percentiles is certain.
         let order = ["object_p50_ms", "object_p95_ms", "object_p99_ms", "object_max_ms"].map(mean);
         assert!(order.is_sorted() && order[0] >= 20.0 && order[0] < 200.0, "{name}: {order:?}");
         assert_eq!(mean("undelivered"), 0.0);
@@ -81,7 +81,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
         return;
     }
     let place = Scratch::new("emulated-failover");
-    // TCP's only path fails for 400 ms; SCTP has another.
+    // TCP's only path fails for 400 ms. SCTP has a second path.
     let words = "--world emulated --path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 50p --loss 0 --bulk 1MB \
                  --fail path=1,at=300ms,for=400ms --runs 1 --deadline 60s --transport tcp --transport \
                  sctp:profile=modern";
@@ -119,14 +119,14 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
         race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
     for contestant in contestants(&found) {
         let settings = &contestant["settings"];
-        // The constants in include/net/tcp.h since 2.6.39; a namespace starts with the kernel's default sysctls.
+        // The constants in include/net/tcp.h since 2.6.39; a new namespace has the kernel's default sysctls.
         assert_eq!((&settings["iw"], &settings["engine"]), (&"10".into(), &"Linux".into()));
         for key in ["rto_min", "delack"] {
             assert!(settings[key].as_str().is_some_and(|value| value.contains("ms")), "{key}: {settings}");
         }
     }
     assert!(table.contains("initial window 10, RTO min ") && !table.contains('?'), "{table}");
-    // No contestant uses SCTP, so it is not mentioned.
+    // No contestant uses SCTP, so the table must not mention it.
     assert!(!table.contains("sctp"), "{table}");
     let kernel = found["host"]["kernel"].as_str().expect("the kernel").to_owned();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
@@ -136,7 +136,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     found["host"] = Value::Null;
     assert!(!found.to_string().contains(release.trim()), "facts of the host stand in `host` only");
 
-    // The plan of a result, written to a file, gives the same race.
+    // The plan of a result, written to a file, must give the same race.
     assert_eq!(plan["world"], "emulated");
     let lines: Vec<String> = plan.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     fs::write(place.0.join("plan.toml"), lines.concat()).expect("a file");
@@ -145,7 +145,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     assert!(dry.status.success() && told.contains("world = \"emulated\"\n"), "{told}");
     let (again, _) = race(&place.0, "plan.toml");
     assert_eq!((&again["world"], again["plan"].as_object()), (&"emulated".into(), Some(&plan)));
-    // A flag overrides the plan; default values are not listed.
+    // A flag must override the plan, and default values must not be listed.
     let (virtually, _) = race(&place.0, "plan.toml --world virtual --transport tcp");
     assert_eq!((&virtually["world"], virtually["plan"].get("world")), (&"virtual".into(), None));
     assert!(virtually["host"].get("kernel").is_none());
@@ -179,7 +179,7 @@ fn a_dry_run_refuses_what_the_run_refuses() {
     assert!(errors(&output).contains("two.toml: world: takes one value, not a list"));
 }
 
-/// Contestants that race on a shared link: they load at the same time, and together they receive no more than one link
+/// Contestants that race on a shared link must load at the same time, and together must receive no more than one link
 /// can carry.
 #[test]
 fn contestants_share_one_emulated_link() {
@@ -214,8 +214,8 @@ fn contestants_share_one_emulated_link() {
         assert!(shares.len() == runs.len() && shares.iter().all(|share| *share > 0.0), "{shared}");
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shared}");
         assert!(shared["jain"].as_f64().is_some_and(|jain| jain > 0.0 && jain <= 1.0), "{shared}");
-        // 8 Mbit/s are 100,000 bytes in each interval, plus a packet that was started before. Lateness cannot increase
-        // the sum.
+        // At 8 Mbit/s, each interval has 100,000 bytes, plus a packet that was started before it. Late packets cannot
+        // increase the sum.
         let delivered = |run: &Value, bucket: usize| {
             run["series"]["paths"][0]["down"]["delivered"][bucket].as_u64().unwrap_or(0)
         };
@@ -227,7 +227,7 @@ fn contestants_share_one_emulated_link() {
                 "one link gave {sum} bytes by bucket {bucket}"
             );
         }
-        // The body of each contestant came through the link.
+        // The body of each contestant must have come through the link.
         assert!(sum >= 400_000 * runs.len() as u64, "{sum}");
         for run in runs {
             let [sent, came] =
@@ -235,7 +235,7 @@ fn contestants_share_one_emulated_link() {
             assert!(sent > 267 && came < sent, "{}", run["packets"]);
         }
     }
-    // The captures of each contestant show only its own packets, whose addresses differ from those of the others.
+    // The captures of each contestant must show only its own packets. Each contestant has addresses of its own.
     for (number, contestant) in contestants(&found).iter().enumerate() {
         let run = &contestant["runs"][0];
         let name = contestant["arm"].as_str().expect("a name").replace([':', '='], "-");

@@ -1,4 +1,5 @@
-//! A path fails during a real transfer: the reports of `bulk`, `get` and `load`, over an emulated link with two paths.
+//! Tests the reports of `bulk`, `get` and `load` if a path fails during a transfer, over an emulated link with two
+//! paths.
 
 #![cfg(target_os = "linux")]
 
@@ -34,7 +35,7 @@ fn with_result(place: &Scratch, far: &str, near: &str) -> (String, Value) {
     (text, serde_json::from_str(&json).expect("JSON"))
 }
 
-/// The interruptions in a direction: start and duration in milliseconds.
+/// Returns the interruptions in a direction: start and duration in milliseconds.
 fn interruptions(result: &Value, direction: &str) -> Vec<(u64, u64)> {
     let list = result["interruptions"].as_array().expect("a list");
     let number = |it: &Value, name: &str| it[name].as_u64().expect("a number") / 1_000_000;
@@ -56,7 +57,7 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
-    // The server's reports change their path as well, but no user data waits for them.
+    // The server's reports also move to the other path, but they carry no user data, so they are no interruption.
     assert!(
         interruptions(&result, "received").is_empty() && !text.contains(" s: data from the peer"),
         "{text}"
@@ -66,7 +67,8 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let paths = result["paths"].as_array().expect("a list");
     let current: Vec<&Value> = paths.iter().filter(|path| path["current"] == true).collect();
     assert!(current.len() == 1 && current[0]["address"] != failed, "{paths:#?}");
-    // Two seconds at 10 Mbit/s on one path, the rest on the other; no bytes are counted twice.
+    // The first path carries data for two seconds at 10 Mbit/s, and the second path carries the rest. No byte may be
+    // counted twice.
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let before = acked(paths.iter().find(|path| path["address"] == failed).expect("that path"));
     assert!((500_000..3_000_000).contains(&before) && acked(current[0]) > 1_000_000, "{paths:#?}");
@@ -74,18 +76,18 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let sum: u64 = intervals.iter().map(|it| it["acknowledged"].as_u64().expect("a number")).sum();
     let sent = result["up"]["sent"]["bytes"].as_u64().expect("a number");
     assert!(sum <= sent && sum > sent * 9 / 10, "{sum} of {sent}");
-    // The text and the JSON agree on what the sender had brought across at the end of its time.
+    // The text and the JSON must agree on the number of bytes that were acknowledged at the end of the sending time.
     let by_then = result["up"]["sent"]["acknowledged"].as_f64().expect("a number");
     let shown = format!("{:.2} MB", by_then / 1e6);
     let sender = text.lines().find(|line| line.ends_with("sender")).expect("a line");
     assert!(by_then < sent as f64 && sender.contains(&shown), "{shown}: {sender}");
-    // The server has received what this end had acknowledged, and tells of its paths.
+    // The server must have received what the client counts as acknowledged, and must report on its paths.
     let theirs = result["server_paths"]["paths"].as_array().expect("a list");
     let received: u64 = theirs.iter().map(|path| path["received"].as_u64().expect("a number")).sum();
     assert!(received > sent, "{theirs:#?}");
-    // A receiver may miss an interruption, and its own reports are none of its data.
+    // The server sends only reports, which are no user data, so it must report no interruption of sent data.
     assert!(interruptions(&result["server_paths"], "sent").is_empty(), "{result:#}");
-    // No interval carries more than the path's capacity.
+    // No interval may carry more than the path's capacity.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
         let span = (number("to_ns") - number("from_ns")) / 1e9;
@@ -110,14 +112,15 @@ fn get_and_load_report_interruptions_of_what_they_receive() {
         let received = interruptions(&result, "received");
         assert!(received.iter().any(|(_, outage)| (200..2_000).contains(outage)), "{near}: {result:#}");
         assert!(text.contains("data from the peer goes on after an interruption of"), "{near}: {text}");
-        // Each path carried a part of the object: two seconds at 10 Mbit/s on one, the rest on the other.
+        // Each path must have carried a part of the object: two seconds at 10 Mbit/s on one path, and the rest on the
+        // other.
         let paths = result["paths"].as_array().expect("a list");
         let bytes = |path: &Value| path["received"].as_u64().expect("a number");
         let used: Vec<u64> = paths.iter().map(bytes).filter(|bytes| *bytes > 500_000).collect();
         assert!(used.len() == 2 && used.iter().sum::<u64>() > 4_000_000, "{near}: {paths:#?}");
         let lines = text.matches("Path to ").count();
         assert!(lines >= 2 && text.contains(" received\n"), "{near}: {text}");
-        // The server has detected the failure.
+        // The server must have detected the failure.
         assert!(text.contains("UTC: path to") && text.contains("potentially-failed"), "{near}: {text}");
     }
 }
@@ -130,14 +133,16 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let place = Scratch::new("failover-reverse");
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
-    // The server reports an interruption of its data, with the time of day and in lines of its own.
+    // The server must report an interruption of its data with the time of day. Lines of the client have the seconds of
+    // the test.
     let is_the_clients = |line: &str| line.starts_with("anabranch: ") && line.contains(" s: data goes on");
     assert!(interruptions(&result, "sent").is_empty() && !text.lines().any(is_the_clients), "{text}");
     // The client sends only reports on received data, and detected the failure by one of them.
     assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
 }
 
-/// A receiver does not know whether its sender has data. The sender prints what it finds out, and tells the receiver.
+/// A receiver does not know whether its sender has data. The sender must print the failure that it detects, and report
+/// it to the receiver.
 #[test]
 fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     if !emulated_links() {
@@ -152,7 +157,8 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let all = interruptions(theirs, "sent");
     let found = all.iter().find(|(from, outage)| (1_000..=2_100).contains(from) && *outage >= 200);
     assert!(found.is_some() && interruptions(theirs, "received").is_empty(), "{theirs:#}");
-    // The server prints it with the time of day, the client at the end with the time of the test.
+    // The server must print the event with the time of day, and the client must print it at the end with the time of
+    // the test.
     assert!(text.contains(&format!("UTC: path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("UTC: data goes on after an interruption of"), "{text}");
     assert!(text.contains(&format!("s: path to {failed} potentially-failed")), "{text}");
@@ -164,7 +170,7 @@ fn bulk_reports_at_both_ends_what_the_server_finds_out_while_it_sends() {
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let used: Vec<u64> = paths.iter().map(acked).filter(|bytes| *bytes > 500_000).collect();
     assert!(used.len() >= 2, "{paths:#?}");
-    // What the server sent counts at both ends alike.
+    // Both ends must report the same count of the data that the server sent.
     let sent = &result["down"]["sent"];
     assert!(sent["acknowledged"].as_u64().is_some_and(|bytes| bytes < sent["bytes"].as_u64().unwrap_or(0)));
 }
@@ -188,7 +194,7 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
         );
         let text = over_two_paths(&place, (rtt, at), "bulk --listen sctp://*:9900", &near);
         let after = |words: &str, prefix: &str| -> f64 {
-            // The client's lines have the seconds of the test, those of the server the time of day.
+            // The client's lines have the seconds of the test, and the server's lines have the time of day.
             let is_the_clients = |line: &&str| line.starts_with("anabranch: ") && line.contains(" s: ");
             let line = text.lines().filter(is_the_clients).find(|line| line.contains(words));
             let number = line.and_then(|line| line.split_once(prefix)?.1.split(' ').next()?.parse().ok());

@@ -1,6 +1,7 @@
-//! Failures on real hosts: a full disk, a killed peer, a missing privilege.
+//! Tests failures on real hosts: a full disk, a killed peer, a missing privilege.
 //!
-//! Each results in one line and the documented exit code, within a time limit, and leaves no file under its final name.
+//! Each failure must give one line and the documented exit code, within a time limit, and must leave no file under its
+//! final name.
 
 #![cfg(target_os = "linux")]
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts a server with one large file; also returns its directory.
+/// Starts a server with one large file. Also returns its directory.
 fn serving(name: &str) -> (Scratch, Running) {
     let place = Scratch::new(name);
     place.file("site/big", noise(20_000_000));
@@ -55,7 +56,8 @@ fn a_full_disk_leaves_nothing_behind() {
     }
 }
 
-/// The peer vanishes without closing, as after a power failure. Its host answers with ICMP or RST.
+/// The peer vanishes without closing, as after a power failure. Its host answers with ICMP or RST, so the failure must
+/// be noticed.
 #[test]
 fn a_killed_peer_is_noticed() {
     for scheme in ["http", "http+sctp"] {
@@ -64,7 +66,7 @@ fn a_killed_peer_is_noticed() {
         let mut client = anabranch();
         client.current_dir(&place.0).args(["get", "--quiet", "--timeout", "30s", &url]);
         let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        // Nothing is read for now, so the transfer is in progress when the server dies.
+        // The client's output is not read for now, so the transfer is in progress when the server dies.
         let mut out = client.stdout.take().expect("its output");
         out.read_exact(&mut [0; 1000]).expect("the beginning");
         drop(server);
@@ -78,7 +80,7 @@ fn a_killed_peer_is_noticed() {
     }
 }
 
-/// A client that has acknowledged everything sends only heartbeats, so only they can reveal a dead peer.
+/// A client that has acknowledged everything sends only HEARTBEATs. They must reveal that the peer is dead.
 #[test]
 fn a_peer_that_dies_in_silence_is_noticed() {
     let (place, server) = serving("silent");
@@ -107,8 +109,8 @@ fn a_peer_that_dies_in_silence_is_noticed() {
     assert!(come.load(Ordering::Relaxed) < 19_999_000, "the transfer was over too soon to tell");
 }
 
-/// A file shrinks while it is sent. The client learns immediately that its response is incomplete, not only after a
-/// timeout of the server or its own.
+/// A file shrinks while it is sent. The client must learn at once that its response is incomplete, and not only after a
+/// timeout.
 #[test]
 fn an_answer_that_breaks_off_is_noticed_at_once() {
     for scheme in ["http", "http+sctp"] {
@@ -133,13 +135,13 @@ fn an_answer_that_breaks_off_is_noticed_at_once() {
         let told = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
         assert!(told.lines().count() == 1 && told.contains("/big: "), "{scheme}: {told}");
-        // The server continues to serve other requests.
+        // The server must continue to serve other requests.
         let output = run(anabranch().args(["get", "--quiet", &format!("{}other", server.url(scheme))]));
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"other".as_slice()));
     }
 }
 
-/// Raw sockets need a privilege; the error names the alternative that needs none.
+/// Raw sockets need a privilege. The error must name the alternative that needs none.
 #[test]
 fn raw_sockets_are_refused_in_one_line() {
     let place = Scratch::new("raw");
@@ -173,7 +175,8 @@ fn raw_sockets_are_refused_in_one_line() {
     }
 }
 
-/// Nothing listens on the UDP port: the host answers with ICMP (RFC 6951 §5.5), which is reported immediately.
+/// Nothing listens on the UDP port, so the host answers with ICMP (RFC 6951 §5.5). The failure must be reported at
+/// once.
 #[test]
 fn a_closed_port_refuses() {
     let port = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
@@ -204,7 +207,7 @@ fn a_closed_port_refuses() {
     assert_eq!(files(&place), [""; 0]);
 }
 
-/// `get big | head`: the object was not read completely, so the transfer fails and ends.
+/// In `get big | head`, the reader ends before the object is complete. The transfer must fail and end.
 #[test]
 fn an_output_that_is_closed_early_is_a_failed_transfer() {
     let (_place, server) = serving("closed");
@@ -224,7 +227,7 @@ fn an_output_that_is_closed_early_is_a_failed_transfer() {
     }
 }
 
-/// A client that connects to a full server learns the reason.
+/// A client that connects to a full server must learn the reason.
 #[test]
 fn a_full_server_is_told() {
     let place = Scratch::new("no-room");
@@ -252,7 +255,7 @@ fn a_full_server_is_told() {
         assert_eq!(output.status.code(), Some(1), "{words:?}: {told}");
         let why =
             "its program ended it, as a server does that is full or is ended itself (ABORT with cause 12)";
-        // The report of `load`, or the error line of `get`.
+        // The reason is in the report of `load`, or in the error line of `get`.
         let told = told + &String::from_utf8_lossy(&output.stdout);
         assert!(told.contains(why), "{words:?}: {told}");
     }

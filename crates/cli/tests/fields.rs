@@ -1,4 +1,4 @@
-//! The JSON that commands write has exactly the fields that the page about results documents.
+//! Tests that the JSON that commands write has exactly the fields that the page about results documents.
 
 #![cfg(target_os = "linux")]
 
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The fields that are documented below the heading of a format.
+/// Returns the fields that the page documents below the heading of a format.
 fn told(format: &str) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");
@@ -18,7 +18,7 @@ fn told(format: &str) -> BTreeSet<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Compares a value with the documented fields. A field that is documented without its parts may have any.
+/// Compares a value with the documented fields. If a field is documented without its parts, it may have any parts.
 fn compare(value: &Value, way: &str, told: &BTreeSet<String>, met: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -43,7 +43,7 @@ fn every_field_of_load_bulk_and_get_is_documented() {
     site.file("site/a.png", vec![1; 4000]);
     let root = format!("{}/site", site.text());
     let server = Running::start(&["serve", &root, "-q", "--listen", "sctp://127.0.0.1:0"]);
-    // Two addresses, so that there are several paths.
+    // The server has two addresses, so that the result has several paths.
     let other = Running::start(&["bulk", "--listen", "sctp://127.0.0.1,127.0.0.2:0"]);
     let (url, place) = (server.url("http+sctp").to_owned(), other.url("sctp").to_owned());
     for (format, words) in [

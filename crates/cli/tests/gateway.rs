@@ -1,7 +1,7 @@
-//! The `gateway` command: both directions, proxies and tunnels, rejected requests, slow peers.
+//! Tests the `gateway` command: both directions, proxies and tunnels, rejected requests, slow peers.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit. curl and
-//! nginx take part if they are installed; with `ANABRANCH_REQUIRE_PEERS` they must be.
+//! nginx take part if they are installed. With `ANABRANCH_REQUIRE_PEERS` they must be installed.
 
 #![cfg(target_os = "linux")]
 
@@ -45,7 +45,7 @@ fn origin(act: impl Fn(TcpStream) + Send + Sync + 'static) -> (SocketAddr, Arc<A
     (address, count)
 }
 
-/// Reads up to the end of a head.
+/// Reads a head up to its end.
 fn read_head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -72,9 +72,9 @@ fn the_same_bytes_pass_in_either_direction() {
     site.file("site/index.html", "<p>home");
     let server =
         Running::start(&["serve", &format!("{}/site", site.text()), "--listen", TCP, "--listen", SCTP, "-q"]);
-    // TCP clients in front of an SCTP server.
+    // This gateway has TCP clients and an SCTP server.
     let near = Running::start(&["gateway", "--listen", TCP, "-q", "--origin", server.url("http+sctp")]);
-    // SCTP clients in front of a TCP server; and a gateway in front of that gateway.
+    // This gateway has SCTP clients and a TCP server. A second gateway is in front of it.
     let far = Running::start(&["gateway", "--listen", SCTP, "-q", "--origin", server.url("http")]);
     let both = Running::start(&["gateway", "--listen", TCP, "-q", "--origin", far.url("http+sctp")]);
     for url in [near.url("http"), far.url("http+sctp"), both.url("http")] {
@@ -85,7 +85,7 @@ fn the_same_bytes_pass_in_either_direction() {
         assert_eq!((got.status.code(), got.stdout.as_slice()), (Some(0), &b"<p>home"[..]), "{url}");
         assert!(fs::read(site.0.join("big")).expect("a file") == big, "{url}: other bytes");
     }
-    // Conditional requests, ranges, HEAD and errors pass as well; hop-by-hop fields do not.
+    // Conditional requests, ranges, HEAD and errors must also pass. Hop-by-hop fields must not.
     let part = both.ask("GET /big HTTP/1.1\r\nHost: x\r\nRange: bytes=10-19\r\nConnection: close\r\n\r\n");
     assert_eq!(status_of(&part), 206, "{part}");
     assert!(part.to_lowercase().contains("\r\ncontent-range: bytes 10-19/3000000\r\n"), "{part}");
@@ -144,7 +144,7 @@ fn requests_and_tunnels_pass_two_gateways() {
         writer.join().expect("sent");
         assert!(back == sent, "{} of {} bytes came back", back.len(), sent.len());
     }
-    // Several requests on one connection, the second with chunked content.
+    // Several requests are sent on one connection, the second with chunked content.
     let mut one = near.connect();
     for framed in [
         "Content-Length: 10\r\n\r\n0123456789",
@@ -191,7 +191,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
     assert_eq!(status_of(&ask(&garbage)), 502);
     assert_eq!(status_of(&ask(&doubtful)), 502);
     assert_eq!(status_of(&ask(&"192.0.2.1")), 403);
-    // The gateway's own host and link, by any name, are refused unless a rule contains the address.
+    // The gateway must refuse its own host and link, by any name, unless a rule contains the address.
     let open = Running::start(&["gateway", "--listen", TCP, "-q", "--allow", "*", "--connect-timeout", "5s"]);
     for host in [
         "localhost",
@@ -224,20 +224,20 @@ fn unreachable_and_forbidden_targets_are_reported() {
         ),
         502
     );
-    // A proxy accepts only requests with absolute URLs.
+    // A proxy must accept only requests with absolute URLs.
     assert_eq!(status_of(&near.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), 400);
-    // A truncated response is not forwarded as a complete one.
+    // A truncated response must not be forwarded as a complete response.
     let mut stream = near.connect();
     stream
         .write_all(format!("GET http://{early}/ HTTP/1.1\r\nHost: {early}\r\n\r\n").as_bytes())
         .expect("sent");
     let mut answer = Vec::new();
     let end = stream.read_to_end(&mut answer);
-    // The reset at its end may overtake its head.
+    // The reset at the end of the response may overtake its head, in which case the client gets nothing or a 502.
     let told = [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1 502 "].iter().any(|line| answer.starts_with(line));
     assert!(told || answer.is_empty(), "{}", answer.escape_ascii());
     assert!(end.is_err() || body_of(&answer).len() < 100);
-    // An origin that never answers.
+    // This origin never answers.
     let one = Running::start(&[
         "gateway",
         "--listen",
@@ -249,7 +249,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
         &format!("http://{silent}"),
     ]);
     assert_eq!(status_of(&one.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), 504);
-    // Nobody listens at the other end of SCTP.
+    // Nobody listens at the SCTP end of this gateway.
     let one = Running::start(&[
         "gateway",
         "--listen",
@@ -298,7 +298,7 @@ fn ambiguous_requests_are_not_forwarded() {
     }
     assert_eq!(status_of(&near.ask(post("Transfer-Encoding: gzip, chunked", smuggled))), 501);
     assert_eq!(count.load(Ordering::SeqCst), 0, "something reached the origin");
-    // Invalid chunks are detected while they are forwarded: the origin never receives them as a complete request.
+    // Invalid chunks are detected while they are forwarded. The origin must never receive a complete request.
     for body in ["x\r\n", "3 \r\nabc\r\n", "3\nabc\r\n0\r\n\r\n", "1000000000000000\r\n", "3\r\nabcd\r\n"] {
         let answer = near.ask(post("Transfer-Encoding: chunked", &format!("{body}{smuggled}")));
         assert!(
@@ -307,7 +307,7 @@ fn ambiguous_requests_are_not_forwarded() {
         );
         assert!(answer.matches("HTTP/1.1 200").count() <= 1, "{body:?}: {answer}");
     }
-    // Large heads and slow heads.
+    // Large heads and slow heads must be rejected.
     let large = format!("GET http://{address}/ HTTP/1.1\r\n{host}\r\nX: {}\r\n\r\n", "x".repeat(1_000_000));
     let mut stream = near.connect();
     let _ = stream.write_all(large.as_bytes());
@@ -375,17 +375,17 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
         10
     );
     let before = (near.resident(), far.resident());
-    // These read the head of the response and then stop.
+    // These clients read the head of the response and then stop.
     let mut stopped: Vec<TcpStream> = (0..4).map(|_| ask(1 << 30, "")).collect();
     for stream in &mut stopped {
         assert!(read_head(stream).starts_with("HTTP/1.1 200 OK\r\n"));
     }
-    // Another request uses the association that becomes blocked. It is answered once the blocked streams have been
+    // Another request uses the association that becomes blocked. It must be answered when the blocked streams have been
     // reset.
     let mut victim = ask(100_000, "Connection: close\r\n");
     // Wait until every buffer between the origin and these clients is full.
     wait_until_steady("the origin is held up", || poured.load(Ordering::SeqCst));
-    // Other clients are served all the time.
+    // Other clients must be served all the time.
     for _ in 0..10 {
         let mut answer = Vec::new();
         ask(100_000, "Connection: close\r\n").read_to_end(&mut answer).expect("an answer");
@@ -395,7 +395,7 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
     victim.read_to_end(&mut answer).expect("an answer");
     assert_eq!(body_of(&answer).len(), 100_000, "{}", answer[..100].escape_ascii());
     let after = (near.resident(), far.resident());
-    // Four times the windows and buffers of a connection or association; not 4 GB.
+    // Memory may grow by four times the windows and buffers of a connection or association, and not by 4 GB.
     assert!(after.0 < before.0 + 40_000 && after.1 < before.1 + 40_000, "{before:?} KiB, then {after:?}");
     drop(stopped);
     assert!(near.still_runs() && far.still_runs());
@@ -404,7 +404,7 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
 #[test]
 fn streams_of_cancelled_exchanges_are_reused() {
     let (fountain, _) = fountain();
-    // Each association has one stream: after a reset it must be usable again before the next request can be sent.
+    // Each association has one stream, which must be usable again after a reset, because the next request needs it.
     let far = Running::start(&["gateway", "--listen", SCTP, "-q", "--allow", "127.0.0.1", "--streams", "1"]);
     let near =
         Running::start(&["gateway", "--listen", TCP, "-q", "--streams", "1", "--via", far.url("http+sctp")]);
@@ -435,7 +435,7 @@ fn a_stopped_gateway_finishes_exchanges_in_flight() {
     assert!(read_head(&mut stream).starts_with("HTTP/1.1 200 OK\r\n"));
     let address = near.tcp();
     let reader = thread::spawn(move || {
-        // The gateway is shutting down, so it accepts no more connections.
+        // The gateway is shutting down, so it must accept no more connections.
         wait_until("nobody listens", || TcpStream::connect(address).is_err());
         let mut body = Vec::new();
         stream.read_to_end(&mut body).expect("the rest");
@@ -464,7 +464,7 @@ fn wrong_flags_are_told_in_one_line() {
     }
 }
 
-/// nginx in the foreground, in the clear and with TLS, serving a directory.
+/// nginx in the foreground, which serves a directory with and without TLS.
 struct Nginx {
     child: Child,
     plain: SocketAddr,
@@ -546,7 +546,7 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
     for base in [format!("http://{}", nginx.plain), format!("https://{}", nginx.secure)] {
         assert_eq!(curl(&[&format!("{base}/")]), b"<p>nginx");
         assert!(curl(&[&format!("{base}/big")]) == big, "{base}: other bytes");
-        // Many concurrent requests, each on a stream of its own.
+        // Many requests are sent at the same time, each on a stream of its own.
         let range = format!("{base}/big?[1-20]");
         let code = curl(&[
             "-Z",
@@ -560,7 +560,8 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
         ]);
         assert_eq!(String::from_utf8_lossy(&code).matches("200 5000000\n").count(), 20);
     }
-    // nginx rejects content of that size: it answers before all of it has arrived, and the client receives that answer.
+    // nginx rejects content of that size, and answers before all of it has arrived. The client must receive that
+    // answer.
     let upload = place.file("upload", noise(3_000_000));
     let data = format!("@{}", upload.display());
     let code = curl(&[

@@ -1,4 +1,5 @@
-//! A response that cannot be forwarded ends at once, with 502 or a closed connection: nobody waits for more of it.
+//! Tests that a response that cannot be forwarded ends at once, with 502 or a closed connection, so that no client
+//! waits for more of it.
 
 #![cfg(target_os = "linux")]
 
@@ -33,7 +34,7 @@ fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
     here
 }
 
-/// Invalid statuses, other protocols, and malformed heads.
+/// Returns responses that must be refused: invalid statuses, other protocols, and malformed heads.
 fn refused() -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for status in
@@ -44,7 +45,7 @@ fn refused() -> Vec<Vec<u8>> {
         }
     }
     for text in [
-        // The head ends here.
+        // This head has no end.
         "HTTP/1.1 000 ",
         "HTTP/1.1 0",
         "HTTP/1.1 2000",
@@ -65,7 +66,7 @@ fn refused() -> Vec<Vec<u8>> {
         "HTTP/1.1 200 OK\n\n",
         "HTTP/1.1 200 OK\r\rX",
         "HTTP/1.1 200 OK\r\nA: b\0\r\n",
-        // Complete heads.
+        // These heads are complete, but invalid.
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
@@ -74,7 +75,7 @@ fn refused() -> Vec<Vec<u8>> {
         "HTTP/1.1 200 OK\r\n folded: x\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nno colon\r\n\r\nhello",
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
-        // The response that follows an interim response is invalid, or the interim response itself is.
+        // In these responses, the interim response itself is invalid, or the response that follows it.
         "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 000 OK\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching\r\n\r\n",
@@ -87,7 +88,7 @@ fn refused() -> Vec<Vec<u8>> {
     all
 }
 
-/// The final status line of a response, after any interim ones.
+/// Returns the final status line of a response, after any interim responses.
 fn final_line(answer: &str) -> Option<&str> {
     answer.split("\r\n").find(|line| line.starts_with("HTTP/1.1 ") && !line.starts_with("HTTP/1.1 1"))
 }
@@ -132,7 +133,7 @@ fn invalid_responses_become_502_at_once() {
             "{told}: {answer}"
         );
     }
-    // A client over SCTP receives the same status, on a stream that can be reused.
+    // A client over SCTP must receive the same status, on a stream that can be reused.
     let url = gateway.url("http+sctp");
     let words = ["get", "-q", "--timeout", "10min", &format!("{url}0"), &format!("{url}2")];
     let got = run_in_time(anabranch().args(words));

@@ -1,5 +1,5 @@
-//! `gateway` when something around it fails: it reports the failure to its client or cuts the response, and serves the
-//! next request.
+//! Tests a `gateway` whose surroundings fail. It must report the failure to its client or cut the response, and serve
+//! the next request.
 //!
 //! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. Missing or
 //! malformed responses are in `gateway.rs`.
@@ -51,7 +51,7 @@ fn in_the_middle(url: &str) -> (Child, ChildStdout) {
     (client, out)
 }
 
-/// The status that a client of this transport receives.
+/// Returns the status that a client of this transport receives.
 fn status(gateway: &Running, scheme: &str) -> String {
     let got = run(anabranch().args(["get", "-q", gateway.url(scheme)]));
     match got.status.code() {
@@ -60,8 +60,8 @@ fn status(gateway: &Running, scheme: &str) -> String {
     }
 }
 
-/// The origin is killed in mid-transfer: the client notices the truncation. While it is down, requests are answered
-/// with 502; once it is back, they are answered as before.
+/// The origin is killed in mid-transfer, and the client must notice the truncation. While the origin is down, requests
+/// must be answered with 502. When it is back, they must be answered as before.
 #[test]
 fn a_killed_origin_is_noticed_and_used_again_after_its_restart() {
     for (scheme, listens) in [("http", "tcp"), ("http+sctp", "sctp")] {
@@ -87,7 +87,7 @@ fn a_killed_origin_is_noticed_and_used_again_after_its_restart() {
     }
 }
 
-/// The exchanges of clients that are killed in mid-download end: the origin's connections are closed, and the gateway
+/// Clients are killed in mid-download. Their exchanges must end: the origin's connections are closed, and the gateway
 /// releases its memory for them.
 #[test]
 fn exchanges_of_killed_clients_end() {
@@ -120,7 +120,7 @@ fn exchanges_of_killed_clients_end() {
             if round == 0 {
                 before = gateway.resident();
             }
-            // The allocator returns its free memory soon.
+            // The allocator returns its free memory to the system soon, so the test waits for that.
             let limit = before + 8_000;
             wait_until(&format!("{scheme}: it holds {limit} KiB at most"), || gateway.resident() < limit);
         }
@@ -134,8 +134,8 @@ fn pour(mut stream: TcpStream) {
     while stream.write_all(&[b'x'; 65_536]).is_ok() {}
 }
 
-/// The path between two gateways fails for six seconds in mid-transfer: the client notices nothing and gets its file.
-/// Then it fails permanently: the client is cut off within the gateway's timeout.
+/// The path between two gateways fails for six seconds in mid-transfer, and the client must still get its file. Then
+/// the path fails permanently, and the client must be cut off within the gateway's timeout.
 #[test]
 fn a_path_outage_between_gateways_is_survived() {
     if !are_slow_tests_enabled() {
@@ -177,7 +177,7 @@ fn a_path_outage_between_gateways_is_survived() {
     assert!(!place.0.join("mine").exists());
 }
 
-/// Anything that prevents its start results in one line and exit code 3.
+/// Anything that prevents the start of a gateway must give one line and exit code 3.
 #[test]
 fn a_failed_start_is_reported_in_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");

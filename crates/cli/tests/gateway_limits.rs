@@ -1,4 +1,4 @@
-//! `gateway` and excessive clients: a tunnel keeps its first bytes, interim responses end, and no session gets all
+//! Tests `gateway` with excessive peers: a tunnel keeps its first bytes, interim responses end, and no session gets all
 //! exchanges.
 
 #![cfg(target_os = "linux")]
@@ -33,7 +33,7 @@ fn origin(act: impl Fn(TcpStream) + Copy + Send + 'static) -> (SocketAddr, Arc<A
     (address, accepted)
 }
 
-/// The first data from the origin may arrive together with the head that opens the tunnel.
+/// The first data from the origin may arrive together with the head that opens the tunnel. It must be forwarded.
 #[test]
 fn tunnel_data_behind_the_head_is_forwarded() {
     in_a_world(async |world| {
@@ -70,7 +70,7 @@ fn tunnel_data_behind_the_head_is_forwarded() {
     });
 }
 
-/// An origin that sends interim responses forever is given up.
+/// The gateway must give up an origin that sends interim responses forever.
 #[test]
 fn interim_answers_have_an_end() {
     let (endless, _) = origin(|mut stream| {
@@ -91,7 +91,8 @@ fn interim_answers_have_an_end() {
     }
 }
 
-/// Incomplete uploads on `count` streams of one association, which sends `bytes` per second in total.
+/// Holds exchanges with incomplete uploads on `count` streams of one association, which sends `bytes` per second in
+/// total.
 fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
     let (waits, accepted) = origin(|mut stream| {
         let mut request = [0; 4096];
@@ -140,13 +141,14 @@ fn one_session_leaves_exchanges_to_others() {
     held_by_one(20, 100, 100_000);
 }
 
-/// The session has all exchanges and makes progress, but none of its exchanges does.
+/// The session has all exchanges. The session makes progress, but no single exchange of it does, so one must make room.
 #[test]
 fn an_exchange_that_stands_still_makes_room() {
     held_by_one(8, 8, 260);
 }
 
-/// Requests from a client with many sessions, to an origin that never answers them.
+/// A client with many sessions sends requests to an origin that never answers them. Other clients must still get
+/// exchanges.
 #[test]
 fn one_client_leaves_exchanges_to_others_however_many_sessions_it_has() {
     let (waits, accepted) = origin(|mut stream| {

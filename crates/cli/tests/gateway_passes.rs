@@ -1,5 +1,5 @@
-//! A gateway forwards WebSockets, trailers and half-close as well, and adds a missing Date. It does not forward Alt-Svc.
-//! It forwards nothing to its own listeners, be it tunnels or requests.
+//! Tests what a gateway forwards. It must forward WebSockets, trailers and half-close, and add a missing Date. It must
+//! not forward Alt-Svc. It must forward neither tunnels nor requests to its own listeners.
 
 #![cfg(target_os = "linux")]
 
@@ -39,7 +39,7 @@ fn answering(answer: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// Starts a reverse gateway, and two of them connected by SCTP.
+/// Starts a reverse gateway, and two gateways that are connected by SCTP.
 fn before(origin: SocketAddr) -> Vec<Running> {
     let to = format!("http://{origin}");
     let one = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", &to]);
@@ -69,7 +69,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     let gateways = before(echo);
     let blob = noise(300_000);
     for gateway in &gateways[..2] {
-        // Several times each: the stream between the gateways is reused.
+        // Requests are repeated, because the stream between the gateways is reused.
         for _ in 0..3 {
             let url = format!("ws://{}/chat?room=1", gateway.tcp());
             let (mut socket, answer): (WebSocket<TcpStream>, _) =
@@ -89,7 +89,8 @@ fn a_websocket_passes_one_gateway_and_two() {
     }
 }
 
-/// Upgrades to protocols other than WebSocket are not forwarded, because the gateway must be able to inspect requests.
+/// Upgrades to protocols other than WebSocket must not be forwarded, because the gateway must be able to inspect
+/// requests.
 #[test]
 fn other_upgrades_are_left_out() {
     let told = origin(|mut stream| {
@@ -134,7 +135,7 @@ fn a_client_that_half_closes_has_its_answer() {
             assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nhello"), "{answer}");
         }
     }
-    // A client that half-closes receives a large response completely, although it takes a long time.
+    // A client that half-closes must receive a large response completely, although the response takes a long time.
     let site = Scratch::new("half-close");
     site.file("site/big", noise(20_000_000));
     let server = Running::start(&["serve", &format!("{}/site", site.text()), "-q", "--listen", TCP]);
@@ -207,7 +208,7 @@ fn a_gateway_opens_no_tunnel_to_itself() {
             assert!(answer.starts_with("HTTP/1.1 508 "), "{request}{answer}");
         }
     }
-    // Other listeners on the same host are reachable as before.
+    // Other listeners on the gateway's host must be reachable as before.
     let echo = origin(|mut stream| {
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
@@ -224,8 +225,8 @@ fn a_gateway_opens_no_tunnel_to_itself() {
     assert_eq!(back, "within");
 }
 
-/// A request that passed the gateway twice would leave two lines in the log. The gateway would also end late, because it
-/// would wait for the connection that it keeps to itself.
+/// The gateway is its own origin. A request that passed it twice would leave two lines in the log. The gateway would
+/// also end late, because it would wait for its connection to itself.
 #[test]
 fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
     let scratch = Scratch::new("own-origin");
@@ -236,7 +237,7 @@ fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
         ("sctp", "--origin", "http+sctp", "2"),
         ("sctp", "--via", "http+sctp", "1"),
     ] {
-        // A port that is free for TCP and UDP now. Nobody else is given it soon.
+        // A port that is free for TCP and UDP now. The kernel does not give it to another program soon.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
         let (own, url) = (format!("{listen}://{free}"), format!("{scheme}://{free}"));
         let log = scratch.file("log", "");
@@ -256,8 +257,8 @@ fn a_gateway_that_is_its_own_origin_says_so_and_ends_at_once() {
     }
 }
 
-/// A truncated response is recognizable as such, however its end was framed and however many gateways there are: its
-/// head arrives, and then the connection is reset.
+/// A truncated response must be recognizable, however it is framed and however many gateways it passes. Its head
+/// arrives, and then the connection must be reset.
 #[test]
 fn an_answer_that_was_cut_never_looks_whole() {
     for (name, answer) in [
@@ -286,7 +287,7 @@ fn an_answer_that_was_cut_never_looks_whole() {
                     let what = format!("{name}, HTTP/{version}, {} gateways: {ended:?} {text}", at + 1);
                     assert!(text.starts_with("HTTP/1.1 200 "), "{what}");
                     assert!(!text.ends_with("\r\n0\r\n\r\n"), "{what}");
-                    // Without a length or chunks only a reset shows that the response is incomplete.
+                    // Without a length or chunks, only a reset shows that the response is incomplete.
                     let framed = text.contains("Content-Length: ") || text.contains("Transfer-Encoding: ");
                     assert!(framed || ended.is_err(), "{what}");
                 }

@@ -1,4 +1,4 @@
-//! `gateway` and TLS: origins with https://, clients that connect over TLS, and DTLS between two gateways.
+//! Tests `gateway` with TLS: origins with https://, clients that connect over TLS, and DTLS between two gateways.
 //!
 //! nginx acts as an origin and curl as a client.
 
@@ -49,8 +49,8 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     let seen = "ssl_protocols TLSv1.3; add_header Seen \"$ssl_server_name $ssl_protocol $ssl_alpn_protocol $http_host\" always;";
     let nginx = Nginx::start(&place, seen);
     let (origin, trust) = (format!("localhost:{}", nginx.port), format!("{}/cert.pem", place.text()));
-    // The gateway is a proxy, and the request has an https:// URL. The gateway sends the server name (RFC 6066 §3) and
-    // negotiates HTTP/1.1.
+    // The gateway is a proxy, and the request has an https:// URL. The gateway must send the server name (RFC 6066 §3)
+    // and negotiate HTTP/1.1.
     let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--allow", &origin, "--trust", &trust]);
     for _ in 0..2 {
         let asked = format!("HEAD https://{origin}/big.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -58,7 +58,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(answer.contains(&format!("Seen: localhost TLSv1.3 http/1.1 {origin}\r\n")), "{answer}");
     }
-    // A rule applies to a port; without one, to that of https.
+    // A rule without a port applies to the port of https.
     for other in ["https://localhost/", "https://localhost:1/", "https://127.0.0.1/"] {
         let answer = gateway.ask(format!("GET {other} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{other}: {answer}");
@@ -73,13 +73,13 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
         assert_eq!(errors(&output), "2");
     }
     assert_eq!(gateway.end_with_lines().0, 0);
-    // As a reverse proxy in front of one server.
+    // The gateway is a reverse proxy in front of one server.
     let url = format!("https://{origin}");
     let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--origin", &url, "--trust", &trust]);
     let (code, err, out) = get(&format!("{}big.bin", gateway.url("http")), &[]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out == body, "another body");
-    // A Location with the origin's own URL becomes a path (nginx names its host).
+    // A Location with the origin's own URL must become a path. nginx names its host in a Location.
     place.file("d/index.html", "x");
     let answer = gateway.ask("GET /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(answer.contains("\r\nLocation: /d/\r\n"), "{answer}");
@@ -144,7 +144,7 @@ fn an_untrusted_origin_is_a_502_and_one_log_line() {
         assert!(answer.contains(says) && !answer.contains("secret"), "{answer}");
         gateway.line(&format!("https://{origin}: "));
     }
-    // A valid certificate for another name.
+    // The certificate is valid, but for another name.
     let named =
         start(&place, &["gateway", "--listen", TCP, "-q", "--allow", "127.0.0.1:*", "--trust", &good]);
     let asked =
@@ -200,7 +200,7 @@ fn clients_come_over_tls_and_the_origin_is_told() {
             .args(words));
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned(), errors(&output))
     };
-    // The client offers HTTP/2; the gateway speaks HTTP/1.1.
+    // The client offers HTTP/2, but the gateway must speak HTTP/1.1.
     let (well, said, version) = curl(&old, &["--http2", &format!("{url}a?b")]);
     assert_eq!((well, version.as_str()), (true, "1.1"), "{said}");
     assert!(said.starts_with("GET /a?b HTTP/1.1\r\n"), "{said}");
@@ -216,7 +216,7 @@ fn clients_come_over_tls_and_the_origin_is_told() {
     gateway.line("certificate: read again from ");
     assert!(curl(&new, &[&url]).0 && !curl(&old, &[&url]).0);
     assert_eq!(gateway.end(), 0);
-    // As a proxy that is reached over TLS, with a self-signed certificate.
+    // The gateway is a proxy that is reached over TLS, with a self-signed certificate.
     let gateway = start(&place, &["gateway", "--listen", HTTPS, "-q", "--allow", &origin]);
     let proxy = gateway.url("https").to_owned();
     let (well, said, _) =
@@ -225,7 +225,7 @@ fn clients_come_over_tls_and_the_origin_is_told() {
     let tunnel = ["--proxytunnel", "--proxy", &proxy, "--proxy-cacert", &kept(&place)];
     let (well, said, _) = curl(&old, &[&tunnel[..], &[&format!("http://{origin}/d")]].concat());
     assert!(well && said.starts_with("GET /d HTTP/1.1\r\n"), "{said}");
-    // A client without TLS receives an alert at most.
+    // A client without TLS must receive at most an alert.
     let mut stream = TcpStream::connect(at(&proxy)).expect("connected");
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     let mut answer = Vec::new();
@@ -261,7 +261,7 @@ fn two_gateways_communicate_over_dtls() {
         );
         assert!(answer.ends_with(&body), "{scheme}: another body");
     }
-    // A gateway that does not trust the other gateway forwards nothing.
+    // A gateway that does not trust the other gateway must forward nothing.
     let stranger = start(
         &place,
         &["gateway", "--listen", TCP, "-q", "--via", &via, "--trust", &format!("sha256:{}", "00".repeat(32))],

@@ -1,4 +1,4 @@
-//! The servers that a gateway contacts for its clients, and what it tells an origin about them.
+//! Tests which servers a gateway contacts for its clients, and what it tells an origin about the clients.
 
 #![cfg(target_os = "linux")]
 
@@ -49,8 +49,8 @@ fn ask(last: u8, gateway: &Running, request: &str) -> String {
     answer
 }
 
-/// `*` stands for the public Internet: none of these addresses belongs to it, in any form and with any port, and no
-/// server is contacted.
+/// The rule `*` stands for the public Internet. None of these addresses belongs to it, in any form and with any port,
+/// so no server may be contacted.
 #[test]
 fn a_wildcard_leads_to_no_address_that_is_not_public() {
     let (here, count) = mirror();
@@ -106,7 +106,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
             }
         }
     }
-    // Ports that are not web ports, at public addresses. No packet is sent there.
+    // These targets are public addresses with ports that are not web ports. No packet may be sent to them.
     let gateway = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", "*", "--allow", "*.example"]);
     for port in [1, 22, 25, 110, 465, 587, 3306, 6379, 9899, 11211] {
         for host in ["8.8.8.8", "[2606:4700::1]", "a.example"] {
@@ -115,7 +115,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
             assert!(answer.starts_with("HTTP/1.1 403 "), "{host}:{port}: {answer}");
         }
     }
-    // The same check takes place before another gateway is contacted.
+    // The same check must take place before another gateway is contacted.
     let far = Running::start(&["gateway", "-q", "--listen", "sctp://127.0.0.1:0", "--allow", "0.0.0.0/0"]);
     let via = far.url("http+sctp").trim_end_matches('/');
     let near = Running::start(&["gateway", "-q", "--listen", TCP, "--via", via, "--allow", "*"]);
@@ -124,7 +124,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
         assert!(ask(1, &near, &request).starts_with("HTTP/1.1 403 "), "{host}");
     }
     assert_eq!(count.load(Ordering::Relaxed), 0, "somebody was asked");
-    // A server that a rule names is reached.
+    // A server that a rule names must be reached.
     let named = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", &here.to_string()]);
     let request = format!("GET http://{here}/ HTTP/1.1\r\nHost: {here}\r\nConnection: close\r\n\r\n");
     assert!(ask(1, &named, &request).starts_with("HTTP/1.1 200 "));
@@ -169,7 +169,7 @@ fn an_origin_is_told_who_asks_by_the_gateway_alone() {
     ] {
         assert_eq!(answer.matches(line).count(), 1, "{line:?}: {answer}");
     }
-    // A forward proxy reveals nothing about its clients, and does not forward hop-by-hop fields.
+    // A forward proxy must reveal nothing about its clients, and must not forward hop-by-hop fields.
     let forward = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1"]);
     let hop = "Proxy-Authorization: Basic c2VjcmV0\r\nProxy-Connection: keep-alive\r\nKeep-Alive: 5\r\nTE: trailers\r\n\
                Trailer: X\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\nX-Hop: secret\r\nTunnel-Framing: chunked\r\n";
@@ -180,6 +180,6 @@ fn an_origin_is_told_who_asks_by_the_gateway_alone() {
     let told = answer.split("\r\n\r\n").nth(1).expect("what the origin was told").to_ascii_lowercase();
     let mut names: Vec<&str> = told.lines().skip(1).filter_map(|line| line.split(':').next()).collect();
     names.sort_unstable();
-    // RFC 9110 §10.1.4: the gateway itself accepts trailers, and says so.
+    // RFC 9110 §10.1.4: the gateway itself accepts trailers, and says so in TE.
     assert_eq!(names, ["accept", "connection", "host", "te", "via"], "{told}");
 }

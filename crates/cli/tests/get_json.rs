@@ -1,5 +1,5 @@
-//! `get --json`: the result of each object is recorded exactly, including failed ones, and nothing else is written to
-//! the same destination.
+//! Tests `get --json`. The result of each object must be recorded exactly, including failed objects, and nothing else
+//! may be written to the same destination.
 
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ fn site(place: &Scratch) -> Running {
     Running::start(&[&["serve", &root, "-q"], &listen[..]].concat())
 }
 
-/// Returns the objects, after checking that their times are in order.
+/// Checks that the times of the objects are in order, and returns the objects.
 fn objects(document: &Value) -> Vec<Value> {
     assert_eq!(document["schema"], "anabranch.get/1");
     let objects = document["objects"].as_array().expect("objects").clone();
@@ -111,7 +111,7 @@ fn a_page_is_told_and_what_is_drawn_makes_way() {
     }
 }
 
-/// The CSV has the same values, in one row for each object.
+/// The CSV must have the same values as the JSON, in one row for each object.
 #[test]
 fn rows_tell_what_the_json_tells() {
     let place = Scratch::new("get-csv");
@@ -148,7 +148,7 @@ fn rows_tell_what_the_json_tells() {
     assert_eq!(rows[0].split(',').count(), rows[1].split(',').count());
 }
 
-/// If no server answers, the result still lists each object.
+/// If no server answers, the result must still list each object.
 #[test]
 fn what_is_not_reached_is_told_of_each() {
     let place = Scratch::new("get-json-none");
@@ -197,7 +197,7 @@ fn conflicting_json_destinations_are_refused() {
         assert!(told.lines().count() == 1 && told.contains("--json"), "{words:?}: {told}");
         assert!(got.stdout.is_empty() && !place.0.join("x").exists(), "{words:?}");
     }
-    // If objects are saved to files, standard output contains only the JSON.
+    // If objects are saved to files, standard output must contain only the JSON.
     let got =
         run(anabranch().current_dir(&place.0).args(["get", "-q", url, "-o", "got.html", "--json", "-"]));
     assert_eq!(got.status.code(), Some(0), "{}", errors(&got));

@@ -1,5 +1,5 @@
-//! `get --page`: a site of 50 objects arrives byte by byte the same over both transports, and its waterfall and files
-//! are correct.
+//! Tests `get --page`. A site of 50 objects must arrive identically over both transports, and its waterfall and files
+//! must be correct.
 
 #![cfg(target_os = "linux")]
 
@@ -29,8 +29,8 @@ fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// A document, a style sheet that imports another, scripts, pictures, a frame: 50 objects in all, and one that is not
-/// embedded.
+/// Creates a site: a document, a style sheet that imports another, scripts, pictures and a frame. It has 50 objects,
+/// and one that is not embedded.
 fn site(place: &Scratch) {
     let mut html =
         "<!doctype html><link rel=stylesheet href=css/a.css><iframe src=frame/></iframe>".to_owned();
@@ -115,7 +115,7 @@ fn missing_objects_fail_alone() {
         assert_eq!(got.status.code(), Some(1), "{told}");
         assert!(told.lines().count() == 1 && told.contains("/gone.png: status 404"), "{told}");
         assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["index.html", "there.png"]);
-        // Without `-o`, the objects are only counted.
+        // Without `-o`, objects must only be counted.
         let got = run(anabranch().args(["get", "--page", &format!("{}there.png", server.url(scheme))]));
         assert!(got.status.success() && String::from_utf8_lossy(&got.stdout).contains("1 objects, 7 B"));
     }
@@ -196,13 +196,13 @@ fn a_full_disk_is_one_line() {
         let told = String::from_utf8_lossy(&got.stderr).into_owned();
         assert_eq!(got.status.code(), Some(1), "{told}");
         assert!(told.lines().count() == 1 && told.contains("No space left"), "{told}");
-        // A directory holds objects under their own names.
+        // A directory must hold objects under their own names.
         let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o"]).arg(&place.0));
         assert!(got.status.success() && place.0.join("index.html").exists());
     }
 }
 
-/// A full disk, simulated with a limit on the file size.
+/// A limit on the file size simulates a full disk. Every missing object must be named.
 #[test]
 fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
     let place = Scratch::new("page-full");
@@ -227,13 +227,14 @@ fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
     assert_eq!(told.lines().count(), 3, "{told}");
     assert_eq!(files(&place.0.join("out")).keys().collect::<Vec<_>>(), ["index.html"]);
     assert!(!har.exists());
-    // Only the HAR cannot be written.
+    // In this run, only the HAR cannot be written.
     let (code, told) = full("1000", Path::new("/dev/full"));
     assert_eq!(code, Some(3), "{told}");
     assert!(told.lines().count() == 1 && told.contains("/dev/full"), "{told}");
 }
 
-/// A directory that is requested without its slash, twice; and pictures whose long queries differ only at the end.
+/// The site has a directory that is requested twice without its slash, and pictures whose long queries differ only at
+/// the end. Each object must have its own file.
 #[test]
 fn each_object_has_a_file_of_its_own() {
     let place = Scratch::new("page-names");
@@ -260,7 +261,8 @@ fn each_object_has_a_file_of_its_own() {
     }
 }
 
-/// A base URL on another host changes relative URLs. It changes neither absolute URLs of this host nor `data:` URLs.
+/// A base URL on another host must change relative URLs. It must change neither absolute URLs of this host nor `data:`
+/// URLs.
 #[test]
 fn the_base_of_another_host_moves_only_what_is_relative() {
     let place = Scratch::new("page-base");
@@ -281,7 +283,8 @@ fn the_base_of_another_host_moves_only_what_is_relative() {
     assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["here.png", "index.html"]);
 }
 
-/// The HAR lists the connection, scheme and status of each object; over TCP the six connections are distinguished.
+/// The HAR must list the connection, scheme and status of each object. Over TCP, it must distinguish the six
+/// connections.
 #[test]
 fn the_har_tells_connections_schemes_and_statuses() {
     let place = Scratch::new("page-har");
@@ -352,7 +355,7 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     assert_eq!(files(&place.0).len(), 1);
     assert_eq!(get(&["-o", "new/"]).0, Some(0));
     assert_eq!(files(&place.0.join("new")).keys().collect::<Vec<_>>(), ["index.html"]);
-    // A name that does not resolve is a failed transfer in every mode.
+    // A name that does not resolve must be a failed transfer in every mode.
     for words in [&[][..], &["--page"]] {
         for scheme in ["http", "http+sctp"] {
             let got =
@@ -364,8 +367,8 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     }
 }
 
-/// The page has objects with the names of configuration files, such as `.bashrc`. The client writes into a home directory
-/// that already has such files, and links.
+/// The page has objects with the names of configuration files, such as `.bashrc`. The client writes into a home
+/// directory that already has such files and links, and must change none of them.
 #[test]
 fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
     let place = Scratch::new("page-links");
@@ -414,7 +417,7 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
             assert_eq!(told.matches(name).count(), 1, "{name} in {told}");
         }
         assert_eq!(told.lines().count(), 6, "{told}");
-        // Existing files are unchanged, and the other objects have arrived.
+        // Existing files must be unchanged, and the other objects must have arrived.
         assert_eq!(fs::read_dir(&outside).expect("a directory").count(), 1);
         assert!(fs::symlink_metadata(out.join("link.png")).expect("there").is_symlink());
         let read = |name: &str| fs::read_to_string(place.0.join(name)).expect(name);
@@ -428,7 +431,8 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
     }
 }
 
-/// Somebody who knows the process ID can predict the names of its hidden files.
+/// Somebody who knows the process ID can predict the names of hidden files, and create links of these names. The client
+/// must not write through such links.
 #[test]
 fn what_is_under_way_is_not_written_through_links() {
     let place = Scratch::new("page-partial");

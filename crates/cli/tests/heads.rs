@@ -1,4 +1,4 @@
-//! Heads that `serve` rejects: without exactly one Host field, too large, or malformed; and their log entries.
+//! Tests heads that `serve` rejects (without exactly one Host field, too large, or malformed), and their log entries.
 
 #![cfg(target_os = "linux")]
 
@@ -19,17 +19,18 @@ fn a_head_that_is_refused_is_answered_and_logged() {
         answer.split(' ').nth(1).unwrap_or_default().parse::<u16>().expect("a status")
     };
     let get = |fields: &str| format!("GET / HTTP/1.1\r\n{fields}\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    // RFC 9112 §3.2: exactly one Host.
+    // RFC 9112 §3.2: a request must have exactly one Host field.
     for fields in ["X: y", "Host: a\r\nHost: b", "Host: a\r\nhost: a", "Host: a/b", "Host: a b"] {
         assert_eq!(status(get(fields)), 400, "{fields}");
     }
     assert_eq!(status("GET / HTTP/1.0\r\n\r\n".to_owned()), 200);
     assert_eq!(status("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned()), 200);
-    // RFC 9112 §6.1: a request with both fields is rejected, and the connection is closed.
+    // RFC 9112 §6.1: a request with both Content-Length and Transfer-Encoding is rejected, and the connection is
+    // closed.
     let both =
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     assert_eq!(status(format!("{both}GET / HTTP/1.1\r\nHost: a\r\n\r\n")), 400);
-    // The limit is exact to the byte.
+    // The limit on the size of a head must be exact to the byte.
     let sized = |bytes: usize| {
         let least = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: \r\n\r\n".len();
         format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: {}\r\n\r\n", "x".repeat(bytes - least))
@@ -44,7 +45,7 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     assert_eq!(logged("\"GET / HTTP/1.0\" 200 "), 1, "{log}");
 }
 
-/// Responses that a gateway generates itself appear in its log like others.
+/// Responses that a gateway generates itself must appear in its log like other responses.
 #[test]
 fn the_log_of_a_gateway_has_its_own_answers() {
     let place = Scratch::new("gateway-log");

@@ -1,4 +1,4 @@
-//! Malicious clients: `serve` and `gateway` keep running, keep their limits, and serve the others.
+//! Tests malicious clients. `serve` and `gateway` must keep running, keep their limits, and serve other clients.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// Starts a server, and a gateway in front of a server: both are attacked in the same way.
+/// Starts a server, and a gateway in front of a server. Both are attacked in the same way.
 fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
     let root = format!("{}/site", site.text());
     let mut words = vec!["serve", &root, "-q"];
@@ -65,7 +65,7 @@ fn slow_requests_on_every_stream_are_survived() {
     for mut target in targets {
         let before = target.resident();
         in_a_world(async |world| {
-            // The client requests the maximum number of streams; the server grants its own limit.
+            // The client requests the maximum number of streams, and the server grants only its own limit.
             let host = host(&world, u16::MAX).await;
             let session = associate(&host, &target).await;
             assert_eq!(session.streams(), 100);
@@ -76,7 +76,8 @@ fn slow_requests_on_every_stream_are_survived() {
                 slow.push(stream);
             }
             is_served(&target);
-            // A byte from time to time is no progress. In the end every stream is closed, or the whole association.
+            // A byte from time to time is no progress. In the end every stream must be closed, or the whole
+            // association.
             let began = world.now();
             while world.now() < began + LONG {
                 let mut open = 0;
@@ -109,7 +110,7 @@ fn closed_windows_do_not_block_other_clients() {
         in_a_world(async |world| {
             let host = host(&world, 100).await;
             let session = associate(&host, &target).await;
-            // 100 answers of 8 MB, of which nothing is read.
+            // The client requests 100 answers of 8 MB, and reads nothing of them.
             let mut held = Vec::new();
             for number in 0..100 {
                 let mut stream = session.open(number).expect("a stream");
@@ -122,7 +123,7 @@ fn closed_windows_do_not_block_other_clients() {
             assert!(during < before + 60_000, "{before} KiB, then {during}");
             ends(&world, &session).await;
         });
-        // 5 answers of 8 MB over TCP, of which nothing is read while another client is served.
+        // The client requests 5 answers of 8 MB over TCP, and reads nothing of them while another client is served.
         let mut held = Vec::new();
         for _ in 0..5 {
             let mut stream = TcpStream::connect(target.tcp()).expect("connected");
@@ -132,7 +133,7 @@ fn closed_windows_do_not_block_other_clients() {
         is_served(&target);
         for mut stream in held {
             stream.set_read_timeout(Some(LONG)).expect("a deadline");
-            // Data that was sent before can be read; then the connection ends.
+            // Data that was sent before can be read. Then the connection must end.
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest);
         }
@@ -158,7 +159,7 @@ fn excess_connections_do_not_block_honest_clients() {
             let mut first = [0; 100];
             patient.read_exact(&mut first).expect("an answer");
             assert!(stream.read(&mut first).await.expect("an answer") > 0);
-            // Incomplete heads, idle connections and idle associations: three times the limit.
+            // These clients hold incomplete heads, idle connections and idle associations: three times the limit.
             let mut held = Vec::new();
             for number in 0..60 {
                 let mut slow = TcpStream::connect(target.tcp()).expect("connected");
@@ -188,7 +189,7 @@ fn excess_connections_do_not_block_honest_clients() {
     }
 }
 
-/// A session that is being served is not closed in favour of a newcomer.
+/// A session that is being served must not be closed for a new session.
 #[test]
 fn a_session_in_service_is_not_closed_for_a_new_one() {
     let site = site("hostile-full");
@@ -201,7 +202,7 @@ fn a_session_in_service_is_not_closed_for_a_new_one() {
         assert_eq!(refused.status.code(), Some(1), "{}", crate::running::errors(&refused));
         patient.set_read_timeout(Some(LONG)).expect("a deadline");
         patient.read_exact(&mut vec![0; 8_000_000]).expect("the rest");
-        // The session is idle once its last data is acknowledged: it gives up its slot.
+        // The session is idle when its last data is acknowledged, and then gives up its slot.
         let url = target.url("http");
         wait_until("there is room", || run(anabranch().args(["get", "-q", url])).status.code() == Some(0));
         is_served(&target);
@@ -289,7 +290,7 @@ fn heads_without_end_and_bodies_without_sense() {
             let request =
                 format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n\r\n{body}");
             let answer = target.ask(request);
-            // Whatever the status is, there is only one response, and no success.
+            // Whatever the status is, there may be only one response, and no success.
             assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{fields}: {answer}");
             assert!(!answer.contains(" 200 OK"), "{fields}: {answer}");
         }

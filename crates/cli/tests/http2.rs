@@ -1,4 +1,5 @@
-//! HTTP/2 over real networks: negotiated with ALPN over TLS, by prior knowledge in the clear, and with curl and nginx.
+//! Tests HTTP/2 over real networks: negotiated with ALPN over TLS, by prior knowledge without TLS, and with curl and
+//! nginx.
 
 #![cfg(target_os = "linux")]
 
@@ -12,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Starts a server over TLS and in the clear, with a log.
+/// Starts a server with a log, over TLS and without TLS.
 fn serve(place: &Scratch, log: &str) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text());
@@ -87,7 +88,7 @@ fn our_client_has_a_stream_for_each_object_where_the_server_chooses_http_2() {
     let mut streams: Vec<_> = objects.iter().filter_map(|object| object["stream"].as_u64()).collect();
     streams.sort_unstable();
     assert_eq!(streams, [1, 3, 5, 7, 9]);
-    // With `--http` that version is used; in the clear no version is negotiated.
+    // With `--http`, the client must use that version. Without TLS, no version is negotiated.
     for (scheme, words, version) in [
         ("https", &["--http", "1.1"][..], "HTTP/1.1"),
         ("https", &["--http", "2"], "HTTP/2.0"),
@@ -109,8 +110,8 @@ fn our_client_has_a_stream_for_each_object_where_the_server_chooses_http_2() {
     assert_eq!(server.end(), 0);
 }
 
-/// Bytes that begin like the HTTP/2 preface and then differ are handled as HTTP/1.1. The server does not wait for a
-/// client that stops in the middle.
+/// Bytes that begin like the HTTP/2 preface and then differ must be handled as HTTP/1.1. The server must not wait for a
+/// client that stops in the middle of the preface.
 #[test]
 fn what_only_begins_like_http_2_is_no_http_2() {
     let place = Scratch::new("http2-preface");
@@ -144,15 +145,14 @@ fn what_only_begins_like_http_2_is_no_http_2() {
     );
     assert!(said(&[b"PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n"]).starts_with("HTTP/1.1 505"));
     assert_eq!(said(&[b"PRI * HT"]), "", "it has not gone on");
-    // An invalid frame: the server answers in frames at most, and closes.
+    // After an invalid frame, the server may only answer with frames, and must close.
     let garbage = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0xff; 64]].concat();
     assert!(!said(&[&garbage]).contains("HTTP/1.1"));
     assert_eq!(server.end(), 0);
 }
 
-/// The response to a request with content waits for parts that may still be malformed. Trailers after content that the
-/// server has read completely are a stream error (RFC 9113 §8.1). A client that never ends its content is answered
-/// nevertheless.
+/// The response to a request with content must wait for parts that may still be malformed. Malformed trailers must be a
+/// stream error (RFC 9113 §8.1). A client that never ends its content must still be answered.
 #[test]
 fn trailers_of_a_refused_request_may_still_be_malformed() {
     let place = Scratch::new("http2-trailers");
@@ -163,7 +163,8 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
         [&[0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream][..], body].concat()
     };
-    // HEADERS with POST, http, / and `:authority: a` (RFC 7541 A), without END_STREAM; then some content.
+    // The request has HEADERS with POST, http, / and `:authority: a` (RFC 7541 A) without END_STREAM, and then some
+    // content.
     let request = [frame(1, 4, 1, &[0x83, 0x86, 0x84, 0x41, 1, b'a']), frame(0, 0, 1, b"test")].concat();
     let answer = |trailers: &[u8]| {
         let mut stream = TcpStream::connect(server.tcp()).expect("connected");
@@ -173,7 +174,7 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
         stream.write_all(&request).expect("sent");
         wait_until_read(&stream);
         stream.write_all(trailers).expect("sent");
-        // The first frame on the stream of the request: its type and its payload.
+        // Reads up to the first frame on the stream of the request. The result is its type and its payload.
         loop {
             let mut head = [0; 9];
             stream.read_exact(&mut head).expect("a frame");
@@ -185,7 +186,7 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
         }
     };
     let reset = (3, vec![0, 0, 0, 1]);
-    // Trailers without END_STREAM, and values that begin or end with white space (§8.2.1).
+    // These trailers lack END_STREAM, or have values that begin or end with white space (§8.2.1).
     assert_eq!(answer(&frame(1, 4, 1, &[0x10, 1, b'x', 1, b'y'])), reset);
     assert_eq!(answer(&frame(1, 5, 1, &[0x10, 1, b'x', 2, b' ', b'y'])), reset);
     assert_eq!(answer(&frame(1, 5, 1, &[0x10, 1, b'x', 2, b'y', b'\t'])), reset);
@@ -195,7 +196,7 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 9113 §8.1.1: a malformed response is a failure in one line, and a stream error for its server.
+/// RFC 9113 §8.1.1: a malformed response must be a failure in one line, and a stream error for its server.
 #[test]
 fn a_malformed_response_is_a_failure_of_get() {
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
@@ -240,7 +241,7 @@ fn a_malformed_response_is_a_failure_of_get() {
     }
 }
 
-/// nginx over TLS with HTTP/2, serving a directory; it is stopped on drop.
+/// nginx, which serves a directory over TLS with HTTP/2. It is stopped on drop.
 pub struct Nginx {
     child: Child,
     /// The TCP port.
@@ -248,7 +249,8 @@ pub struct Nginx {
 }
 
 impl Nginx {
-    /// Serves `place`, to which it adds its certificate and its other files; `words` are additional settings.
+    /// Serves the directory `place`, to which the certificate and other files of nginx are added. `words` are
+    /// additional settings.
     pub fn start(place: &Scratch, words: &str) -> Self {
         let file = |name: &str| format!("{}/{name}", place.text());
         let made = run(Command::new("openssl")
@@ -336,13 +338,13 @@ fn a_load_has_many_requests_outstanding_on_a_connection() {
             (&300.into(), &300_000.into()),
             "{words}"
         );
-        // HTTP/2 refers to header fields that were sent before.
+        // HTTP/2 refers to header fields that were sent before, so later heads are small.
         let size = |value: &serde_json::Value| value.as_u64().expect("a number") / 300;
         let (request, head) = (size(&result["requests"]["bytes"]), size(&replies["header_bytes"]));
         let expected = if http2 > 0 { (14..50, 20..80) } else { (60..90, 150..300) };
         assert!(expected.0.contains(&request) && expected.1.contains(&head), "{words}: {request} {head}");
     }
-    // Sessions that request all their objects at once.
+    // In these sessions, all objects are requested at once.
     let url = format!("{}1k", server.url("https"));
     let (code, result) = load(&url, "--insecure --rate 100/s --sessions 5 --objects-per-session 20");
     assert_eq!(
@@ -355,7 +357,7 @@ fn a_load_has_many_requests_outstanding_on_a_connection() {
     assert_eq!(log.matches("\"GET /1k HTTP/1.1\" 200 1000").count(), 2 * 300);
 }
 
-/// A server that accepts no more requests on a connection has not failed: unprocessed requests are sent on the next
+/// A server that accepts no more requests on a connection has not failed. Unprocessed requests must be sent on the next
 /// connection.
 #[test]
 fn a_load_goes_on_where_a_server_ends_its_connections() {
@@ -386,10 +388,10 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     for (scheme, words) in [
         ("https", ""),
         ("http", ""),
-        // Windows of 1,023 bytes for the stream and the connection.
+        // These windows have 1,023 bytes, for the stream and for the connection.
         ("https", "-w 10 -W 10"),
         ("http", "-c 0 --encoder-header-table-size 0"),
-        // Frames with padding, and the priorities of RFC 7540.
+        // These frames have padding, and the priorities of RFC 7540.
         ("https", "--padding 200 --weight 256"),
     ] {
         let url = format!("{}big.bin", server.url(scheme));
@@ -402,7 +404,7 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-n", "-s", "-m", "7", &url]));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(said.matches(" 200 878K ").count(), 7, "{said}");
-    // A head of 18 kB in two frames exceeds the limit of this server.
+    // A head of 18 kB in two frames exceeds the limit of our server.
     let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-v", "--continuation", &url]));
     assert!(String::from_utf8_lossy(&output.stdout).contains(":status: 431"), "{}", errors(&output));
     assert_eq!(server.end(), 0, "every session has ended");
@@ -428,7 +430,8 @@ fn h2load_and_load_count_the_same() {
         ] {
             assert!(said.contains(line), "{scheme}: {said}");
         }
-        // `traffic: 2.1MB (2158000) total, 60KB (58000) headers (space savings 75%), 1.91MB (2000000) data`
+        // The line looks like `traffic: 2.1MB (2158000) total, 60KB (58000) headers (space savings 75%), 1.91MB
+        // (2000000) data`.
         let bytes = |what: &str| {
             let line = said.lines().find(|line| line.starts_with("traffic: "));
             let before =
@@ -442,7 +445,8 @@ fn h2load_and_load_count_the_same() {
         assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &2000.into()), "{result}");
         let replies = &result["replies"];
         assert_eq!(replies["content_bytes"], bytes(" data"), "{scheme}");
-        // The settings that each client sends, and the division into frames, differ by less than 5 %.
+        // The bytes may differ by less than 5 %, because of the settings that each client sends and the division into
+        // frames.
         let ours = (&replies["header_bytes"], &replies["content_bytes"]);
         let ours = ours.0.as_u64().zip(ours.1.as_u64()).map(|(heads, content)| heads + content);
         let (ours, theirs) = (ours.expect("numbers"), bytes(" total, "));

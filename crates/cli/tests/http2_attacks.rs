@@ -1,7 +1,7 @@
-//! Malicious HTTP/2 clients: the attacks that have names. `serve` keeps running, serves others meanwhile, and uses
-//! little memory and CPU time.
+//! Tests the named attacks of malicious HTTP/2 clients. `serve` must keep running, serve other clients meanwhile, and
+//! use little memory and CPU time.
 //!
-//! Frames are made by hand (RFC 9113 §4.1, RFC 7541) and sent over the loopback interface, in the clear and over TLS.
+//! Frames are made by hand (RFC 9113 §4.1, RFC 7541) and sent over the loopback interface, with and without TLS.
 
 #![cfg(target_os = "linux")]
 
@@ -35,17 +35,17 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The client's connection preface with these settings.
+/// Returns the client's connection preface with these settings.
 fn hello(settings: &[u8]) -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, settings)].concat()
 }
 
-/// A setting (RFC 9113 §6.5.1).
+/// Encodes a setting (RFC 9113 §6.5.1).
 fn setting(id: u16, value: u32) -> Vec<u8> {
     [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
-/// The header section of a GET for `path`: indexed fields, and literals that are not added to the table.
+/// Returns the header section of a GET for `path`. It has indexed fields, and literals that are not added to the table.
 fn head(path: &str) -> Vec<u8> {
     let length = u8::try_from(path.len()).expect("short");
     [&[0x82, 0x86, 0x04, length], path.as_bytes(), &[0x01, 1, b'a']].concat()
@@ -55,7 +55,7 @@ fn request(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(path))
 }
 
-/// `serve` with a listener in the clear and one over TLS.
+/// A `serve` process with a listener without TLS and a listener over TLS.
 struct Target {
     site: Scratch,
     server: Running,
@@ -134,7 +134,8 @@ fn read_all(stream: &mut TcpStream) -> (Vec<u8>, Option<u32>) {
 /// ENHANCE_YOUR_CALM (RFC 9113 §7).
 const CALM: u32 = 11;
 
-/// CVE-2023-44487 (rapid reset): requests that are cancelled at once count for no limit and still cost the full work.
+/// CVE-2023-44487 (rapid reset): requests that are cancelled at once count towards no limit, and still cost the full
+/// work. The server must end the connection.
 #[test]
 fn requests_that_are_cancelled_at_once_end_the_connection() {
     let target = Target::new("http2-rapid", &[]);
@@ -153,7 +154,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection() {
     target.assert_within_limits("rapid reset", 40_000, 10.0);
 }
 
-/// Over TLS, too, a client that cancels every request at once is disconnected.
+/// Over TLS, a client that cancels every request at once must also be disconnected.
 #[test]
 fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
     let target = Target::new("http2-rapid-tls", &[]);
@@ -180,7 +181,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
                 break;
             }
         }
-        // Read whatever it sends until the end.
+        // Reads everything that the server sends, until the end.
         let deadline = world.now() + LONG;
         let read = async {
             let mut piece = vec![0; 4096];
@@ -192,11 +193,12 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
     target.assert_within_limits("rapid reset over TLS", 40_000, 10.0);
 }
 
-/// CVE-2024-27316: a header section that continues in CONTINUATION frames and never ends.
+/// CVE-2024-27316: a header section continues in CONTINUATION frames and never ends. The server must not wait for its
+/// end.
 #[test]
 fn a_head_without_end_is_not_waited_for() {
     let target = Target::new("http2-continuation", &[]);
-    // A field that is not added to the table, repeated; and empty frames.
+    // The section has one field again and again, which is not added to the table, and empty frames.
     let field = [&[0, 1, b'x', 100][..], &[b'y'; 100]].concat();
     for piece in [field.repeat(150), Vec::new()] {
         let mut stream = target.connect(&[]);
@@ -213,13 +215,13 @@ fn a_head_without_end_is_not_waited_for() {
     target.assert_within_limits("CONTINUATION", 20_000, 10.0);
 }
 
-/// Indexes of one byte that stand for a field of 4,000 bytes (RFC 7541 §7.3): a header section above the limit is
-/// rejected.
+/// Indexes of one byte that stand for a field of 4,000 bytes (RFC 7541 §7.3): a header section that expands above the
+/// limit must be rejected.
 #[test]
 fn a_head_that_unfolds_is_refused() {
     let target = Target::new("http2-bomb", &[]);
     let mut stream = target.connect(&[]);
-    // An entry of the dynamic table, and then its index 8,000 times in each header section.
+    // The client adds an entry to the dynamic table, and then sends its index 8,000 times in each header section.
     let entry = [&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'y'; 4000]].concat();
     let first = frame(HEADERS, END_HEADERS | END_STREAM, 1, &[head("/"), entry].concat());
     stream.write_all(&first).expect("said");
@@ -231,14 +233,14 @@ fn a_head_that_unfolds_is_refused() {
     }
     stream.shutdown(std::net::Shutdown::Write).expect("said");
     let (kinds, _) = read_all(&mut stream);
-    // The first request is answered with a head and a body; none of the others gets a body.
+    // The first request is answered with a head and a body. No other request may get a body.
     let bodies = kinds.iter().filter(|kind| **kind == DATA).count();
     assert!(bodies <= 1, "{kinds:?}");
     target.assert_within_limits("HPACK", 20_000, 15.0);
 }
 
-/// Frames that cost their sender little and require a response (CVE-2019-9512, -9515), from a client that reads the
-/// responses and from one that does not; and empty frames (CVE-2019-9518).
+/// Floods of frames that cost their sender little and require a response (CVE-2019-9512, -9515), from a client that
+/// reads the responses and from a client that does not. Also a flood of empty frames (CVE-2019-9518).
 #[test]
 fn floods_of_small_frames_starve_nobody() {
     let target = Target::new("http2-flood", &["--idle", "10min"]);
@@ -267,7 +269,7 @@ fn floods_of_small_frames_starve_nobody() {
         let (told, counted) = (stop.clone(), sent.clone());
         let many = flood.repeat(1000);
         let flooding = thread::spawn(move || {
-            // A write that was cut short would leave a part of a frame: then the flood is over.
+            // A write that was cut short would leave a part of a frame: so the flood ends at the first failed write.
             while !told.load(Ordering::Relaxed) && stream.write_all(&many).is_ok() {
                 counted.fetch_add(1000, Ordering::Relaxed);
             }
@@ -284,12 +286,12 @@ fn floods_of_small_frames_starve_nobody() {
             reading.join().expect("ended");
         }
     }
-    // Each frame is read and answered. The sender decides how much CPU time that costs, but not how much memory.
+    // Each frame is read and answered. The sender decides how much CPU time that costs, but memory must stay bounded.
     target.assert_within_limits("floods", 20_000, f64::INFINITY);
 }
 
-/// Endless trailers, and other permitted frames that neither request nor acknowledge anything. They keep a connection
-/// open for a while, not forever.
+/// A client sends endless trailers, and other permitted frames that neither request nor acknowledge anything. Such
+/// frames must not keep a connection open forever.
 #[test]
 fn frames_that_accomplish_nothing_end_the_connection() {
     let target = Target::new("http2-fruitless", &["--idle", "10min"]);
@@ -314,8 +316,8 @@ fn frames_that_accomplish_nothing_end_the_connection() {
     target.assert_within_limits("frames that accomplish nothing", 20_000, 20.0);
 }
 
-/// Large requests from clients that block the responses: with windows of zero (CVE-2019-9517), with a maximal window
-/// and an unread socket, and with one byte at a time.
+/// Clients request large files and block the responses: with windows of zero (CVE-2019-9517), with a maximal window and
+/// an unread socket, and with one byte at a time. They must hold little memory, and must be closed.
 #[test]
 fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     let target = Target::new("http2-window", &["--idle", "3s"]);
@@ -323,7 +325,7 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     for at in 0..30 {
         let window = [0, (1 << 31) - 1, 1][at % 3];
         let mut stream = target.connect(&setting(4, window));
-        // More concurrent requests than are accepted (128): the others are rejected, not queued.
+        // More concurrent requests than are accepted (128): the others must be rejected and not queued.
         for id in 0..300 {
             stream.write_all(&request(2 * id + 1, "/big")).expect("said");
         }
@@ -332,14 +334,14 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     wait_until_steady("it holds what it may", || target.server.resident());
     target.is_served();
     for mut stream in held {
-        // All clients that read nothing are given up after a while.
+        // The server must give up all clients that read nothing after a while.
         let _ = read_all(&mut stream);
     }
-    // 30 sessions with 128 responses each.
+    // The limit allows 30 sessions with 128 responses each.
     target.assert_within_limits("windows", 60_000, 20.0);
 }
 
-/// Windows beyond the maximum, and invalid frames (RFC 9113 §6.9.1, §4.2) end the connection.
+/// Windows beyond the maximum and invalid frames (RFC 9113 §6.9.1, §4.2) must end the connection.
 #[test]
 fn invalid_frames_end_the_connection() {
     let target = Target::new("http2-broken", &[]);
@@ -364,7 +366,7 @@ fn invalid_frames_end_the_connection() {
         assert!(code.is_some_and(|code| code > 0), "{name}: {kinds:?} {code:?}");
         assert!(!kinds.contains(&HEADERS), "{name}: it was answered: {kinds:?}");
     }
-    // RFC 9113 §3.4: SETTINGS follows the preface.
+    // RFC 9113 §3.4: SETTINGS must follow the preface.
     let mut stream = target.server.connect();
     let all =
         [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(PING, 0, 0, &[0; 8]), &request(1, "/")].concat();
@@ -375,10 +377,11 @@ fn invalid_frames_end_the_connection() {
 }
 
 impl Running {
-    /// The CPU time it has used, in hundredths of a second.
+    /// Returns the CPU time that the server has used, in hundredths of a second.
     fn processor(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("running");
-        // Fields 14 and 15 of proc(5), after the name, which may contain any characters.
+        // The CPU time is in fields 14 and 15 of proc(5). They come after the program's name, which may contain any
+        // character.
         let rest = stat.rsplit(')').next().expect("fields");
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
     }

@@ -1,4 +1,5 @@
-//! `h3://`: HTTP/3 over QUIC on real sockets, our client with our server, and the errors where it is not possible.
+//! Tests `h3://`: HTTP/3 over QUIC on real sockets, with our client and our server, and the errors if HTTP/3 is not
+//! possible.
 
 #![cfg(target_os = "linux")]
 
@@ -38,7 +39,7 @@ fn a_directory_is_served_over_http3_to_clients_that_trust_it() {
         assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
         assert!(out == body, "{trust:?}: another body");
     }
-    // With --http 3, an https:// URL is fetched over HTTP/3, also after a redirection.
+    // With `--http 3`, an https:// URL must be fetched over HTTP/3, also after a redirection.
     let https = format!("{}d", server.url("h3")).replace("h3://", "https://");
     let (code, err, out) = get(&https, &["--http", "3", "--trust", &kept]);
     assert_eq!((code, err.as_str(), out.as_slice()), (Some(0), "", &b"hello"[..]));
@@ -146,7 +147,7 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
     let got = run_in_time(anabranch().args(["get", "--quiet", &url, "--insecure", "--timeout", "10min"]));
     assert_eq!(got.status.code(), Some(1));
     assert!(errors(&got).contains("connection refused"), "{}", errors(&got));
-    // A server that receives packets but does not respond.
+    // This server receives packets, but does not respond.
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let at = silent.local_addr().expect("an address");
     let (code, err, _) = get(&format!("h3://{at}/"), &["--insecure", "--timeout", "1s"]);
@@ -189,7 +190,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     assert!(text.contains("set (QUIC): cc=bbr,") && !text.contains("sctp-port"), "{text}");
 }
 
-/// Reloaded certificates are used for new connections, over QUIC as over TLS.
+/// Reloaded certificates must be used for new connections over QUIC, as over TLS.
 #[test]
 fn certificates_are_read_again_on_sighup() {
     if !has("openssl") {
@@ -216,7 +217,7 @@ fn certificates_are_read_again_on_sighup() {
     assert_eq!(server.end(), 0);
 }
 
-/// The secrets are written to the file that the environment names, for programs that decode captures.
+/// Secrets must be written to the file that the environment names, for programs that decode captures.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
     let place = Scratch::new("h3-keys");
@@ -233,8 +234,8 @@ fn secrets_are_written_where_the_environment_says() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 7838, RFC 9114 §3.1.1: responses over TLS advertise HTTP/3, and the objects that a page embeds are then
-/// requested there.
+/// RFC 7838, RFC 9114 §3.1.1: responses over TLS advertise HTTP/3. The objects that a page embeds must then be
+/// requested over HTTP/3.
 #[test]
 fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it() {
     let place = Scratch::new("h3-alt-svc");
@@ -254,7 +255,7 @@ fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it(
     };
     assert_eq!(page(&[]), [1, 20], "the document over TLS, the rest over HTTP/3");
     assert_eq!(page(&["--http", "2"]), [21, 0], "who names a version stays with it");
-    // Responses in the clear advertise nothing.
+    // Responses without TLS must advertise nothing.
     let answer = server.ask("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").to_lowercase();
     assert!(!answer.contains("alt-svc"), "{answer}");
     if has("curl") {
@@ -265,8 +266,8 @@ fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it(
     assert_eq!(server.end(), 0, "every session has ended");
 }
 
-/// A relay between a client and a server. Its port and address towards the server change after this number of
-/// datagrams.
+/// Starts a relay between a client and a server. The relay's port and address towards the server change after this
+/// number of datagrams.
 fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
     let bind = |address: &str| {
         let socket = UdpSocket::bind((address, 0)).expect("a port");
@@ -280,7 +281,7 @@ fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (Socket
     thread::spawn(move || {
         let (mut client, mut passed) = (None, 0);
         let mut buffer = [0; 65_536];
-        // Until the test drops its handle.
+        // The relay runs until the test drops its handle.
         while Arc::strong_count(&counted) > 1 {
             while let Ok((length, from)) = front.recv_from(&mut buffer) {
                 client = Some(from);
@@ -299,7 +300,7 @@ fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (Socket
     (here, ports)
 }
 
-/// RFC 9000 §9.3: a NAT that gives a client another port or another address does not end its connection, whichever
+/// RFC 9000 §9.3: a NAT that gives a client another port or another address must not end its connection, whichever
 /// thread serves it.
 #[test]
 fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
@@ -335,8 +336,8 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     assert!(said.ends_with("lost: 0"), "{said}");
 }
 
-/// RFC 8446 §2.2, §2.3: sessions are resumed and, on request, requests are sent with the handshake; the logs of both
-/// ends show it.
+/// RFC 8446 §2.2, §2.3: sessions must be resumed and, on request, requests must be sent with the handshake. The logs of
+/// both ends must show that.
 #[test]
 fn sessions_are_resumed_and_requests_ride_early() {
     let place = Scratch::new("h3-early");
@@ -350,7 +351,7 @@ fn sessions_are_resumed_and_requests_ride_early() {
     assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
     let json: serde_json::Value = serde_json::from_slice(&load.stdout).expect("JSON");
     assert_eq!(json["replies"]["total"], 10, "{json}");
-    // Tickets follow the handshake: a connection that ends earlier brings none.
+    // Tickets follow the handshake, so a connection that ends earlier brings none.
     let early = json["connections"]["early"].as_u64().expect("a number");
     assert!((2..=9).contains(&early), "{json}");
     assert_eq!(server.end(), 0);
@@ -381,7 +382,7 @@ fn sessions_are_resumed_and_requests_ride_early() {
             "{path:?}"
         );
         assert!(text.contains("connectivity:connection_closed"), "{path:?}");
-        // RFC 9114 §6.2.1, RFC 9204 §4.2: a client that is done stops none of the server's control and QPACK streams.
+        // RFC 9114 §6.2.1, RFC 9204 §4.2: a client that is done must not stop the server's control and QPACK streams.
         assert!(!text.contains("\"frame_type\":\"stop_sending\""), "{path:?}: {text}");
     }
     assert_eq!(files, [10, 10], "a file for each connection at each end");

@@ -1,5 +1,5 @@
-//! Keys that both ends share (`--key-file`, RFC 4895): which files are accepted, what happens with other keys, and that
-//! no output reveals them.
+//! Tests keys that both ends share (`--key-file`, RFC 4895): which files are accepted, what happens with other keys,
+//! and that no output reveals the keys.
 
 #![cfg(target_os = "linux")]
 
@@ -32,7 +32,7 @@ const VERBS: [&str; 6] = [
     "gateway --allow *",
 ];
 
-/// Every command accepts the file and lists its name in the plan, but nothing of its content.
+/// Every command must accept the file and list its name in the plan, but nothing of its content.
 #[test]
 fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
     let place = Scratch::new("key-verbs");
@@ -47,7 +47,8 @@ fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
     }
 }
 
-/// RFC 5061 §8: one warning if addresses can change without keys that both ends share; otherwise none.
+/// RFC 5061 §8: there must be one warning if addresses can change without keys that both ends share, and otherwise
+/// none.
 #[test]
 fn changing_addresses_without_keys_is_warned_of() {
     for verb in VERBS {
@@ -61,7 +62,7 @@ fn changing_addresses_without_keys_is_warned_of() {
     }
 }
 
-/// An error in a file is reported in one line that names the file and reveals no secret: exit code 2.
+/// An error in a file must be reported in one line that names the file and reveals no secret, with exit code 2.
 #[test]
 fn invalid_key_files_are_refused_in_one_line() {
     let place = Scratch::new("key-bad");
@@ -124,8 +125,8 @@ fn invalid_key_files_are_refused_in_one_line() {
     assert!(errors(&output).contains("key 1 has less than 16 bytes"), "{}", errors(&output));
 }
 
-/// Fetches a file from a server that requires every possible chunk to be signed. It arrives with the same key in any
-/// form, and while one key replaces another. With another key or none, nothing arrives.
+/// Fetches a file from a server that requires every possible chunk to be signed. The file must arrive with the same key
+/// in any form, and while one key replaces another. With another key or no key, nothing may arrive.
 #[test]
 fn clients_without_the_shared_key_get_nothing() {
     let place = Scratch::new("key-get");
@@ -171,8 +172,8 @@ fn clients_without_the_shared_key_get_nothing() {
     assert_eq!(server.end(), 0);
 }
 
-/// If only address changes are signed, as by default, ends with different keys still communicate. Only their address
-/// changes are rejected.
+/// By default, only address changes are signed. Ends with different keys must still communicate, and only their address
+/// changes must be rejected.
 #[test]
 fn other_keys_do_not_end_what_is_not_signed() {
     let place = Scratch::new("key-others");

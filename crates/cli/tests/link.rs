@@ -1,4 +1,4 @@
-//! `link`: a command behind an emulated link, its exit status, and what it can reach from there.
+//! Tests `link`: a command behind an emulated link, its exit status, and the addresses that it can reach.
 //!
 //! Needs network namespaces: root, or a host that permits user namespaces. If there are none, the tests print a message
 //! and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. No test measures time.
@@ -53,7 +53,7 @@ fn the_status_is_the_commands() {
     }
 }
 
-/// A far command that fails is reported, and the link does not wait for it to listen.
+/// A far command that fails must be reported, and the link must not wait for it to listen.
 #[test]
 fn a_far_command_that_fails_is_told_of() {
     if !emulated_links() {
@@ -125,7 +125,7 @@ fn transfer(device: &str) {
     }
 }
 
-/// All addresses of the far end, as `link` names them, belong to one server.
+/// All addresses of the far end, as `link` names them, must belong to one server.
 #[test]
 fn the_far_end_of_several_paths_is_one_server() {
     if !emulated_links() {
@@ -133,7 +133,7 @@ fn the_far_end_of_several_paths_is_one_server() {
     }
     let place = Place::new("paths");
     let far = format!("exec {PROGRAM} serve site --quiet --listen sctp://$ANABRANCH_FAR:9899");
-    // The first path is down from the beginning, so the second carries the handshake.
+    // The first path is down from the beginning, so the second path must carry the handshake.
     let get =
         format!("exec {PROGRAM} get --quiet --set rto_initial=200ms http+sctp://$ANABRANCH_FAR/big -o got");
     let mut command = Command::new(PROGRAM);
@@ -166,7 +166,7 @@ fn links_are_put_inside_one_another_and_side_by_side() {
         return;
     }
     let place = Place::new("nest");
-    // The server is at the outermost far end, two links away, and its responses are routed back.
+    // The server is at the outermost far end, two links away, and its responses must be routed back.
     let serve = format!("{PROGRAM} serve site --quiet --listen tcp://*:8080");
     let get = format!("{PROGRAM} get --quiet http://$OUTER:8080/big | cmp - site/big");
     let inner =
@@ -176,7 +176,7 @@ fn links_are_put_inside_one_another_and_side_by_side() {
     let output = command.args(["--", "sh", "-c", &inner]).output().expect("it starts");
     assert!(output.status.success(), "{}", errors(&output));
 
-    // A packet leaves through the link of its source address: each link has a routing rule of its own.
+    // A packet must leave through the link of its source address, because each link has a routing rule of its own.
     let count =
         "test $(echo $ANABRANCH_NEAR | tr , '\\n' | wc -l) = 2 && ip rule | grep -c 'from 100' | grep -qx 2";
     let paths = ["--path", "rate=10mbit,rtt=2ms", "--path", "rate=5mbit,rtt=4ms"];
@@ -213,7 +213,7 @@ fn a_race_runs_on_real_kernels() {
     let captures = captures.filter(|entry| entry.file_name().to_string_lossy().ends_with(".pcapng"));
     assert_eq!(captures.count(), 4, "either end of either contestant's median run");
 
-    // Settings without an equivalent in real kernels are rejected, not ignored.
+    // Settings without an equivalent in real kernels must be rejected, and not ignored.
     for (transport, told) in [("tcp:iw=3", "the kernel's runs"), ("sctp:packet-cost=1ms", "virtual world")] {
         let words = ["race", "--world", "emulated", "--transport", transport];
         let output = anabranch(&words);

@@ -1,4 +1,4 @@
-//! `load` against `serve`, as two programs: every pace, the report, failures, and an end by a signal.
+//! Tests `load` against `serve`, as two programs: every pace, the report, failures, and an end by a signal.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
@@ -41,7 +41,7 @@ impl Server {
         Self { child, place, urls }
     }
 
-    /// The number of requests in its log.
+    /// Returns the number of requests in the server's log.
     fn requests(&self) -> usize {
         fs::read_to_string(self.place.join("log")).expect("a log").lines().count()
     }
@@ -73,13 +73,13 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-/// The value at the path `a.b.c` of a JSON document of objects.
+/// Returns the value at the path `a.b.c` of a JSON document of objects.
 fn at(text: &str, path: &str) -> serde_json::Value {
     let document: serde_json::Value = serde_json::from_str(text).expect("JSON");
     path.split('.').fold(document, |value, key| value[key].clone())
 }
 
-/// If nothing listens, the number of failures equals the number of requests, however many sessions try at the same
+/// If nothing listens, the number of failures must equal the number of requests, however many sessions try at the same
 /// time.
 #[test]
 fn no_more_fails_than_was_asked_for() {
@@ -135,7 +135,7 @@ fn every_pace_brings_every_object() {
     assert!(out(&output).contains("Total: connections 1 requests 300 replies 300 "), "{}", out(&output));
 }
 
-/// The lines of httperf, with `#` for numbers: its scripts match them.
+/// The lines of httperf, with `#` for numbers. Scripts for httperf match these lines.
 const BLOCKS: &str = "\
 Total: connections # requests # replies # test-duration # s
 
@@ -203,7 +203,7 @@ fn failures_are_told_by_cause() {
     assert_eq!(output.status.code(), Some(1));
     let text = out(&output);
     assert!(text.contains("Errors: total 5 client-timo 0 socket-timo 0 connrefused 5 connreset 0"), "{text}");
-    // A server that accepts connections and sends nothing.
+    // This server accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", silent.local_addr().expect("its address"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
@@ -225,7 +225,7 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // At a rate of 100 per second this is within the second interval.
+        // At 100 requests per second, this number is reached within the second interval.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(
@@ -238,7 +238,7 @@ fn a_signal_ends_it_with_what_was_measured() {
         let count = |path: &str| at(&json, path).as_u64().expect("a number");
         let replies = count("replies.total");
         assert!(text.contains("Interrupted: ") && text.contains(&format!(" replies {replies} ")), "{text}");
-        // Including the interrupted interval, all three outputs agree.
+        // All three outputs must agree, including the interrupted interval.
         let intervals = at(&json, "intervals");
         let intervals = intervals.as_array().expect("intervals");
         let sum = |name: &str| intervals.iter().filter_map(|interval| interval[name].as_u64()).sum::<u64>();
@@ -251,7 +251,7 @@ fn a_signal_ends_it_with_what_was_measured() {
         let column = names.iter().position(|name| *name == "replies").expect("replies");
         let of = |row: &str| row.split(',').nth(column).and_then(|number| number.parse::<u64>().ok());
         assert_eq!(rows.filter_map(of).sum::<u64>(), replies);
-        // Replies of sessions that are still open are counted for them.
+        // Replies of sessions that are still open must be counted in the lifetime of their sessions.
         assert_eq!((count("connections.lifetime.n"), count("connections.broken")), (2, 0), "{json}");
         assert!(count("connections.lifetime.min_ns") > 1_000_000_000, "{json}");
         let length = format!("Connection length [replies/conn]: {:.3}\n", replies as f64 / 2.0);

@@ -1,4 +1,4 @@
-//! The command as its users run it: the built programs, each as a separate process.
+//! Tests the command as its users run it: the built programs, each as a separate process.
 
 mod amplification;
 mod bad_input;

@@ -1,8 +1,9 @@
-//! The memory that a server uses for clients that do not read: less than `--memory` plus what the program needs anyway.
+//! Tests the memory that a server uses for clients that do not read. It must be less than `--memory` plus what the
+//! program itself needs.
 //!
 //! Each attack uses hand-made packets on the loopback interface against the built program, while an honest client is
-//! served. The peak memory counts: an attack continues until the peak no longer grows. `ATTACK=10` repeats that ten
-//! times.
+//! served. The peak of the memory counts, so an attack continues until the peak no longer grows. `ATTACK=10` repeats
+//! that ten times.
 
 #![cfg(target_os = "linux")]
 
@@ -41,10 +42,10 @@ impl Rig {
         Self::with(name, gateway, MEMORY, &[])
     }
 
-    /// Does what [`new`](Self::new) does, with this `--memory` in MiB and additional flags.
+    /// Like [`new`](Self::new), with this `--memory` in MiB and additional flags.
     fn with(name: &str, gateway: bool, memory: u64, more: &[&str]) -> Self {
         let given = format!("{memory}MiB");
-        // Omit the flag for the default value, so that the default itself is tested.
+        // The flag is omitted for the default value, so that the default itself is tested.
         let more = if memory == MEMORY { more.to_vec() } else { [&["--memory", &given], more].concat() };
         let site = Scratch::new(name);
         site.file("index.html", "<p>home");
@@ -102,8 +103,8 @@ fn before(origin: &str, more: &[&str]) -> Running {
     Running::start(&[&words, &EVERYWHERE[..], &PATIENT[..], more].concat())
 }
 
-/// The floor of a session is its part of half of the budget, and has an upper limit. An eighth of the rest is open to one
-/// account, and an account that takes its eighth leaves less to the next.
+/// Half of the budget is divided into floors, one for each session, with an upper limit. One account may take an eighth
+/// of the rest. An account that takes its eighth leaves less to the next account.
 #[test]
 fn half_of_the_budget_is_a_floor_for_each_session() {
     for (mib, sessions, floor) in [(256, 1024, 128 << 10), (256, 2048, 64 << 10), (256, 16, 256 << 10)] {
@@ -130,7 +131,7 @@ fn go_on(rig: &Rig, raw: &mut Raw) {
     }
 }
 
-/// A thousand associations, each with a large file that is read 1.5 kB at a time.
+/// A thousand associations each request a large file, and read it 1.5 kB at a time.
 fn a_window_of_little(gateway: bool) {
     let rig = Rig::new(&format!("memory-slow-{gateway}"), gateway);
     let mut raw = Raw::associate(&rig.target, 1024, 1500);
@@ -167,7 +168,7 @@ fn gateway_slow_readers() {
     a_window_of_little(true);
 }
 
-/// The clients read fast at first, so that all windows grow, and then stop.
+/// The clients first read fast, so that all windows grow, and then stop.
 fn fast_then_shut(gateway: bool, threads: &str) {
     let rig = Rig::with(&format!("memory-fast-{gateway}-{threads}"), gateway, 100, &["--threads", threads]);
     let mut raw = Raw::associate(&rig.target, 300, 8 << 20);
@@ -189,7 +190,7 @@ fn serve_readers_that_stop() {
     fast_then_shut(false, "1");
 }
 
-/// All threads share one budget.
+/// All threads must share one budget.
 #[test]
 fn serve_readers_that_stop_in_any_thread() {
     if !are_slow_tests_enabled() {
@@ -206,7 +207,7 @@ fn gateway_readers_that_stop() {
     fast_then_shut(true, "1");
 }
 
-/// A hundred requests on each association, and no response is read.
+/// A hundred requests are sent on each association, and no response is read.
 fn requests_at_a_shut_window(gateway: bool) {
     let rig = Rig::new(&format!("memory-shut-{gateway}"), gateway);
     let mut raw = Raw::associate(&rig.target, 295, 1500);
@@ -238,7 +239,7 @@ fn gateway_requests_at_a_shut_window() {
     requests_at_a_shut_window(true);
 }
 
-/// Requests with heads of the maximum size, and no response is read.
+/// Requests have heads of the maximum size, and no response is read.
 #[test]
 fn gateway_requests_with_large_heads() {
     if !are_slow_tests_enabled() {
@@ -330,14 +331,16 @@ impl Held {
     }
 }
 
-/// Data that can never be delivered: the first chunk is missing forever, either of the association or of its streams.
+/// Clients send data that can never be delivered, because the first chunk of the association or of each stream is
+/// missing forever.
 fn holes(gateway: bool) {
     let rig = Rig::new(&format!("memory-holes-{gateway}"), gateway);
     let mut raw = Raw::associate(&rig.target, 300, 1500);
     let (large, small) = (vec![b'x'; 1400], [b'x']);
     let mut held = Held::new(&rig.target);
-    // The first group sends parts of messages behind a missing TSN. The second sends complete messages that wait for
-    // the first of their stream, the third messages that begin and never end, the fourth single bytes.
+    // The first group sends parts of messages behind a missing TSN. The second group sends complete messages that wait
+    // for the first message of their stream. The third sends messages that begin and never end. The fourth sends single
+    // bytes.
     for round in 0..3000_u32 {
         for at in 0..raw.associations.len() {
             let stream = (round % 100) as u16;
@@ -378,9 +381,9 @@ fn gateway_bounds_memory_of_undeliverable_data() {
     holes(true);
 }
 
-/// The maximum number of streams, with a byte on each.
+/// Clients use the maximum number of streams, with a byte on each.
 fn streams(gateway: bool) {
-    // By default the server grants fewer streams.
+    // The setting is needed because the server grants fewer streams by default.
     let more = ["--set", "max_streams=65535"];
     let rig = Rig::with(&format!("memory-streams-{gateway}"), gateway, MEMORY, &more);
     let mut raw = Raw::associate(&rig.target, 40, 1500);
@@ -435,10 +438,10 @@ fn tcp(gateway: bool) {
         })
         .collect();
     for _ in 0..4 * times() {
-        // In MiB, because the honest client's few bytes come and go.
+        // The numbers are in MiB, because the honest client's few bytes come and go.
         let (port, mut look, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
-            // Reading the kernel's long table is slow.
+            // Reads the kernel's long table only sometimes, because that is slow.
             if look % 10 == 0 {
                 most = most.max(queued_at(port).0 >> 20);
             }
@@ -488,8 +491,8 @@ fn gateway_slow_readers_of_tcp() {
     tcp(true);
 }
 
-/// A thousand concurrent TLS sessions, each with a request. A session uses no more memory than the budget counts for
-/// it, so all of them together stay within the limit.
+/// A thousand concurrent TLS sessions, each with a request. A session may use no more memory than the budget counts for
+/// it, so that all sessions together stay within the limit.
 #[test]
 fn serve_secured_sessions() {
     if !are_slow_tests_enabled() {

@@ -1,5 +1,5 @@
-//! Names with addresses of both IP versions, one of which refuses (RFC 6951 §5.5): `get`, `load` and `bulk` over SCTP
-//! continue with the other. Also names that do not resolve.
+//! Tests names with addresses of both IP versions, of which one refuses (RFC 6951 §5.5). `get`, `load` and `bulk` over
+//! SCTP must continue with the other address. Also tests names that do not resolve.
 //!
 //! The tests run behind `link`, whose command can replace `/etc/hosts` if it runs as root. Elsewhere the tests print a
 //! message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
@@ -11,8 +11,8 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs `words` where `twofold` resolves to both addresses of the far end. `far` runs there, with the addresses in
-/// `$FOUR` and `$SIX`.
+/// Runs `words` in a network where `twofold` resolves to both addresses of the far end. `far` runs at the far end, with
+/// the addresses in `$FOUR` and `$SIX`.
 fn twofold(place: &Scratch, far: &str, words: &str) -> Output {
     let of = |which: &str, end: u8| {
         format!(
@@ -64,7 +64,7 @@ fn the_address_that_answers_is_found() {
         assert_eq!(output.status.code(), Some(0), "{listen}: {}", errors(&output));
         assert_eq!(output.stdout, b"both ways", "{listen}");
     }
-    // Nothing listens at either address: one line, which names both.
+    // Nothing listens at either address, so one line must name both.
     let words = format!("exec {PROGRAM} get --quiet --timeout 20s http+sctp://twofold:9899/page");
     let output = twofold(&place, "exec sleep 60", &words);
     let told = errors(&output);
@@ -86,7 +86,7 @@ fn the_address_that_answers_is_found() {
     }
 }
 
-/// If a name does not resolve, no partial file remains.
+/// If a name does not resolve, no partial file may remain.
 #[test]
 fn a_name_that_is_not_resolved_leaves_no_file() {
     let place = Scratch::new("unresolved");

@@ -1,4 +1,5 @@
-//! `serve` and `get` as two programs: the same bytes over every carrier, one line on failure, an orderly shutdown.
+//! Tests `serve` and `get` as two programs: the same bytes over every carrier, one line on failure, an orderly
+//! shutdown.
 //!
 //! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
@@ -17,7 +18,7 @@ struct Server {
 }
 
 impl Server {
-    /// Serves a new directory with a page and a file of 3 MB.
+    /// Serves a new directory that has a page and a file of 3 MB.
     fn start(name: &str, listen: &[&str]) -> Self {
         let place = std::env::temp_dir().join(format!("anabranch-network-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&place);
@@ -79,7 +80,7 @@ fn the_same_bytes_come_over_tcp_and_sctp() {
     }
 }
 
-/// Whether raw sockets are permitted here. A failure for any other reason fails the test.
+/// Returns whether raw sockets are permitted. A failure for any other reason fails the test.
 fn has_raw_sockets(output: &Output) -> bool {
     let told = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
@@ -98,7 +99,7 @@ fn the_same_bytes_come_over_ipv6() {
     let mut listen = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
     let mut schemes = vec!["http", "http+sctp"];
     if has_raw_sockets(&probe) {
-        // Nothing listens there, and no other stack replies.
+        // Nothing listens at that address, and no other stack replies.
         assert_eq!(probe.status.code(), Some(1), "{}", String::from_utf8_lossy(&probe.stderr));
         listen.push("sctp-ip://[::1]:8061");
         schemes.push("http+sctp-ip");
@@ -152,7 +153,7 @@ fn what_fails_fails_in_one_line_and_leaves_nothing() {
 #[test]
 fn a_server_that_is_asked_to_end_finishes_what_is_in_flight() {
     let mut server = Server::start("end", &EVERYWHERE);
-    // The client's standard output is a pipe that nobody reads for now, so the transfer is in flight when the signal
+    // The client's standard output is a pipe that nobody reads yet, so the transfer is in flight when the signal
     // arrives.
     let url = server.url("http+sctp", "big");
     let mut client = Command::new(env!("CARGO_BIN_EXE_anabranch"))

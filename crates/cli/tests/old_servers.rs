@@ -1,5 +1,5 @@
-//! Servers in the old style, as CGI programs still are: a body without a length ends with its connection
-//! (RFC 9112 §6.3). Also the progress that `get` shows, with and without a known length.
+//! Tests old servers, such as CGI programs, whose bodies have no length and end with the connection (RFC 9112 §6.3).
+//! Also tests the progress that `get` shows, with and without a known length.
 
 #![cfg(target_os = "linux")]
 
@@ -59,7 +59,7 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!((got.status.code(), errors(&got).as_str()), (Some(0), ""));
     let whole = fs::read(place.0.join("picture")).expect("a file");
     assert!(got.stdout == whole);
-    // An object with a length must have all of it here as well.
+    // With `--page`, an object with a length must also be complete.
     let page = place.0.join("page");
     let got = run(anabranch().args(["get", "-q", "--page", &url(""), "-o"]).arg(&page));
     let told = errors(&got);
@@ -78,11 +78,11 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
 }
 
-/// A server of 250 kB. It sends the last 150 kB only after a client has shown its progress; `/known` declares the
-/// length.
+/// A server with an object of 250 kB. It sends the last 150 kB only after a client has shown its progress. Only
+/// `/known` declares the length.
 struct Slow {
     address: SocketAddr,
-    /// The number of requests received.
+    /// The number of requests that the server has received.
     asked: Arc<AtomicUsize>,
     /// Whether a client has shown its progress.
     told: Arc<AtomicBool>,
@@ -111,8 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// Runs a client and returns its output on the stream that `shown` takes. The output contains `words` once the
-    /// client shows its progress.
+    /// Runs a client and returns its output on the stream that `shown` takes. When the output contains `words`, the
+    /// client has shown its progress.
     fn hear(
         &self,
         command: &mut Command,
@@ -122,7 +122,7 @@ impl Slow {
         self.told.store(false, Ordering::Relaxed);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
         let (mut shown, mut said, mut piece) = (shown(&mut child), Vec::new(), [0; 4096]);
-        // Standard output of the program is read as well, so that the program does not block.
+        // Standard output of the program is also read, so that the program does not block.
         let drained = child
             .stdout
             .take()
@@ -145,7 +145,7 @@ impl Slow {
         self.hear(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
     }
 
-    /// Returns the output of a client that started before another one showed its progress, and that ends afterwards.
+    /// Returns the output of a client that starts before another client shows its progress, and that ends afterwards.
     fn beside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
         self.told.store(false, Ordering::Relaxed);
         let before = self.asked.load(Ordering::Relaxed);
@@ -203,7 +203,7 @@ fn on_a_terminal_there_is_a_bar() {
         unknown.contains(" kB/s") && !unknown.contains(" of ") && !unknown.contains("\r["),
         "{unknown:?}"
     );
-    // If the object itself goes to the terminal, no progress is shown.
+    // If the object itself goes to the terminal, progress must not be shown.
     let own = slow.beside_another(|| run(&mut on_a_terminal("known", "")));
     assert!(!String::from_utf8_lossy(&own.stdout).contains(" kB"));
 }

@@ -1,4 +1,5 @@
-//! Result files as a user sees them: complete or absent, never replacing something else, and one line on failure.
+//! Tests result files as a user sees them. They must be complete or absent, never replace something else, and a failure
+//! must give one line.
 
 use crate::wait::wait_until;
 use std::fs;
@@ -44,8 +45,8 @@ fn names(place: &Path) -> Vec<String> {
     names
 }
 
-/// The report is the same every time: on one thread or two, and wherever it is written. So are all other files, except
-/// for the facts about the host in results.json. Each contestant has files of its own.
+/// The report must be the same every time, on one thread or two, and wherever it is written. All other files must be
+/// the same, too, except for the facts about the host in results.json. Each contestant must have files of its own.
 #[test]
 fn what_is_written_is_the_same_every_time() {
     let place = new_directory("again");
@@ -121,7 +122,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_run() {
 #[test]
 fn when_one_file_fails_none_appears() {
     let place = new_directory("partial");
-    // The report is written after page loads and captures.
+    // The report is written after page loads and captures. A directory of its name makes that fail.
     fs::create_dir_all(place.join("out/report.html")).expect("a directory");
     refused(&place, &["--out", "out", "--json", "x.json"], 3, "report.html");
     assert_eq!((names(&place), names(&place.join("out"))), (vec!["out".into()], vec!["report.html".into()]));

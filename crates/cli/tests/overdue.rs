@@ -1,6 +1,6 @@
-//! Programs that receive SIGTERM while they are stuck: each still ends, shortly after its grace period.
+//! Tests programs that receive SIGTERM while they are stuck. Each must end shortly after its grace period.
 //!
-//! They are stuck in a write to a pipe that nobody reads, which stands for any call that does not return.
+//! The programs are stuck in a write to a pipe that nobody reads, which stands for any call that does not return.
 
 #![cfg(target_os = "linux")]
 
@@ -56,7 +56,7 @@ fn end(process: u32, mut try_wait: impl FnMut() -> Option<ExitStatus>) -> Option
 struct Program(Child);
 
 impl Program {
-    /// Waits until it is stuck, tells it to end, and returns its exit code.
+    /// Waits until the program is stuck, tells it to end, and returns its exit code.
     fn end(mut self) -> Option<i32> {
         wait_until_stuck(self.0.id());
         end(self.0.id(), || self.0.try_wait().expect("known"))
@@ -125,7 +125,7 @@ fn load_and_bulk_whose_output_nobody_reads_end_when_asked() {
     }
 }
 
-/// The thread that ends the process has a line to print, which is not read either.
+/// The thread that ends the process prints a line to a pipe that nobody reads. The process must still end.
 #[test]
 fn programs_end_whose_errors_nobody_reads() {
     let site = Scratch::new("overdue-errors");
@@ -140,8 +140,8 @@ fn programs_end_whose_errors_nobody_reads() {
     }
 }
 
-/// The bound is one of the clock: `--grace` plus a second. On a busy machine one of several runs may be late without an
-/// error of the program, so the fastest one counts. `crates/cli/src/watchdog.rs` adds up the waits exactly.
+/// A stuck program must end within `--grace` plus a second. On a busy machine a run may be late without an error of the
+/// program, so the fastest of several runs counts. `crates/cli/src/watchdog.rs` adds up the waits exactly.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_stuck_program_ends_within_its_grace_and_a_second() {
@@ -153,7 +153,7 @@ fn a_stuck_program_ends_within_its_grace_and_a_second() {
     for grace in [0, 1, 3] {
         let words = ["serve", site.text(), "-q", "--listen", "tcp://127.0.0.1:0", "--grace"];
         let spans = (0..5).map(|_| {
-            // Standard error is stuck as well, so every step of the watchdog takes its longest.
+            // Standard error is stuck, too, so every step of the watchdog takes its longest time.
             let (_reader, errors) = full_pipe();
             let mut command = anabranch();
             command.args(words).arg(format!("{grace}s"));

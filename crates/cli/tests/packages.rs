@@ -1,4 +1,4 @@
-//! The files that a package installs: completions that shells accept, and man pages that render.
+//! Tests the files that a package installs: completions that shells accept, and man pages that render.
 
 #![cfg(target_os = "linux")]
 
@@ -24,7 +24,7 @@ fn completions_know_the_verbs_and_bash_takes_them() {
     let file = place.file("anabranch.bash", printed(&["completions", "bash"]));
     let parsed = run(Command::new("bash").arg("-n").arg(&file));
     assert!(parsed.status.success(), "{}", errors(&parsed));
-    // The completions also work.
+    // The completions must work in the shell.
     let script = format!(
         ". {}; COMP_WORDS=(anabranch race --comp); COMP_CWORD=2; _anabranch anabranch --comp race; echo \"${{COMPREPLY[@]}}\"",
         file.display()
@@ -55,7 +55,7 @@ fn there_is_a_man_page_for_each_verb_and_it_renders() {
         for part in [".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION"] {
             assert!(page.contains(part), "{name}: no {part}");
         }
-        // Unknown roff requests also begin a line with a dot.
+        // Every line that begins with a dot must be a known roff request.
         let known = ["ie", "el", "ds", "TH", "SH", "SS", "TP", "IP", "RS", "RE", "PP", "br"];
         for line in page.lines().filter(|line| line.starts_with('.')) {
             let request = line[1..].split(' ').next().unwrap_or_default();

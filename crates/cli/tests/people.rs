@@ -1,4 +1,4 @@
-//! Populations as a user sees them: people as points of a sweep, the summary, and rejected input.
+//! Tests populations as a user sees them: people as points of a sweep, the summary, and rejected input.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};
@@ -60,7 +60,7 @@ fn shards_of_people_say_what_all_say() {
     assert_eq!(read("both", "results.json"), read("whole", "results.json"));
     let page = read("whole", "report.html");
     assert!(page.contains("24 people") && page.contains("Measurement Lab") && !page.contains("<script"));
-    // Each point describes its person, and keeps no objects of the page.
+    // Each point must describe its person, and must keep no objects of the page.
     let json = read("whole", "results.json");
     for part in ["\"person\": \"24\"", "\"region\":", "\"access\":", "\"down-rate\":", "\"objects\":[]"] {
         assert!(json.contains(part), "{part}");

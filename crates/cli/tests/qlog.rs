@@ -1,5 +1,5 @@
-//! Logs of QUIC connections in the form that visualization tools such as qvis need: from `serve` and `get`, and next to
-//! the captures of a race.
+//! Tests the logs of QUIC connections, which must have the form that visualization tools such as qvis need. `serve` and
+//! `get` write them, and `race` writes them next to its captures.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
 
-/// Packets of a log: the type of the packet number space and the number, with the logged frames.
+/// The packets in a log, by type of the packet number space and packet number. The values are the logged frames.
 type Packets = BTreeMap<(String, u64), Value>;
 
 /// The contents of a log.
@@ -21,9 +21,10 @@ struct Log {
     names: BTreeSet<String>,
 }
 
-/// Reads a log of this end and checks it. It is a JSON text sequence (RFC 7464) that begins with the header. Times
-/// never decrease. Each number is sent once, in order, and received at most once. Lost packets were sent. The end is
-/// logged once; the packets that announce it may follow.
+/// Reads a log that this end has written, and checks it. The log must be a JSON text sequence (RFC 7464) that begins
+/// with the header. Times must not decrease. Each packet number must be sent once, in order, and received at most once.
+/// Every lost packet must have been sent. The end of the connection must be logged once, and packets that announce it
+/// may follow.
 fn read(text: &str, side: &str) -> Log {
     let mut records = text.split('\u{1e}');
     assert_eq!(records.next(), Some(""), "a separator before each record");
@@ -89,7 +90,7 @@ fn read(text: &str, side: &str) -> Log {
     log
 }
 
-/// Compares both ends' logs of a connection: received packets were sent with the same frames.
+/// Compares both ends' logs of a connection. Each received packet must have been sent with the same frames.
 fn agree(client: &Log, server: &Log) {
     assert_eq!(client.connection, server.connection);
     for (sent, received) in [(&client.sent, &server.received), (&server.sent, &client.received)] {
@@ -100,14 +101,14 @@ fn agree(client: &Log, server: &Log) {
     }
 }
 
-/// The number of bytes of stream 0 that the packets carry.
+/// Returns the number of bytes of stream 0 that the packets carry.
 fn bytes(packets: &Packets) -> u64 {
     let frames = packets.values().flat_map(|frames| frames.as_array().into_iter().flatten());
     let ends = frames.filter(|frame| frame["frame_type"] == "stream" && frame["stream_id"] == 0);
     ends.filter_map(|frame| Some(frame["offset"].as_u64()? + frame["length"].as_u64()?)).max().unwrap_or(0)
 }
 
-/// Reads the logs of this end in a directory.
+/// Reads all logs in a directory that this end has written.
 fn logs(directory: &str, side: &str) -> Vec<Log> {
     let ending = format!(".{side}.sqlog");
     let mut paths: Vec<_> =
@@ -134,13 +135,13 @@ fn both_ends_of_a_get_write_what_passed() {
     let (clients, servers) = (logs(&directory, "client"), logs(&directory, "server"));
     assert_eq!((clients.len(), servers.len()), (1, 1));
     agree(&clients[0], &servers[0]);
-    // The body, and the bytes of its frames and of the head.
+    // The bytes are those of the body, of its frames and of the head.
     assert!((300_000..301_000).contains(&bytes(&clients[0].received)), "{}", bytes(&clients[0].received));
     assert!(clients[0].sent.keys().any(|(space, _)| space == "initial"));
     assert!(clients[0].received.keys().any(|(space, _)| space == "handshake"));
 }
 
-/// The logs are next to the captures and, like those, identical for the same seed; lost packets are logged.
+/// The logs must be next to the captures and, like those, identical for the same seed. Lost packets must be logged.
 #[test]
 fn a_race_writes_the_logs_of_its_connections_beside_its_captures() {
     let place = Scratch::new("qlog-race");

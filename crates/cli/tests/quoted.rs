@@ -1,4 +1,5 @@
-//! README and the pages of `docs/` quote the command correctly: the output of races, the commands and their flags.
+//! Tests that README and the pages of `docs/` quote the command correctly: the output of races, the commands and their
+//! flags.
 #![cfg(target_os = "linux")]
 
 use crate::running::{emulated_links, errors};
@@ -49,8 +50,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Fails unless each paragraph that a page quotes is contiguous in the output of its commands. If a paragraph begins with
-/// the line of a factor's level, that line and the table below it may be in different places.
+/// Fails unless each paragraph that a page quotes is contiguous in the output of its commands. A paragraph may begin
+/// with the line of a factor's level, which need not be directly above its table in the output.
 fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));
@@ -84,8 +85,8 @@ fn readme_and_the_guide_to_choosing_quote_what_their_races_print() {
     quotes_only(page, &[bare, printed(&typed.split_whitespace().chain(["--quiet"]).collect::<Vec<_>>())]);
 }
 
-/// The plan in the guide equals the one in the examples, and the results of its expectations are as the guide quotes
-/// them.
+/// The plan in the guide must equal the plan in the examples, and the guide must quote the results of its expectations
+/// correctly.
 #[test]
 fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     let guide = fs::read_to_string(root().join("docs/guide/race.md")).expect("docs/guide/race.md");
@@ -106,7 +107,7 @@ fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     );
 }
 
-/// The table of failover times is the output of the race above it.
+/// The table of failover times must be the output of the race above it.
 #[test]
 fn the_guide_to_failover_quotes_its_race() {
     let page = fs::read_to_string(root().join("docs/guide/failover.md")).expect("docs/guide/failover.md");
@@ -119,8 +120,8 @@ fn the_guide_to_failover_quotes_its_race() {
     );
 }
 
-/// The quoted lines of `bulk` are the first that a run prints about its paths and interruptions. Times may differ,
-/// because they are real.
+/// The quoted lines of `bulk` must be the first lines that a run prints about its paths and interruptions. Times may
+/// differ, because they are real.
 #[test]
 fn the_guide_to_failover_quotes_the_lines_of_its_bulk() {
     if !are_slow_tests_enabled() || !emulated_links() {
@@ -147,7 +148,7 @@ fn verbs() -> Vec<String> {
     let help = printed(&["--help"]);
     let rows =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A continuation line of a row is indented further.
+    // A line that continues a row is indented further than a row.
     let names = rows.filter_map(|row| row.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
 }
@@ -167,9 +168,9 @@ fn every_flag_that_a_page_quotes_exists() {
     let mut checked = 0;
     for (name, page) in pages() {
         for command in commands(&page) {
-            // Flags of another program follow `--`.
+            // After `--` come the words of another program.
             let own: Vec<&str> = command.split(' ').take_while(|word| *word != "--").collect();
-            // A table of output may also begin with the name of the program.
+            // A table in the output may also begin with the name of the program.
             if !verbs.iter().any(|verb| verb == own[0]) {
                 continue;
             }

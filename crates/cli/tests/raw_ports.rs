@@ -1,4 +1,5 @@
-//! Several programs on a host over `sctp-ip://`: each receives every packet, and none replies to those of another.
+//! Tests several programs on a host over `sctp-ip://`. Each program receives every packet, and must not reply to
+//! packets for another program.
 //!
 //! The tests run in a network namespace with addresses outside loopback, which needs root.
 
@@ -28,7 +29,7 @@ fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
             let got = get(&format!("http+sctp-ip://192.0.2.{at}/"));
             assert_eq!((got.0, got.1.as_str()), (Some(0), "<p>home"), "{at}: {}", got.2);
         }
-        // RFC 9260 §8.4: if nothing listens, the packet is answered with an ABORT immediately.
+        // RFC 9260 §8.4: if nothing listens, the packet must be answered with an ABORT at once.
         let nobody = get("http+sctp-ip://192.0.2.1:82/");
         assert!(nobody.0 == Some(1) && nobody.2.contains("refused"), "{nobody:?}");
         refused("sctp-ip://192.0.2.1:80");
@@ -36,7 +37,7 @@ fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
         for server in servers {
             assert_eq!(server.end(), 0);
         }
-        // The port is free again.
+        // The port must be free again.
         assert_eq!(serve("sctp-ip://192.0.2.1:80").end(), 0);
     };
     namespace.run(talk).expect("inside");

@@ -1,5 +1,6 @@
-//! HTTP/1.1 requests are answered as a table says (`table`), by `serve` over TCP, TLS and SCTP. A gateway in front of
-//! it gives the same answers. Its clients use TCP, TLS and SCTP, and its server uses TCP and SCTP.
+//! Tests that `serve` answers HTTP/1.1 requests over TCP, TLS and SCTP as the module `table` says. A gateway in front
+//! of `serve` must give the same answers. The gateway's clients use TCP, TLS and SCTP, and its server uses TCP and
+//! SCTP.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +19,7 @@ use table::{Row, fault, is_whole, rows};
 /// Sends a request on a stream, and reads the response to its end.
 async fn ask(world: &OsWorld, stream: &mut impl Stream, bytes: &[u8]) -> Vec<u8> {
     let asking = async {
-        // A server that rejects the beginning may close before it has received everything.
+        // A server that rejects the beginning of a request may close before it has received everything.
         let _ = stream.write_all(bytes).await;
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         while !is_whole(&all, bytes.starts_with(b"HEAD ")) {
@@ -60,7 +61,7 @@ fn start(site: &Scratch, words: &[&str]) -> Running {
     Running::start_as(command, Stdio::null())
 }
 
-/// The responses over TCP, with a connection for each request.
+/// Returns the responses over TCP, with a connection for each request.
 fn over_tcp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     in_a_world(async |world| {
         let mut answers = Vec::new();
@@ -76,7 +77,7 @@ fn over_tcp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     })
 }
 
-/// The responses over TLS.
+/// Returns the responses over TLS.
 fn over_tls(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     let url = target.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned();
     in_a_world(async |world| {
@@ -101,7 +102,7 @@ fn over_tls(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     })
 }
 
-/// The responses on streams of an association.
+/// Returns the responses on streams of an association.
 fn over_sctp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     in_a_world(async |world| {
         let host = host(&world, 400).await;
@@ -128,7 +129,7 @@ fn requests_are_answered_as_the_table_says() {
         let gateway = start(&site, &["gateway", "--origin", server.url(scheme)]);
         all_hold(&format!("gateway over TCP to {scheme}"), &rows, &over_tcp(&gateway, &rows), false);
         all_hold(&format!("gateway over TLS to {scheme}"), &rows, &over_tls(&gateway, &rows), true);
-        // HTTP/1.0 expects the connection to close at the end of a response.
+        // A client of HTTP/1.0 expects the connection to close at the end of a response.
         all_hold(&format!("gateway over SCTP to {scheme}"), &rows, &over_sctp(&gateway, &rows), false);
     }
 }

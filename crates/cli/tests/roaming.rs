@@ -1,4 +1,4 @@
-//! Hosts that change their network in mid-transfer, failing paths, and paths with a smaller MTU than expected.
+//! Tests hosts that change their network in mid-transfer, failing paths, and paths with a smaller MTU than expected.
 //!
 //! All tests run behind `link`, which needs network namespaces: root, or a host that permits user namespaces. If there
 //! are none, the tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for
@@ -19,7 +19,7 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Shell functions that follow a transfer: `past BYTES` waits until that much of the file has arrived.
+/// Shell functions that follow a transfer. `past BYTES` waits until that number of bytes of the file has arrived.
 const PAST: &str = r#"
 past() {
   for i in $(seq 2400); do
@@ -48,8 +48,8 @@ fn behind(place: &Scratch, links: &[&str], set: &str, script: &str) -> Output {
 }
 
 /// The address of the first network is removed while a file arrives. The address of the second network is added before
-/// that, or afterwards. A network without addresses loses its routes. So in the first case the server's first address
-/// is unreachable from then on. In the second case all of its addresses are, for a while.
+/// the removal, or after it. A network without addresses loses its routes. In the first case, the server's first
+/// address is therefore unreachable from then on. In the second case, all of its addresses are unreachable for a while.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2
@@ -103,7 +103,8 @@ fn a_transfer_follows_its_host_to_another_network() {
     }
 }
 
-/// If the ends share keys (RFC 4895), a transfer follows its host. If their keys differ, the change is rejected.
+/// If the ends share keys (RFC 4895), a transfer must follow its host. If their keys differ, the change of address must
+/// be rejected.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
     if !are_slow_tests_enabled() {
@@ -137,7 +138,8 @@ fn a_transfer_with_shared_keys_follows_its_host() {
 
 const OTHER_KEY: &str = "1 ffeeddccbbaa99887766554433221100";
 
-/// Without RFC 5061 the peer keeps sending to the old address: one line, exit code 1, no file.
+/// Without RFC 5061 the peer keeps sending to the old address. The transfer must end with one line, exit code 1 and no
+/// file.
 #[test]
 fn without_dynamic_addresses_a_transfer_ends() {
     if !are_slow_tests_enabled() {
@@ -154,7 +156,7 @@ fn without_dynamic_addresses_a_transfer_ends() {
     assert!(!place.0.join("mine").exists());
 }
 
-/// An outage of three seconds: the transfer continues. A permanent one: it ends with one line.
+/// After an outage of three seconds, the transfer must continue. After a permanent outage, it must end with one line.
 #[test]
 fn a_path_is_cut() {
     if !are_slow_tests_enabled() {
@@ -185,7 +187,7 @@ fn a_path_is_cut() {
         told.lines().filter(|line| line.contains("/big: ") || line.contains("no connection")).count() == 1
     };
     assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
-    // Kernel TCP also fails with one line.
+    // Kernel TCP must also fail with one line.
     let far = format!("exec {PROGRAM} serve site --quiet --listen tcp://*:8080");
     let script = format!("exec {PROGRAM} get --quiet --timeout 3s http://$ANABRANCH_FAR:8080/big -o mine");
     let mut command = anabranch();
@@ -196,8 +198,8 @@ fn a_path_is_cut() {
     assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
 }
 
-/// All paths fail for longer than ten retransmissions take on four of them (RFC 9260 §8.1). Kernel TCP, and SCTP with
-/// its usual settings here, wait and continue.
+/// All paths fail for longer than ten retransmissions take on four of them (RFC 9260 §8.1). Kernel TCP must wait and
+/// continue, and so must SCTP with the program's default settings.
 #[test]
 fn all_paths_are_cut_for_long() {
     if !are_slow_tests_enabled() {
@@ -227,7 +229,7 @@ fn all_paths_are_cut_for_long() {
 }
 
 /// A router forwards packets of up to 1300 bytes and drops larger ones silently, while both interfaces of the sender's
-/// link take 1500. The sender finds the MTU by probing.
+/// link take 1500. The sender must find the MTU by probing.
 #[test]
 fn a_black_hole_is_found_out() {
     if !are_slow_tests_enabled() {
@@ -238,7 +240,7 @@ fn a_black_hole_is_found_out() {
     }
     let place = Scratch::new("hole");
     let far = format!("exec {PROGRAM} bulk --listen sctp://$ANABRANCH_FAR:9899 --once >far.txt 2>&1");
-    // The router's own ICMP packets are dropped.
+    // The router's own ICMP packets are dropped, so that no host learns the MTU from them.
     let silent = format!(
         "ip rule add pref 1 ipproto icmp blackhole && export OUTER=$ANABRANCH_FAR && exec {PROGRAM} link --rate 50mbit \
          --rtt 2ms -- {PROGRAM} bulk sctp://$OUTER:9899 --size 4MB --json mine.json"

@@ -1,5 +1,5 @@
-//! Files that hold secrets: which private keys a server accepts, depending on who can access them, and where the
-//! secrets of sessions are written.
+//! Tests files that hold secrets: which private keys a server accepts, depending on their permissions, and to which
+//! files the secrets of sessions are written.
 
 #![cfg(target_os = "linux")]
 
@@ -9,8 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// File modes of a key, and whether a server accepts them: the group may read it, nobody else may, and only the owner
-/// may write it.
+/// File modes of a key, and whether a server accepts them. The group may read the key, nobody else may, and only the
+/// owner may write it.
 const MODES: [(u32, bool); 8] = [
     (0o600, true),
     (0o400, true),
@@ -30,7 +30,7 @@ fn server(place: &Scratch, words: &[&str]) -> Command {
     command
 }
 
-/// The path of the certificate and key, in one file, that a server has made for itself.
+/// Returns the path of the certificate and key, in one file, that a server has made for itself.
 fn made(place: &Scratch) -> String {
     assert_eq!(Running::start_as(server(place, &[]), Stdio::null()).end(), 0);
     format!("{}/anabranch/self-signed.pem", place.text())
@@ -40,7 +40,7 @@ fn set_mode(file: &str, mode: u32) {
     fs::set_permissions(file, Permissions::from_mode(mode)).expect("ours");
 }
 
-/// Checks that the server starts, or prints the reason in its first line.
+/// Checks for each file mode that the server starts, or prints the reason in its first line.
 fn check_each_mode(place: &Scratch, file: &str, words: &[&str]) {
     for (mode, is_taken) in MODES {
         set_mode(file, mode);
@@ -87,7 +87,7 @@ fn a_key_that_others_have_access_to_is_refused_on_reload() {
     assert_eq!(running.end(), 0);
 }
 
-/// The secrets of sessions are written only to the named file itself, which other users cannot read.
+/// Checks that the secrets of sessions are written only to the named file itself, which other users cannot read.
 #[test]
 fn the_key_log_follows_no_link_and_waits_for_nobody() {
     let place = Scratch::new("secret-log");
@@ -120,7 +120,7 @@ fn the_key_log_follows_no_link_and_waits_for_nobody() {
     assert!(!get(&log).contains("SSLKEYLOGFILE"));
     let mode = fs::metadata(&log).expect("written").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    // The secrets of both sessions.
+    // The file must have the secrets of both sessions.
     let secrets = fs::read_to_string(&log).expect("written");
     assert_eq!(secrets.matches("CLIENT_TRAFFIC_SECRET_0 ").count(), 2, "{secrets}");
     assert_eq!(running.end(), 0);

@@ -1,4 +1,5 @@
-//! `https://`: which certificates are trusted, the errors for others, and interoperation with curl and OpenSSL.
+//! Tests `https://`: which certificates are trusted, the errors for other certificates, and interoperation with curl
+//! and OpenSSL.
 
 #![cfg(target_os = "linux")]
 
@@ -144,8 +145,8 @@ fn curl_and_openssl_come_by_tls_1_3_and_1_2_and_by_nothing_older() {
     assert_eq!(server.end(), 0, "every session has ended");
 }
 
-/// RFC 9110 §15.5.20: hosts that a given certificate does not name are not served. A self-signed certificate restricts
-/// no host names.
+/// RFC 9110 §15.5.20: a server with a given certificate must not serve hosts that the certificate does not name. A
+/// self-signed certificate restricts no host names.
 #[test]
 fn a_host_that_the_certificate_does_not_name_is_misdirected() {
     if !has("curl") || !has("openssl") {
@@ -228,7 +229,7 @@ fn a_server_that_speaks_no_tls_and_a_client_that_speaks_none() {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    // An alert at most (RFC 8446 §6), and no part of the site.
+    // The server may send an alert (RFC 8446 §6), but no part of the site.
     assert!(answer.first().is_none_or(|kind| *kind == 21), "{answer:?}");
     assert_eq!(server.end(), 0);
 }
@@ -262,7 +263,7 @@ pub fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) 
         "rsa:2048",
         "-nodes",
         "-subj",
-        // Some system may already trust a certificate named `localhost`.
+        // The name is unusual, because some system may already trust a certificate named `localhost`.
         &format!("/CN=test of {name}"),
         "-keyout",
         &key,
@@ -311,7 +312,7 @@ fn an_expired_certificate_and_an_old_version_are_a_line_each() {
     assert!(said.contains("does not speak this version of TLS"), "{said}");
 }
 
-/// An attacker who removes TLS 1.3 from the versions that the client offers is detected (RFC 8446 §4.1.3).
+/// An attacker removes TLS 1.3 from the versions that the client offers. The client must detect that (RFC 8446 §4.1.3).
 #[test]
 fn a_downgrade_is_refused() {
     let place = Scratch::new("tls-downgrade");
@@ -349,7 +350,7 @@ fn a_downgrade_is_refused() {
     );
     assert_eq!((code, out.is_empty()), (Some(1), true), "{err}");
     assert!(err.contains("somebody on the way took TLS 1.3 out of the offer"), "{err}");
-    // An alert at most (RFC 8446 §6).
+    // The client may only send an alert (RFC 8446 §6).
     assert!(rest.first().is_none_or(|kind| *kind == 21), "{rest:?}");
     drop(server);
 }
@@ -378,7 +379,7 @@ fn certificates_are_read_again_on_sighup() {
     server.hang_up();
     server.line("certificate: read again from ");
     assert!(comes(&new) && !comes(&old));
-    // A key that belongs to another certificate.
+    // This key belongs to another certificate.
     put(&old, &new_key);
     server.hang_up();
     server.line("certificate: not changed: the key is not that of the certificate");
@@ -401,7 +402,7 @@ fn a_server_redirects_to_tls() {
     let answer = server.ask(format!("GET /d/x%20y?z=1 {asked}"));
     assert!(answer.starts_with("HTTP/1.1 308 "), "{answer}");
     assert!(answer.to_lowercase().contains(&format!("\r\nlocation: {way}\r\n")), "{answer}");
-    // Our client follows the redirection, over HTTP/1.1 and HTTP/2.
+    // Our client must follow the redirection, over HTTP/1.1 and HTTP/2.
     for version in ["1.1", "2"] {
         let both = format!("{}d/x%20y", server.url("http"));
         let mut command = anabranch();

@@ -1,5 +1,5 @@
-//! Clients are distinguished by their addresses. A client that fills a server with slow downloads does not close the
-//! quiet sessions of another, and a third client still gets a slot.
+//! Tests that clients are distinguished by their addresses. A client that fills a server with slow downloads must not
+//! close the quiet sessions of another client. A third client must still get a slot.
 //!
 //! Every address in 127.0.0.0/8 is this host, so each client has an address of its own.
 
@@ -38,8 +38,8 @@ fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Slow downloads from 127.0.0.2. A new one starts every 200 ms and the earlier ones are kept, so that every slot is in
-/// demand all the time.
+/// Slow downloads from 127.0.0.2. A new download starts every 200 ms and the earlier downloads are kept, so that every
+/// slot is in demand all the time.
 struct Greedy {
     over: Arc<AtomicBool>,
     /// The number of downloads that make progress.
@@ -82,7 +82,7 @@ impl Greedy {
         greedy
     }
 
-    /// Waits until it has asked for as many further slots as the server has.
+    /// Waits until the client has asked for as many further slots as the server has.
     fn goes_on(&self) {
         let before = self.asked.load(Ordering::Relaxed);
         wait_until("more slots are wanted", || self.asked.load(Ordering::Relaxed) >= before + SLOTS);
@@ -106,8 +106,8 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits for as long as a session must be stalled before a newcomer may replace it. It detects this by the effect: a
-/// server with one slot, whose client reads nothing from now on, serves another client.
+/// Waits for the time that a session must be stalled before a new session may replace it. The test observes the effect
+/// at a server with one slot, whose client reads nothing: when the server serves another client, the time is over.
 fn stalled_ones_may_end(root: &str) {
     let words = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&words[..], &LIMITS[2..]].concat());
@@ -159,7 +159,7 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let ask =
             |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
-        // By then the greedy client's sessions have been checked as often.
+        // When this wait is over, the greedy client's sessions have been stalled long enough, too.
         (0..2).for_each(|_| stalled_ones_may_end(&root));
         greedy.goes_on();
         a_third_is_served(gateway.tcp(), &ask(""));
@@ -179,7 +179,7 @@ fn a_quiet_session_outlives_the_slow_downloads_of_another_client() {
     let (_site, root) = site("fair-serve");
     let words = ["serve", &root, "-q", "--listen", TCP];
     let server = Running::start(&[&words, &LIMITS[..]].concat());
-    // One client waits before its next request, and one reads nothing of a large response for a while.
+    // One client waits before its next request. The other client reads nothing of a large response for a while.
     let (mut waits, mut stalls) = (connect(1, server.tcp()), connect(1, server.tcp()));
     let home = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut body = [0; 7];

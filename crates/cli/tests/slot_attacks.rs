@@ -1,9 +1,9 @@
-//! An HTTP/2 client that resets connections while the server still has frames of theirs to read, and then takes every
-//! slot.
+//! Tests an HTTP/2 client that resets connections while the server still has unread frames of them, and then takes
+//! every slot.
 //!
-//! A session that was reset ends before its streams. Their later reports must not reach the session that gets the slot
-//! next. Frames are made by hand (RFC 9113 §4.1) and sent over the loopback interface, on which each address counts as
-//! one client. The listeners are in the clear, over TLS, and behind a tunnel of the gateway.
+//! A session that was reset ends before its streams. Later reports of these streams must not reach the session that
+//! gets the slot next. Frames are made by hand (RFC 9113 §4.1) and sent over the loopback interface, on which each
+//! address counts as one client. The listeners are without TLS, over TLS, and behind a tunnel of the gateway.
 
 #![cfg(target_os = "linux")]
 
@@ -35,7 +35,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The first frames of a client: a window of zero, and this number of requests for a large file.
+/// Returns the first frames of a client: a window of zero, and this number of requests for a large file.
 fn first_frames(requests: u32) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &window(0)));
@@ -47,19 +47,20 @@ fn first_frames(requests: u32) -> Vec<u8> {
     bytes
 }
 
-/// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
+/// Encodes SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.5.2).
 fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4], &bytes.to_be_bytes()[..]].concat()
 }
 
-/// Small frames, one in 200 of which requires a response: most can be read without a write that would fail.
+/// Returns small frames, one in 200 of which requires a response. The server can read most of them without a write that
+/// would fail.
 fn quiet_frames() -> Vec<u8> {
     let mut frames = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(200);
     frames.extend(frame(PING, 0, 0, &[0; 8]));
     frames
 }
 
-/// Small frames that each require a response, and that let every response progress by one byte.
+/// Returns small frames that each require a response, and that let every response progress by one byte.
 fn loud_frames() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, &window(0)), frame(SETTINGS, 0, 0, &window(1))].concat().repeat(2000)
 }
@@ -69,7 +70,7 @@ fn loud_frames() -> Vec<u8> {
 enum Route {
     Clear(SocketAddr),
     Tls(SocketAddr, Arc<ClientConfig>),
-    /// Through a gateway to the server.
+    /// The client connects through a gateway (first address) to the server (second address).
     Tunnel(SocketAddr, SocketAddr),
 }
 
@@ -90,7 +91,7 @@ impl Wire for StreamOwned<ClientConnection, TcpStream> {
 }
 
 impl Route {
-    /// The address of its first connection.
+    /// Returns the address to which the client connects first.
     fn first(&self) -> SocketAddr {
         match self {
             Self::Clear(to) | Self::Tls(to, _) | Self::Tunnel(to, _) => *to,
@@ -146,7 +147,8 @@ impl Route {
         Ok(wire)
     }
 
-    /// Opens a busy session with one request, once there is a slot. Sessions of the previous round may not have ended yet.
+    /// Opens a busy session with one request when there is a slot. Sessions of the previous round may still have to
+    /// end.
     fn busy_at_last(&self) -> Box<dyn Wire> {
         let mut found = None;
         wait_until("there is a slot", || {
@@ -191,7 +193,7 @@ impl Asker {
             while !stop.load(Ordering::Relaxed) {
                 route.ask().map_err(|why| format!("after {served} answers: {why}"))?;
                 served += 1;
-                // The attackers need the processor as well.
+                // Pauses, because the attackers need the processor, too.
                 pace(Duration::from_millis(20));
             }
             Ok(served)
@@ -199,7 +201,7 @@ impl Asker {
         Self { over, thread: Some(thread) }
     }
 
-    /// Stops it, and checks that each of its requests was answered.
+    /// Stops the client, and checks that each of its requests was answered.
     fn was_served(mut self, what: &str) {
         self.over.store(true, Ordering::Relaxed);
         let served = self.thread.take().expect("it runs").join().expect("no panic");
@@ -214,12 +216,12 @@ impl Drop for Asker {
     }
 }
 
-/// Closes a connection with RST: the other end can still read its unread data.
+/// Closes a connection with RST. The server can still read data of the connection that it has not read.
 fn reset(wire: &dyn Wire) {
     SockRef::from(wire.socket()).set_linger(Some(Duration::ZERO)).expect("set");
 }
 
-/// Accepts any certificate: the attacker does not care.
+/// Accepts any certificate, because the attacker needs no trust.
 #[derive(Debug)]
 struct Anybody;
 
@@ -311,14 +313,14 @@ impl Target {
         ]
     }
 
-    /// All processes end when asked to.
+    /// Ends all processes, which must end when asked to.
     fn end(self) {
         assert_eq!([self.server, self.gateway, self.origin].map(Running::end), [0; 3]);
     }
 }
 
 /// The attacker has every slot and outstanding requests. It resets one session while small frames are unread. An honest
-/// client then connects repeatedly: it gets that slot, and those of the attacker's other sessions.
+/// client then connects repeatedly. It must get that slot, and later the slots of the attacker's other sessions.
 #[test]
 fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() {
     const SLOTS: usize = 16;
@@ -328,7 +330,7 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
             let mut busy: Vec<_> = (0..SLOTS).map(|_| route.busy_at_last()).collect();
             let mut last = busy.pop().expect("one");
             last.socket().set_write_timeout(Some(Duration::from_millis(200))).expect("set");
-            // Do not wait for frames that no longer fit the socket buffer.
+            // The write may fail, because frames that do not fit the socket buffer are not waited for.
             let _ = last.write_all(&quiet_frames().repeat(400));
             reset(&*last);
             drop(last);

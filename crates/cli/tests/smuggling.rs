@@ -1,5 +1,5 @@
-//! Requests with an ambiguous end: `serve` and `gateway` reject them, over TCP and SCTP, and do not interpret the bytes
-//! that follow as a request.
+//! Tests requests with an ambiguous end. `serve` and `gateway` must reject them, over TCP and SCTP, and must not
+//! interpret the bytes that follow as a request.
 
 #![cfg(target_os = "linux")]
 
@@ -24,7 +24,7 @@ fn targets(root: &str) -> (Vec<Running>, Running) {
     (vec![server, before("http"), before("http+sctp")], behind)
 }
 
-/// Heads and chunked bodies for which another program would find the end of the content elsewhere.
+/// Heads and chunked bodies for which another program would find the end of the content at another byte.
 const FORMS: [(&str, &str); 23] = [
     ("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
     ("Transfer-Encoding: chunked\r\nContent-Length: 5", "0\r\n\r\n"),
@@ -54,7 +54,7 @@ const FORMS: [(&str, &str); 23] = [
 /// A request that must not be answered.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// The status codes of the responses.
+/// Returns the status codes of the responses.
 fn statuses(answers: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(answers);
     text.match_indices("HTTP/1.1 ")
@@ -95,7 +95,7 @@ fn over_tcp() {
     }
 }
 
-/// On a stream of an association, where the following bytes would belong to the next request.
+/// Sends the requests on streams of an association, where the following bytes would belong to the next request.
 #[test]
 fn over_sctp() {
     let site = Scratch::new("smuggling-sctp");
@@ -109,14 +109,14 @@ fn over_sctp() {
                 let mut stream = session.open(number).expect("a stream");
                 let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{form}\r\n\r\n");
                 stream.write_all(head.as_bytes()).await.expect("sent");
-                // Send the rest only once the head has been answered.
+                // The rest is sent only after the head has been answered.
                 let early = answers(&world, &mut stream, 20).await;
                 let _ = stream.write_all(format!("{body}{SMUGGLED}").as_bytes()).await;
                 let late = answers(&world, &mut stream, 30).await;
                 is_refused(form, body, &[early, late].concat());
             }
             // Content that the server does not read must not be parsed as a request. The server accepts a request after
-            // it; a gateway resets the stream.
+            // such content; a gateway resets the stream.
             let mut stream = session.open(40).expect("a stream");
             let length = SMUGGLED.len();
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
@@ -138,8 +138,8 @@ fn over_sctp() {
     }
 }
 
-/// Bytes that a client sends after CONNECT before the response may be meant for the tunnel (RFC 9931). If there is no
-/// tunnel, they are not parsed as a request.
+/// Bytes that a client sends after CONNECT before the response may be meant for the tunnel (RFC 9931). If no tunnel is
+/// opened, they must not be parsed as a request.
 #[test]
 fn bytes_after_a_refused_connect_are_not_parsed() {
     let site = Scratch::new("smuggling-connect");
@@ -173,13 +173,14 @@ fn bytes_after_a_refused_connect_are_not_parsed() {
     }
 }
 
-/// RFC 9112 §3.2.2: an absolute URL determines the target, and the Host field is neither used nor forwarded. Rules and
-/// the next hop see the host of the URL, in both directions. Several Host fields or an invalid one are still rejected.
+/// RFC 9112 §3.2.2: an absolute URL must determine the target, and the Host field must neither be used nor forwarded.
+/// Rules and the next hop must see the host of the URL, in both directions. Several Host fields, or an invalid Host
+/// field, must still be rejected.
 #[test]
 fn an_absolute_url_overrides_the_host_field() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let inside = listener.local_addr().expect("an address");
-    // Answers with the Host fields that it received.
+    // This server answers with the Host fields that it received.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let (mut head, mut byte) = (Vec::new(), [0]);
@@ -202,8 +203,8 @@ fn an_absolute_url_overrides_the_host_field() {
     let (here, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
-        // The statuses of a gateway with rules and one in front of it; and of gateways with one origin, which ignore
-        // the host.
+        // The first statuses are of a gateway with rules and of one in front of it. Gateways with one origin ignore the
+        // host.
         (&here, "Host: other.example", ["200", "200"]),
         (&here, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),

@@ -1,4 +1,4 @@
-//! Clients that send requests and then read nothing occupy all slots: other clients are served nevertheless.
+//! Tests clients that occupy all slots, send requests and then read nothing. Other clients must still be served.
 
 #![cfg(target_os = "linux")]
 
@@ -61,7 +61,7 @@ fn sessions_that_read_nothing_lose_their_slot() {
     let server = Running::start(&[&words, &FULL[..]].concat());
     let words = [&["gateway", "-q", "--origin", behind.url("http")], &EVERYWHERE[..], &FULL[..]].concat();
     for mut target in [server, Running::start(&words)] {
-        // A slow client that keeps reading completes its download.
+        // A slow client that keeps reading must complete its download.
         let mut slow = target.connect();
         slow.write_all(BIG).expect("sent");
         let hurry = Arc::new(AtomicBool::new(false));
@@ -79,7 +79,7 @@ fn sessions_that_read_nothing_lose_their_slot() {
             }
             read
         });
-        // Responses that nobody reads.
+        // These clients have responses that nobody reads.
         let held: Vec<TcpStream> = (0..9).map(|_| stalled(&target, BIG)).collect();
         in_a_world(async |world| {
             let host = host(&world, 1).await;
@@ -103,7 +103,8 @@ fn sessions_that_read_nothing_lose_their_slot() {
     }
 }
 
-/// The stalled sessions may belong to another thread than the one that accepts the newcomer.
+/// The stalled sessions may belong to another thread than the thread that accepts the new session. They must still lose
+/// their slots.
 #[test]
 fn stalled_sessions_of_other_threads_lose_their_slot() {
     if !are_slow_tests_enabled() {
@@ -121,7 +122,7 @@ fn stalled_sessions_of_other_threads_lose_their_slot() {
     drop(held);
 }
 
-/// Incomplete requests, for whose rest the origin waits.
+/// Sessions have incomplete requests, for whose rest the origin waits. They must lose their slots.
 #[test]
 fn sessions_with_incomplete_requests_lose_their_slot() {
     if !are_slow_tests_enabled() {
@@ -151,7 +152,7 @@ fn sessions_with_incomplete_requests_lose_their_slot() {
 }
 
 /// The streams of the association between two gateways share its receive window, which the streams of stalled clients
-/// fill.
+/// fill. Other clients must still be served.
 #[test]
 fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     if !are_slow_tests_enabled() {
@@ -168,8 +169,8 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     let host = origin.tcp();
     let request =
         |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    // Honest clients before the stalled ones, one in progress at the same time, and others afterwards. Each is answered
-    // long before a timeout of a gateway.
+    // Honest clients before the stalled ones, one in progress at the same time, and others afterwards. Each honest
+    // client must be answered long before a timeout of a gateway.
     let mut held = Vec::new();
     for number in 0..20 {
         let mut honest = near.connect();
@@ -186,11 +187,11 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
 /// The default of `--connections`.
 const SLOTS: usize = 1024;
 /// The time that `docs/security.md` states: clients that have taken nothing for this long keep nobody out. The server
-/// needs five seconds, and two more to notice that.
+/// waits five seconds, and needs two more to notice.
 const AT_LATEST: Duration = Duration::from_secs(10);
 
-/// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. They
-/// keep their windows closed and acknowledge the probes of it.
+/// Clients that each have an address of their own in 127.0.0.0/8, one association and a request for a large file. The
+/// clients keep their windows closed and acknowledge window probes.
 struct Crowd {
     over: Arc<AtomicBool>,
     /// Whether clients whose association was aborted come back.
@@ -262,8 +263,8 @@ impl Drop for Crowd {
     }
 }
 
-/// As many addresses as there are sessions: no client has more than its share, so only that they stand still tells them
-/// from others.
+/// There are as many client addresses as sessions, so no client has more than its share. The server can only recognize
+/// these clients because they make no progress.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the promise is one of time")]
 fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
@@ -279,11 +280,11 @@ fn a_thousand_addresses_that_take_nothing_keep_nobody_out() {
     for (words, threads) in [(&serve, "1"), (&serve, "2"), (&gateway, "1")] {
         let what = format!("{} with {threads} threads", words[0]);
         let mut target = Running::start(&[&words[..], patient, &["--threads", threads]].concat());
-        // A gateway first takes data for all of them from its origin. How long that takes depends on the machine.
+        // A gateway first takes data for all clients from its origin, which may take long on a slow machine.
         let latest = if words[0] == "serve" { AT_LATEST } else { LONG };
         let crowd = Crowd::start(&target);
         for round in 0..10 {
-            // The client that made room in the last round has a session again, so there is none left.
+            // The client that made room in the last round has a session again, so no slot is free.
             crowd.is_there();
             let began = Instant::now();
             assert!(is_served(target.url("http")), "{what}: a newcomer over TCP has a session of its own");

@@ -1,5 +1,5 @@
-//! Studies as a user sees them: interrupted and resumed, damaged, changed; and the plan with which `race` reproduces
-//! their numbers.
+//! Tests studies as a user sees them: interrupted and resumed, damaged, changed. Also tests the plan with which `race`
+//! reproduces their numbers.
 
 #![cfg(target_os = "linux")]
 
@@ -74,7 +74,7 @@ const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns 
     [[calibrate]]\nkey = 'rate'\nstart = '10mbit'\ntable = 'pages'\n\
     cells = { contestant = 'one', loss = '0' }\n";
 
-/// Whichever of the stored figures exist when a run resumes, its result equals that of an uninterrupted run.
+/// Whichever stored figures exist when a run resumes, its result must equal that of an uninterrupted run.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let place = scratch("study-resume");
@@ -82,7 +82,7 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let whole = run(&mut study(&place, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
     assert!(whole.status.success(), "{}", errors(&whole));
     let expected = files(&place.0.join("whole"));
-    // Three rows are scored: the fourth was used for the calibration.
+    // Three rows are scored, because the fourth row was used for the calibration.
     let scored = String::from_utf8_lossy(&expected["/own/readings.csv"]).into_owned();
     let digest = anabranch_papers::figures::hex(READINGS.as_bytes());
     let said = String::from_utf8_lossy(&whole.stdout).into_owned();
@@ -161,14 +161,14 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         assert_eq!(said.trim_end().lines().count(), 1, "{words:?}: {said}");
     }
     assert!(files(&place.0.join("there")) == before && place.0.join("other/mine").is_file());
-    // A damaged file of figures is reported, and not used.
+    // A damaged file of figures must be reported, and not used.
     let name = before.keys().find(|name| name.contains("figures")).expect("figures");
     place.file(&format!("there{name}"), String::from_utf8_lossy(&before[name]).replace('1', "2"));
     let output = run(&mut study(&place, &["run", "own", "--quick", "--resume", "--out", "there"]));
     assert!(errors(&output).contains("is damaged") && !output.status.success(), "{}", errors(&output));
 }
 
-/// A study that resumes writes only in its own directory, even if entries have been replaced by symbolic links.
+/// A study that resumes must write only in its own directory, even if entries have been replaced by symbolic links.
 #[test]
 fn a_study_is_gone_on_with_in_its_own_directory_alone() {
     let place = scratch("study-links");
@@ -194,8 +194,8 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
     }
 }
 
-/// A study without a part in the emulated world is refused. If the host lacks something, that is reported before
-/// anything is written.
+/// A study without an emulated part must be refused. If the host lacks something, that must be reported before anything
+/// is written.
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     let place = scratch("study-emulated");
@@ -220,8 +220,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!place.0.join("new").exists());
 }
 
-/// The cause, ten times the round trip, remains at every point of the varied assumptions, and a repeated run writes the
-/// same file.
+/// The cause is ten times the round trip. It must hold at every point of the varied assumptions, and a repeated run
+/// must write the same file.
 #[test]
 fn fragile_results_are_marked() {
     let place = scratch("study-vary");
@@ -239,7 +239,7 @@ fn fragile_results_are_marked() {
     assert_eq!(found[0].lines().filter(|line| line.starts_with("order of ")).count(), 2, "{}", found[0]);
 }
 
-/// An error in a file of a study is reported with the name of the file.
+/// An error in a file of a study must be reported with the name of the file.
 #[test]
 fn a_wrong_file_is_named() {
     for (file, wrong, told) in [
@@ -306,7 +306,7 @@ fn a_wrong_file_is_named() {
     }
 }
 
-/// A table that is run alone has the same numbers, causes and claims as in the whole study.
+/// A table that is run alone must have the same numbers, causes and claims as in the whole study.
 #[test]
 fn a_table_alone_is_as_in_the_whole_study() {
     let place = scratch("study-table");
@@ -325,7 +325,7 @@ fn a_table_alone_is_as_in_the_whole_study() {
         let output = run(study(&place, words).args(flags));
         assert!(output.status.success(), "{}", errors(&output));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        // A claim about this table alone is verified. A claim that also needs another table is left out.
+        // A claim about this table alone is decided. A claim that also needs another table is left out.
         assert_eq!(said.contains("x5 (holds)"), out != "whole", "{out}: {said}");
     }
     let [whole, slash, flag] =
@@ -349,8 +349,8 @@ fn a_table_alone_is_as_in_the_whole_study() {
     assert!(String::from_utf8_lossy(&slash["study.html"]).contains("study own, of its tables pages alone"));
 }
 
-/// An added contestant changes no other number. It is marked wherever it appears, and it does not join races over a
-/// shared network.
+/// An added contestant must change no other number. It must be marked wherever it appears, and must not join races over
+/// a shared network.
 #[test]
 fn a_contestant_that_is_added_is_marked() {
     let place = scratch("study-also");
@@ -382,7 +382,8 @@ fn a_contestant_that_is_added_is_marked() {
     assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
 }
 
-/// A counterfactual does not explain a cell as a finding does: it is named next to the cell and counted separately.
+/// A counterfactual must not explain a cell as a finding does. It must be named next to the cell and counted
+/// separately.
 #[test]
 fn a_counterfactual_explains_nothing() {
     let place = scratch("study-counterfactual");
@@ -429,7 +430,7 @@ fn a_counterfactual_explains_nothing() {
     }
 }
 
-/// A modified copy of one of the five shipped studies does not cite itself as that study.
+/// A modified copy of one of the five shipped studies must not cite itself as that study.
 #[test]
 fn a_changed_copy_says_so() {
     let place = Scratch::new("study-copy");
@@ -461,7 +462,7 @@ fn a_changed_copy_says_so() {
     assert!(prose.starts_with("A changed copy of alternative-transport: "), "{prose}");
 }
 
-/// The columns that the page about results documents for a file, in order.
+/// Returns the columns that the page about results documents for a file, in order.
 fn columns(file: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");
@@ -471,7 +472,7 @@ fn columns(file: &str) -> Vec<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Each file of a study has the columns that the page about results documents, in that order.
+/// Each file of a study must have the columns that the page about results documents, in that order.
 #[test]
 fn every_column_is_told() {
     let place = scratch("study-columns");
@@ -496,7 +497,7 @@ fn every_column_is_told() {
         assert_eq!(told, head, "{name}");
     }
     assert_eq!(columns("emulated.csv"), anabranch_papers::emulated::HEAD);
-    // The results appear on the page and in the list of outcomes.
+    // The results must appear on the page and in the list of outcomes.
     for file in ["out/own/study.html", "out/outcomes.md"] {
         let text = fs::read_to_string(place.0.join(file)).expect("text");
         for what in [
@@ -528,7 +529,8 @@ pub fn smallest(place: &Scratch) {
     assert_eq!(found, 6, "files of the smallest study");
 }
 
-/// The smallest study of the guide, run as written there, has the cell, the claim and the cause that the guide states.
+/// The smallest study of the guide is run as written in the guide. It must have the cell, the claim and the cause that
+/// the guide states.
 #[test]
 fn the_smallest_study_runs_as_written() {
     let place = Scratch::new("study-smallest");
@@ -547,7 +549,7 @@ fn the_smallest_study_runs_as_written() {
     assert!(page.contains("takes [x1.") && !page.contains("[?]"), "{page}");
 }
 
-/// `study plan` prints a plan with which `race` reproduces the numbers of the study's cells.
+/// `study plan` must print a plan with which `race` reproduces the numbers of the study's cells.
 #[test]
 fn race_runs_the_plan_to_the_same_numbers() {
     let place = scratch("study-plan");

@@ -1,4 +1,4 @@
-//! Bundles of a study: checked in another place, damaged, interrupted.
+//! Tests bundles of a study: checked in another place, damaged, interrupted.
 
 #![cfg(target_os = "linux")]
 
@@ -14,8 +14,8 @@ fn check(bundle: &Path, words: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &errors(&output))
 }
 
-/// Two bundles are identical. A bundle that was moved checks itself with an empty environment, and reports every file
-/// that was changed.
+/// Two bundles of a study must be identical. A bundle that was moved must check itself with an empty environment, and
+/// report every file that was changed.
 #[test]
 fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     let place = scratch("study-bundle");
@@ -57,7 +57,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         map.contains(&format!("claim,x1,table 1,loss costs time,pages: one rises over loss,{command},")),
         "{map}"
     );
-    // The command in the map prints the values that are compared.
+    // The command in the map must print the values that are compared.
     let said = run(Command::new("/bin/sh").args(["-c", command]).current_dir(place.0.join("a")));
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();
@@ -76,7 +76,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         said.contains("x1 (undetermined): loss costs time: ") && said.contains("rtt (finding, holds): "),
         "{said}"
     );
-    // The program is named with its source revision.
+    // The bundle must name the program with its source revision.
     let source = format!("anabranch {} (", env!("CARGO_PKG_VERSION"));
     for file in ["README.md", "expected/quick/own/study.html"] {
         assert!(String::from_utf8_lossy(&files[file]).contains(&source), "{file}");
@@ -104,7 +104,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     assert_eq!(all_below(&copy), files, "the check leaves nothing in the bundle");
 }
 
-/// If the target exists, cannot be created, or the disk is full: one line, and no new files.
+/// If the target exists, cannot be created, or the disk is full, there must be one line and no new files.
 #[test]
 fn a_bundle_that_cannot_be_leaves_nothing() {
     let place = scratch("study-bundle-refused");
@@ -133,7 +133,7 @@ fn a_bundle_that_cannot_be_leaves_nothing() {
     assert!(errors(&output).contains("'../own': a bundle needs names of letters"), "{}", errors(&output));
     place.file("own/study.toml", FILES[0].1);
     assert_eq!(all_below(&place.0), before);
-    // Interrupted during its runs.
+    // This bundle is interrupted during its runs.
     place.file("own/pages.toml", FILES[1].1.replace("quick_runs = 2", "quick_runs = 200000"));
     let mut child = study(&place, &["bundle", "own", "--quiet", "--out", "ended"]).spawn().expect("started");
     let begun = || {

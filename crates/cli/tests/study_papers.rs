@@ -1,4 +1,4 @@
-//! The studies of the papers: their recorded results equal those of a run today.
+//! Tests that the recorded results of the papers' studies equal those of a run today.
 
 #![cfg(target_os = "linux")]
 
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The published packet table equals ours, row by row: the same chunk types from the same ends in the same order, with
-/// the same three retransmissions. `UPDATE_EXPECT=1` writes the file.
+/// The published packet table must equal ours, row by row: the same chunk types from the same ends in the same order,
+/// with the same three retransmissions. `UPDATE_EXPECT=1` writes the file.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
     let place = Scratch::new("study-packets");
     let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
     fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
     let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan ends with the sixteenth row rather than with the file, so its exit code is not 0.
+    // The plan ends with the sixteenth row and not with the file, so its exit code is not 0.
     assert!(place.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
     let decoded = run(anabranch().current_dir(&place.0).args([
         "decode",
@@ -26,7 +26,7 @@ fn the_packet_table_is_met_row_by_row() {
         "--ladder=20",
     ]));
     let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
-    // A line of the ladder: time, A, direction, B, contents.
+    // A line of the ladder has the time, A, the direction, B, and the contents.
     let ours = text.lines().filter_map(|line| {
         let (time, rest) = line.trim().split_once("  A  ")?;
         let (arrow, what) = rest.split_once(" B   ")?;
@@ -52,7 +52,8 @@ fn the_packet_table_is_met_row_by_row() {
         lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
     }
     expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
-    // The retransmissions are the packets that appear twice in the paper: the second to fourth of the server's data.
+    // The retransmissions are the packets that appear twice in the paper: the second to fourth packets of the server's
+    // data.
     let again: Vec<&str> = ours.iter().filter_map(|one| one.3.as_deref()).collect();
     assert_eq!(again, ["2", "3", "4"], "{text}");
 }
@@ -60,8 +61,8 @@ fn the_packet_table_is_met_row_by_row() {
 /// The study that was never scored, because no published value belongs to it.
 const NEVER_SCORED: &str = "today";
 
-/// Recorded scores belong to the current plans, published cells and readings. For the cheapest study, scoring it again
-/// gives the same result.
+/// Recorded scores must belong to the current plans, published cells and readings. Scoring the cheapest study again
+/// must give the same result.
 #[test]
 fn stored_scores_belong_to_the_current_plans() {
     if !are_slow_tests_enabled() {
@@ -74,7 +75,7 @@ fn stored_scores_belong_to_the_current_plans() {
             "{name}: score it again: study run {name} --quick --readings --sensitivity"
         );
         let [scored, varied] = [study.kept.scores.is_some(), study.kept.sensitivity.is_some()];
-        // The page of a study that was never scored says so.
+        // The page of a study that was never scored must say so.
         assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
     }
     let place = Scratch::new("study-kept");
@@ -88,9 +89,9 @@ fn stored_scores_belong_to_the_current_plans() {
     );
 }
 
-/// The outcome of every table, figure, claim and cause in docs/outcomes.md equals that of a quick run of all studies
-/// today. So does every number that a page of prose quotes. Every cause is as its study says, and each cause that
-/// answers a question of all five papers has its chart.
+/// The outcome of every table, figure, claim and cause in docs/outcomes.md must equal that of a quick run of all
+/// studies. Every number that a page of prose quotes must also equal that of the run. Every cause must have its
+/// expected result, and each cause that answers a question of all five papers must have its chart.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     if !are_slow_tests_enabled() {

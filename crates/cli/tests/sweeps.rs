@@ -1,4 +1,5 @@
-//! Sweeps as a user sees them: interrupted at any time, resumed, divided and merged, with identical bytes every time.
+//! Tests sweeps as a user sees them: interrupted at any time, resumed, divided and merged. They must give identical
+//! bytes every time.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-/// Twelve points with an expectation; each takes a few milliseconds.
+/// A plan of twelve points with an expectation. Each point takes a few milliseconds.
 const PLAN: &str = r#"
 rtt = ["10ms", "40ms", "90ms"]
 loss = ["0", "1%", "2%", "4%"]
@@ -60,7 +61,7 @@ fn files(directory: &Path) -> Files {
     found
 }
 
-/// Checks that both have the same files with the same bytes.
+/// Checks that two directories have the same files with the same bytes.
 fn same(found: &Files, expected: &Files, when: &str) {
     let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(found), names(expected), "{when}");
@@ -96,7 +97,8 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
     child.wait_with_output().expect("it ends")
 }
 
-/// Killed at any moment: tests every set of files that can exist at that time, with a part of one more.
+/// A sweep may be killed at any moment. Resumes it with every set of files that can exist then, together with a part of
+/// one more file. The result must be the same.
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
     let (place, whole) = prepare_sweep("sweep-moments");
@@ -128,7 +130,7 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
     let (place, whole) = prepare_sweep("sweep-signals");
     for (name, signal, after) in [("a", "-INT", 3), ("b", "-KILL", 2), ("c", "-KILL", 7), ("d", "-INT", 0)] {
         let directory = place.0.join(name);
-        // On a busy machine the signal may arrive when all points are done: then try again.
+        // On a busy machine the signal may arrive when all points are done, so the test tries again.
         let ended_early = || {
             let _ = fs::remove_dir_all(&directory);
             let output = ended(race(&place, &["plan.toml", "--out", name]), signal, &directory, after);
@@ -137,7 +139,7 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
             (done < 12).then_some(output)
         };
         let output = (0..50).find_map(|_| ended_early()).expect("no signal came in time");
-        // Before it has installed its handler, the signal kills it like any program.
+        // Before the program has installed its handler, the signal kills it like any program.
         if signal == "-INT" && after == 0 {
             assert!([Some(130), None].contains(&output.status.code()), "{}", errors(&output));
         } else if signal == "-INT" {
@@ -169,7 +171,7 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
         let words = ["plan.toml", "--shard", &part, "--resume", &name];
         if shard % 3 == 1 {
-            // Of the points 1 and 9, and of 4 and 12, one is done.
+            // Of the points 1 and 9, one is done, and of the points 4 and 12, one is done.
             ended(race(&place, &words), "-KILL", &place.0.join(&name), 1);
         }
         let output = run(&mut race(&place, &words));
@@ -198,7 +200,7 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
     other(&["--seed", "7"], "seed differs");
     other(&["--pcap", "off"], "--pcap off");
 
-    // A point is missing, one is superfluous, one belongs to another shard, one is damaged.
+    // In these directories a point is missing, superfluous, damaged, or belongs to another shard.
     let (mine, moved) = (place.0.join("s3/points/03.json"), place.0.join("away"));
     fs::rename(&mine, &moved).expect("moved");
     refused(&merge(&all, "no"), 2, &["'s3' is not finished: 1 of its 2 points are missing", "--resume s3"]);
@@ -269,8 +271,8 @@ fn requests_that_do_not_match_the_sweep_are_refused_in_one_line() {
     same(&files(&place.0.join("whole")), &whole, "after all that");
 }
 
-/// A transfer that did not finish at one point sets the exit code of the whole race, and of the shard that has that
-/// point.
+/// A transfer that does not finish at one point must set the exit code of the whole race, and of the shard that has
+/// that point.
 #[test]
 fn a_transfer_that_failed_at_one_point_is_told() {
     let place = Scratch::new("sweep-failed");
@@ -285,7 +287,7 @@ fn a_transfer_that_failed_at_one_point_is_told() {
     assert_eq!(code(&["--shard", "2/2", "--out", "s2"]), Some(1));
 }
 
-/// The page's contents have changed, although the plan is the same.
+/// The page's contents have changed, although the plan is the same. Resuming must be refused.
 #[test]
 fn another_page_under_the_same_name_is_refused() {
     let place = Scratch::new("sweep-inputs");
@@ -298,7 +300,7 @@ fn another_page_under_the_same_name_is_refused() {
     refused(&output, 2, &["'out' was made with other contents of the files"]);
 }
 
-/// The result in the directory equals the one in a single file, and files next to it are identical.
+/// The result in the directory must equal the result in a single file, and the files next to it must be identical.
 #[test]
 fn a_sweep_is_the_race_in_one_file() {
     let (place, whole) = prepare_sweep("sweep-one-file");
@@ -317,14 +319,15 @@ fn a_sweep_is_the_race_in_one_file() {
     let (json, csv) = (read("one.json"), read("one.csv"));
     let results = String::from_utf8(whole[Path::new("results.json")].clone()).expect("text");
     assert!(without_host(&json) == without_host(&results));
-    // Run again with other outputs and compared with the old result: a finished sweep is replaced.
+    // The sweep runs again with other outputs, and is compared with the old result. The finished sweep must be
+    // replaced.
     let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
     assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
     assert!(read("one.json") == results && read("one.csv") == csv);
     same(&files(&place.0.join("whole")), &whole, "again");
 }
 
-/// The announced size is the written one: the same number of files, and bytes within a factor of two.
+/// The announced size must be the written size: the same number of files, and bytes within a factor of two.
 #[test]
 fn the_announced_output_size_is_written() {
     let place = Scratch::new("sweep-size");
@@ -350,7 +353,7 @@ fn the_announced_output_size_is_written() {
     assert!(told.contains(&format!("2 points of shard 2/8; in all about {count} files, ")), "{told}");
 }
 
-/// Memory does not grow with the number of points.
+/// Memory must not grow with the number of points.
 #[test]
 fn a_sweep_of_many_points_takes_the_memory_of_few() {
     if !are_slow_tests_enabled() {
@@ -398,8 +401,8 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     assert!(many.0 < few.0 + 1500, "at most 1 KiB a point: {} KiB and {} KiB", few.0, many.0);
 }
 
-/// Opens a FIFO for writing as soon as a reader opens it, and closes it: the reader sees an empty file and does not
-/// block.
+/// Opens a FIFO for writing as soon as a reader opens it, and closes it. The reader then sees an empty file and does
+/// not block.
 fn feed(pipe: &Path) -> JoinHandle<()> {
     let _ = fs::remove_file(pipe);
     assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
@@ -407,12 +410,12 @@ fn feed(pipe: &Path) -> JoinHandle<()> {
     std::thread::spawn(move || drop(OpenOptions::new().write(true).open(pipe)))
 }
 
-/// Resuming reads and writes only in the directory itself: symbolic links in it are refused, and a FIFO does not block
-/// it.
+/// Resuming must read and write only in the directory itself. Symbolic links in the directory must be refused, and a
+/// FIFO must not block the command.
 #[test]
 fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
     let (place, whole) = prepare_sweep("sweep-links");
-    // A sweep whose points are all done, but whose results are not written yet.
+    // Begins a sweep whose points are all done, but whose results are not written yet.
     let begin = || {
         let _ = fs::remove_dir_all(place.0.join("sweep"));
         for (name, bytes) in whole.iter().filter(|(name, _)| *name != Path::new("results.json")) {
@@ -442,13 +445,13 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         refused(&resume(), 2, &["sweep", name, "symbolic link"]);
         same(&files(&elsewhere), &before, name);
     }
-    // A FIFO in place of a file.
+    // A FIFO replaces a file.
     for name in ["sweep.json", "results.json", "points/01.json"] {
         begin();
         let pipe = place.0.join("sweep").join(name);
         let fed = feed(&pipe);
         refused(&resume(), 2, &["sweep", name, "no regular file"]);
-        // The command has not read the FIFO, so read it here.
+        // The command must not have read the FIFO, so the test reads it, and the writer ends.
         drop(fs::File::open(&pipe).expect("a FIFO"));
         fed.join().expect("fed");
     }

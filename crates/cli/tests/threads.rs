@@ -1,5 +1,5 @@
-//! A server with several threads: whatever a peer does, its packets reach the thread that has its association, and all
-//! threads together act as one server.
+//! Tests a server with several threads. Whatever a peer does, its packets must reach the thread that has its
+//! association, and all threads together must act as one server.
 //!
 //! Peers are engines on sockets of the test. The test makes them move between addresses and ports, and lose their
 //! state.
@@ -20,8 +20,8 @@ fn sctp(server: &Running) -> Vec<SocketAddr> {
     urls.map(|url| url.trim_end_matches('/').parse().expect("an address")).collect()
 }
 
-/// An association stays on its thread when its peer uses another of its addresses (RFC 9260 §6.4), or another UDP port
-/// (RFC 6951 §5.4).
+/// An association must stay on its thread when its peer uses another of its addresses (RFC 9260 §6.4), or another UDP
+/// port (RFC 6951 §5.4).
 #[test]
 fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     let site = site("threads-paths");
@@ -32,7 +32,7 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
         let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
         let id = peer.establish(&addresses);
         peer.assert_moves_to(id, addresses[1].ip());
-        // A NAT on the path loses its state: the same address, another port.
+        // A NAT on the path loses its state, so packets come from the same address and another port.
         let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
         peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
         peer.is_served(id);
@@ -45,8 +45,8 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     assert!(each.iter().filter(|&&n| n > 0).count() > 1, "{each:?}");
 }
 
-/// RFC 9260 §5.2.2, §5.2.4 A, for any number of threads. (HTTP cannot continue an incomplete exchange: the server
-/// starts a new session with a restarted peer.)
+/// RFC 9260 §5.2.2, §5.2.4 A: a server with any number of threads must recognize a restarted peer. It starts a new
+/// session with the peer, because HTTP cannot continue an incomplete exchange.
 #[test]
 fn a_peer_that_restarts_is_known_again() {
     let site = site("threads-restart");
@@ -63,7 +63,7 @@ fn a_peer_that_restarts_is_known_again() {
     }
 }
 
-/// A server with a limit of one session ends the old session of a restarted peer, which gets the slot.
+/// A server with a limit of one session must end the old session of a restarted peer, and give the slot to the peer.
 #[test]
 fn a_peer_that_restarts_needs_no_second_place() {
     let site = site("one-restart");
@@ -72,8 +72,8 @@ fn a_peer_that_restarts_needs_no_second_place() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 8831 §6.6, §8: requests in WebRTC string and binary messages are answered with messages of the same kind. Its
-/// empty messages carry no data, and messages with other identifiers belong to other applications.
+/// RFC 8831 §6.6, §8: requests in WebRTC string and binary messages must be answered with messages of the same kind.
+/// WebRTC's empty messages carry no data, and messages with other identifiers belong to other applications.
 #[test]
 fn messages_of_webrtc_are_answered_by_their_kind() {
     let site = site("webrtc");
@@ -92,7 +92,8 @@ fn messages_of_webrtc_are_answered_by_their_kind() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread.
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread. It must still
+/// end the association.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     let site = site("threads-abort");
@@ -140,7 +141,7 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
         .into_iter()
         .map(|mut stream| {
             thread::spawn(move || {
-                // The server is shutting down, so it accepts no more connections.
+                // The server is shutting down, so it must accept no more connections.
                 wait_until("nobody listens", || TcpStream::connect(address).is_err());
                 let mut rest = Vec::new();
                 stream.read_to_end(&mut rest).expect("the rest");
@@ -162,7 +163,7 @@ fn limits_hold_for_all_threads_together_and_ports_exclude() {
         stream.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
         stream.read_exact(&mut [0; 1000]).expect("served");
     }
-    // Another client is served, and one of the waiting sessions ends for it, in whichever thread.
+    // Another client must be served, and one of the waiting sessions must end for it, in any thread.
     let mut more = server.connect();
     more.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     more.read_exact(&mut [0; 1000]).expect("served");
@@ -225,7 +226,7 @@ fn a_gateway_of_several_threads_carries_either_way() {
     assert_eq!(server.end(), 0);
 }
 
-/// Packets that belong to no thread's association still arrive at every address of the host.
+/// Packets that belong to no thread's association must still arrive at every address of the host.
 #[test]
 fn every_address_of_the_host_will_do() {
     let site = site("threads-all");

@@ -1,5 +1,5 @@
-//! A server with several threads over `sctp-ip://`: every raw socket of a host receives every packet, and yet each
-//! thread handles only its own, as with a UDP port.
+//! Tests a server with several threads over `sctp-ip://`. Every raw socket of a host receives every packet, but each
+//! thread must handle only its own packets, as with a UDP port.
 //!
 //! The tests run in network namespaces with addresses outside loopback, which needs root.
 
@@ -25,7 +25,7 @@ fn inside(task: impl FnOnce() + Send) {
     namespace.run(task).expect("inside");
 }
 
-/// The addresses on which it listens, in the form that engines use on IP.
+/// Returns the addresses on which the server listens, in the form that engines use on IP.
 fn addresses(server: &Running) -> Vec<SocketAddr> {
     let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp-ip://"));
     let parse = |url: &str| url.trim_end_matches('/').parse::<SocketAddr>().expect("an address");
@@ -63,7 +63,7 @@ fn many_associations_are_spread_and_all_served_over_either_version() {
     });
 }
 
-/// RFC 9260 §6.4: an association stays on its thread when its peer uses another of its addresses.
+/// RFC 9260 §6.4: an association must stay on its thread when its peer uses another of its addresses.
 #[test]
 fn other_addresses_lead_to_the_same_thread() {
     inside(|| {
@@ -85,7 +85,7 @@ fn other_addresses_lead_to_the_same_thread() {
     });
 }
 
-/// RFC 9260 §5.2.2, §5.2.4 A: the INIT of a restarted peer finds the thread of the association.
+/// RFC 9260 §5.2.2, §5.2.4 A: the INIT of a restarted peer must find the thread of the association.
 #[test]
 fn a_peer_that_restarts_is_known_again() {
     inside(|| {
@@ -103,7 +103,8 @@ fn a_peer_that_restarts_is_known_again() {
     });
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread.
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread. It must still
+/// end the association.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     inside(|| {
@@ -116,7 +117,7 @@ fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     });
 }
 
-/// RFC 9260 §8.4: no thread replies to packets for another port of the program, or for another program.
+/// RFC 9260 §8.4: no thread may reply to packets for another port of the program, or for another program.
 #[test]
 fn a_port_is_one_programs_with_all_of_its_threads() {
     inside(|| {

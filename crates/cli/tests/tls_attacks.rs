@@ -1,5 +1,5 @@
-//! Attackers between a client and a server over TLS: truncation and replay, over HTTP/1.1 and HTTP/2. (A downgrade is
-//! in `secure.rs`.)
+//! Tests attackers between a client and a server over TLS: truncation and replay, over HTTP/1.1 and HTTP/2. The test of
+//! a downgrade is in `secure.rs`.
 
 #![cfg(target_os = "linux")]
 
@@ -26,7 +26,7 @@ fn at(server: &Running) -> String {
     server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned()
 }
 
-/// The requests in the server's log.
+/// Returns the requests in the server's log.
 fn log(place: &Scratch) -> String {
     fs::read_to_string(format!("{}/log", place.text())).expect("a log")
 }
@@ -77,7 +77,7 @@ fn between(
         }
         let _ = client.shutdown(Shutdown::Write);
         let _ = server.shutdown(Shutdown::Both);
-        // Wait for the client's FIN: a reset would be a different kind of end.
+        // Waits for the client's FIN, because a reset would be a different kind of end.
         let _ = client.read_to_end(&mut Vec::new());
     });
     (here, heard)
@@ -89,7 +89,7 @@ fn a_response_truncated_between_records_is_a_failure() {
     place.file("site/big", noise(300_000));
     let server = serve(&place, &["-q"]);
     for version in ["1.1", "2"] {
-        // HTTP/1.1 has a known length and HTTP/2 a last frame; the client notices that either is missing.
+        // HTTP/1.1 has a known length, and HTTP/2 has a last frame. The client must notice that either is incomplete.
         let mut large = 0;
         let (here, _) = between(at(&server), move |record| {
             large += usize::from(record.len() > 8000);
@@ -111,7 +111,8 @@ fn a_response_truncated_between_records_is_a_failure() {
     assert_eq!(server.end(), 0);
 }
 
-/// A response of HTTP/1.0 ends with its connection: only the closure alert shows that it is complete (RFC 8446 §6.1).
+/// A response of HTTP/1.0 ends with its connection. Only the closure alert shows that it is complete (RFC 8446 §6.1),
+/// so the client must require the alert.
 #[test]
 fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
     if !has("openssl") {
@@ -148,7 +149,8 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
     let (whole, _) = between(format!("127.0.0.1:{free}"), |_| true);
     let (code, err, out) = get(&whole);
     assert_eq!((code, out == body), (Some(0), true), "{err}");
-    // Without its last record, the alert: every byte of the body has arrived, but the client cannot know that.
+    // The last record, the closure alert, is missing. Every byte of the body has arrived, but the client cannot know
+    // that.
     let mut large = 0;
     let (cut, _) = between(format!("127.0.0.1:{free}"), move |record| {
         large += usize::from(record.len() > 4000);
@@ -170,7 +172,7 @@ fn a_truncated_request_is_not_served() {
     if !has("openssl") {
         return;
     }
-    // An incomplete head, and then the end of the connection without an alert.
+    // The client sends an incomplete head, and then the connection ends without an alert.
     let (here, heard) = between(at(&server), |_| true);
     let mut client = command
         .args(["s_client", "-connect", &here, "-quiet"])
@@ -190,8 +192,8 @@ fn a_truncated_request_is_not_served() {
     assert!(!log(&place).contains("\" 200 "), "{}", log(&place));
 }
 
-/// The server accepts no early data over TCP (RFC 8446 §2.3): its tickets say so, and early data that is sent anyway is
-/// not processed. So a recorded request is executed only once, even if it is replayed.
+/// The server must accept no early data over TCP (RFC 8446 §2.3). Its tickets say so, and early data that is sent
+/// anyway must not be processed. A recorded request is therefore executed only once, even if it is replayed.
 #[test]
 fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
     if !has("openssl") {
@@ -202,7 +204,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
     let early = place.file("early", "GET /early HTTP/1.1\r\nHost: a\r\n\r\n");
     let server = serve(&place, &["--threads", "2"]);
     let session = format!("{}/session", place.text());
-    // HTTP/2 as input for OpenSSL: the preface, SETTINGS, and a request (:method GET, :scheme https, :path /).
+    // The input for OpenSSL is HTTP/2: the preface, SETTINGS, and a request (:method GET, :scheme https, :path /).
     let two = [
         &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
         b"\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x01\x01a",
@@ -245,7 +247,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
         let text = early.to_str().expect("UTF-8");
         let again = say(&at(&server), &["-sess_in", &session, "-early_data", text]);
         assert!(!again.contains("Early data was accepted"), "{again}");
-        // Records a resumed session and replays it: its keys belong to another handshake.
+        // Records a resumed session and replays it. The keys of the recording belong to another handshake.
         let (here, heard) = between(at(&server), |_| true);
         let resumed = say(&here, &["-sess_in", &session]);
         assert!(resumed.contains("Reused, ") && resumed.contains("hello"), "{resumed}");

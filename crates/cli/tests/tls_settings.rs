@@ -1,5 +1,5 @@
-//! The TLS settings that are offered, which are Mozilla's "intermediate" or stricter; resumed sessions; and where
-//! secrets are written.
+//! Tests the TLS settings of a server, which must be Mozilla's "intermediate" or stricter, resumed sessions, and the
+//! files to which secrets are written.
 //!
 //! The peer is OpenSSL's `s_client`.
 
@@ -12,7 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// Starts a server over TLS with a certificate for localhost; its output goes to files.
+/// Starts a server over TLS with a certificate for localhost. Its output goes to files.
 fn serve(place: &Scratch, certificate: &(String, String), words: &[&str]) -> Running {
     place.file("site/index.html", "hello");
     let mut command = anabranch();
@@ -36,7 +36,7 @@ fn s_client(at: &str, words: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("openssl");
-    // The process may have ended already.
+    // The write may fail, because the process may have ended already.
     let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
     child.wait_with_output().expect("ended")
 }
@@ -66,8 +66,8 @@ fn ecdsa(place: &Scratch) -> (String, String) {
     (file, key)
 }
 
-/// Returns the subset of `all` that a server accepts. It is offered all of them, then the ones it has not chosen yet,
-/// until it accepts none; `taken` returns its choice.
+/// Returns the subset of `all` that a server accepts. The server is offered all values, and then repeatedly those that
+/// it has not chosen yet, until it accepts none. `taken` returns its choice.
 fn agreed(all: &[String], mut taken: impl FnMut(&str) -> Option<String>) -> BTreeSet<String> {
     let mut agreed = BTreeSet::new();
     loop {
@@ -79,7 +79,7 @@ fn agreed(all: &[String], mut taken: impl FnMut(&str) -> Option<String>) -> BTre
     }
 }
 
-/// Among the cipher suites and groups that OpenSSL has, the server accepts those of Mozilla's "intermediate"
+/// Among the cipher suites and groups that OpenSSL has, the server must accept those of Mozilla's "intermediate"
 /// configuration (5.7) without the DHE suites.
 #[test]
 fn tls_parameters_are_mozillas_intermediate_or_stricter() {
@@ -122,12 +122,12 @@ fn tls_parameters_are_mozillas_intermediate_or_stricter() {
             });
             assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["P-256", "P-384", "X25519"]);
         }
-        // Versions before 1.2 are rejected, even if the client permits weak security.
+        // Versions before 1.2 must be rejected, even if the client permits weak security.
         for version in ["-tls1", "-tls1_1"] {
             let said = text(&s_client(&at, &[version, "-cipher", "ALL:@SECLEVEL=0"], "Q\n"));
             assert!(said.contains("Cipher is (NONE)"), "{version}: {said}");
         }
-        // Neither compression (RFC 7525 §3.3) nor renegotiation (§3.5) is possible.
+        // Neither compression (RFC 7525 §3.3) nor renegotiation (RFC 7525 §3.5) may be possible.
         let said = text(&s_client(&at, &["-tls1_2", "-cipher", "ALL"], "R\n"));
         assert!(said.contains("Compression: NONE"), "{said}");
         assert!(said.contains("RENEGOTIATING") && !said.contains("HTTP/1.1"), "{said}");
@@ -168,14 +168,14 @@ fn openssl_resumes_sessions_by_tickets_in_any_thread_and_after_a_reload() {
         assert!(first.contains("New, ") && first.contains("hello"), "{version}: {first}");
         let held = run(Command::new("openssl").args(["sess_id", "-in", &session, "-noout", "-text"]));
         let held = text(&held);
-        // A ticket, not a session ID that would require state at the server.
+        // The server must use a ticket, and not a session ID, which would require state at the server.
         assert!(held.contains("TLS session ticket:"), "{version}: {held}");
         for _ in 0..6 {
             let again = text(&s_client(&at, &[version, "-ign_eof", "-sess_in", &session], ASKED));
             assert!(again.contains("Reused, ") && again.contains("hello"), "{version}: {again}");
         }
     }
-    // Five consecutive resumptions by OpenSSL itself, with tickets of TLS 1.2, which are sent within the handshake.
+    // OpenSSL itself resumes the session five times, with tickets of TLS 1.2, which are sent within the handshake.
     let said = text(&s_client(&at, &["-tls1_2", "-reconnect"], "Q\n"));
     assert_eq!(said.matches("Reused, TLSv1.2").count(), 5, "{said}");
     server.hang_up();
@@ -183,7 +183,7 @@ fn openssl_resumes_sessions_by_tickets_in_any_thread_and_after_a_reload() {
     // The session that was saved last uses TLS 1.2.
     let again = text(&s_client(&at, &["-tls1_2", "-ign_eof", "-sess_in", &session], ASKED));
     assert!(again.contains("Reused, "), "{again}");
-    // A ticket that was encrypted with another server's keys is ignored: the handshake is a full one.
+    // A ticket that was encrypted with another server's keys must be ignored, so that the handshake is a full one.
     let other = serve(&place, &certificate(&place, "other", "30"), &[]);
     let said = text(&s_client(&self::at(&other), &["-tls1_2", "-ign_eof", "-sess_in", &session], ASKED));
     assert!(said.contains("New, ") && said.contains("hello"), "another server's keys: {said}");
@@ -205,7 +205,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     command.env("SSLKEYLOGFILE", &keys).args(["get", "--trust", &identity.0, &url]);
     let got = run(&mut command);
     assert_eq!((got.status.code(), got.stdout.as_slice()), (Some(0), &b"hello"[..]), "{}", errors(&got));
-    // The error about an unusable key does not quote its contents.
+    // The error about an unusable key must not quote the key.
     let broken = fs::read_to_string(&identity.1).expect("a key").replacen("MII", "XII", 1);
     let broken = place.secret_file("broken.key", broken);
     let refused = run(anabranch().args(["serve", place.text(), "--listen", "https://127.0.0.1:0"]).args([
@@ -218,7 +218,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     server.hang_up();
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0);
-    // Both ends write the same secrets (in the format of NSS).
+    // Both ends must write the same secrets (in the format of NSS).
     let read = |name: &str| fs::read_to_string(format!("{}/{name}", place.text())).expect("secrets");
     let (of_client, of_server) = (read("client.keys"), read("server.keys"));
     let secrets = |text: &str| -> BTreeSet<String> {
@@ -227,7 +227,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     };
     assert!(secrets(&of_client).len() >= 4, "{of_client}");
     assert!(secrets(&of_client).is_subset(&secrets(&of_server)), "{of_client}\n{of_server}");
-    // No secret appears elsewhere: not in the log, and not in messages.
+    // No secret may appear in the log or in messages.
     let pem = fs::read_to_string(&identity.1).expect("a key");
     let of_key = pem.lines().filter(|line| !line.starts_with('-') && line.len() > 16).map(str::to_owned);
     let said = [read("log"), lines.join("\n"), errors(&got), errors(&refused)].join("\n");
@@ -235,7 +235,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     for secret in of_key.chain(secrets(&of_server)) {
         assert!(!said.contains(&secret), "a secret is told: {said}");
     }
-    // Without the environment variable no file is written.
+    // Without the environment variable, no file may be written.
     let mut command = anabranch();
     command.env_remove("SSLKEYLOGFILE").args(["get", "--quiet", "--insecure", &url]);
     let before = fs::read_dir(&place.0).expect("a directory").count();

@@ -1,7 +1,7 @@
-//! Waiting in tests: for a condition, not for a duration.
+//! Functions with which tests wait for a condition, and not for a duration.
 //!
 //! The tests of the command sleep only in this module: between two checks of a condition, and in deliberately slow
-//! peers. A wait that exceeds its limit fails with the condition.
+//! peers. A wait that exceeds its limit fails with the name of the condition.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -18,7 +18,7 @@ pub const LONG: Duration = Duration::from_secs(120);
 /// The interval between two checks of a condition.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A value is steady if it is the same in this many consecutive checks, which take half a second.
+/// A value is steady if it is the same in this number of consecutive checks, which take half a second.
 const STEADY: u32 = 100;
 
 /// Waits until `is_so` holds, for at most [`LONG`].
@@ -116,8 +116,8 @@ pub fn pace(time: Duration) {
     thread::sleep(time);
 }
 
-/// Runs a command that must end within [`LONG`], while the timeouts of the programs are longer. If it takes longer it
-/// is killed, and the test fails.
+/// Runs a command that must end within [`LONG`], while the timeouts of the programs are longer. A command that takes
+/// longer is killed, and the test fails.
 #[track_caller]
 pub fn run_in_time(command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");

@@ -1,4 +1,5 @@
-//! Whether a transport has connections: two rows are about them, and have no answer without.
+//! Decides whether a transport has connections. Two rows ask about connections, and do not apply to a transport without
+//! them.
 
 use super::testbed::Testbed;
 use super::{Cell, Kind, Verdict, hold};

@@ -63,8 +63,8 @@ fn early_data(kind: Kind) -> Result<Cell, String> {
     })?;
     let (Some(first), _) = first else { return Ok(Cell::of(false, "the message never arrived".to_owned())) };
     let trips = first.as_micros() as f64 / 40_000.0;
-    // SCTP's set-up has four packets, and the third can carry the message. So the message can arrive after one and a half
-    // round trips (60 ms) at the earliest.
+    // SCTP's set-up has four packets, and the third can carry the message. The message can therefore arrive after one
+    // and a half round trips (60 ms) at the earliest.
     let yes = first < Duration::from_millis(65);
     Ok(Cell::of(yes, format!("B has the message after {trips:.1} round trips")))
 }
@@ -79,7 +79,8 @@ fn interleaving(kind: Kind) -> Result<Cell, String> {
             harness.pass(20).await;
             harness.send(A, &numbered(2, 8), How { stream: 1, ..How::default() });
             harness.until(10_000, |harness| harness.bytes(B) >= 60_008).await;
-            // Without streams, the small message counts as arrived when the last bytes arrive.
+            // On a transport without streams, the small message counts as arrived when the last byte of all messages
+            // arrives.
             let (mut seen, mut small, mut large) = (0, None, None);
             for part in &harness.got[B] {
                 let after = (part.at - begun).as_millis() as u64;

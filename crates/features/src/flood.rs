@@ -15,7 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 const PACKETS: u32 = 20_000;
 const AT_ONCE: u32 = 20;
 
-/// Milliseconds after the flood until the listener's state is measured again. By then it has given up half-open connections.
+/// Milliseconds from the flood to the last measurement of the listener's state. The listener has then given up
+/// half-open connections.
 const LATER: u64 = 120_000;
 
 /// The state that a listener holds for peers.
@@ -27,8 +28,8 @@ struct ListenerState {
     bytes: usize,
 }
 
-/// The state and behaviour of a listener under the flood. The honest client's own connection is not counted in the last
-/// state.
+/// The state and behaviour of a listener under the flood. The last state does not include the honest client's own
+/// connection.
 struct Seen {
     /// State before the flood, maximum during the flood, and state [`LATER`] after the flood.
     kept: [ListenerState; 3],

@@ -46,7 +46,7 @@ impl MessageTransport {
     }
 }
 
-/// The data that a receiver got in one read.
+/// Data that one read returned to a receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
     /// The time of the read.
@@ -72,7 +72,7 @@ pub struct How {
     pub lifetime: Option<Duration>,
 }
 
-/// An engine and the events it has emitted.
+/// An engine, and the events that it has emitted since they were last taken out.
 struct Owner<E: Engine> {
     engine: E,
     notify: Notify,
@@ -326,7 +326,7 @@ impl Harness {
         self.until(milliseconds, |_| false).await;
     }
 
-    /// Lets `milliseconds` of virtual time pass without reading received data, then reads all of it.
+    /// Lets `milliseconds` of virtual time pass without reading received data, then reads all received data.
     pub async fn sleep(&mut self, milliseconds: u64) {
         let next = self.now() + Duration::from_millis(milliseconds);
         self.worlds[A].sleep_until(next).await;

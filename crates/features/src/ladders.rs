@@ -68,7 +68,8 @@ fn leg(line: &str) -> String {
         return String::new();
     };
     let time = ends.split_whitespace().next().unwrap_or("");
-    // After the arrow come the name of the other end and the packet. Values contain an equals sign or follow a name.
+    // After the arrow come the name of the other end and the names in the packet. Words with an equals sign, and words
+    // after a name, are values.
     let what = what.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
     let name = |part: &str| {
         let words = part.split_whitespace();
@@ -101,7 +102,7 @@ fn setup(title: &str, note: &str, (kind, changes): (Kind, &[(&str, &str)])) -> R
         }
         harness.send(A, b"first bytes of data", How::default());
         harness.until(1_000, |harness| !harness.got[B].is_empty()).await;
-        // Waits for packets that are still on the way back, so that the ladder includes them.
+        // Waits for packets that are still on the way back to A, so that the ladder includes them.
         harness.pass(30).await;
         harness.got[B].first().map(|part| (part.at - begun).as_millis())
     })?;

@@ -146,7 +146,7 @@ pub struct Column {
     /// The result of the probe.
     #[serde(flatten)]
     pub cell: Cell,
-    /// The value in the published table; `None` for a row that the published table does not have.
+    /// The value in the published table; `None` for a row that is not in the published table.
     pub published: Option<String>,
     /// Why the result differs from the published value; `None` if they agree or nothing is published.
     pub why: Option<String>,
@@ -157,9 +157,9 @@ pub struct Column {
 pub struct Features {
     /// Name and version of the schema.
     pub schema: &'static str,
-    /// The rows that the published table has, too.
+    /// The rows that are also in the published table.
     pub rows: Vec<Line>,
-    /// Rows that the published table does not have.
+    /// The rows that are not in the published table.
     #[serde(rename = "further")]
     pub extra: Vec<Line>,
     /// The packet ladders, each with title and note.
@@ -303,7 +303,7 @@ impl Features {
         text + "\n"
     }
 
-    /// Renders only the two tables.
+    /// Renders only the two tables: the published rows and the extra rows.
     #[must_use]
     pub fn tables(&self) -> String {
         let title = "rows of the published table: what we find (was: what is published, where it differs)";

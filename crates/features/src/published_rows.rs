@@ -227,8 +227,8 @@ fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {
-        // Nothing limits a UDP sender, and one message per millisecond is already eight times the capacity of the narrow
-        // path.
+        // Nothing limits a UDP sender. One message of 1000 B per millisecond is 8 Mbit/s, eight times the rate of the
+        // narrow path.
         if next < messages && harness.say(A, next, 1000) {
             next += 1;
         }
@@ -299,7 +299,7 @@ fn sack(kind: Kind) -> Result<Cell, String> {
                 off.0,
                 if off.1 { "complete too" } else { "not complete" }
             );
-            // SACK is optional if the transport also works without it.
+            // SACK is optional if TCP sends SACK blocks by default and the transfer also completes without them.
             Ok(Cell {
                 verdict: if off.1 && plain.0 > 0 { Verdict::Optional } else { Verdict::of(plain.0 > 0) },
                 observed,
@@ -335,7 +335,7 @@ fn path_mtu(kind: Kind) -> Result<Cell, String> {
         harness.bytes(B)
     })?;
     let passages = testbed.passages();
-    // The sizes of the packets that A sends on its own link. Only the second half of them is checked.
+    // The sizes of the packets that A sends on its own link. Only the second half of these packets is checked.
     let sizes: Vec<u32> =
         entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! A probe with a forger: a third host that sends a packet with A's address as the source. No key lets B distinguish the
-//! forger from A.
+//! A probe with a forger: a third host that sends a packet with A's address as the source. The hosts share no key, so B
+//! can only compare addresses and numbers.
 
 use super::harness::{Harness, disable_nagle, numbered};
 use super::testbed::{A, B, PORT, Testbed, v4};
@@ -42,8 +42,8 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     let network = Network::new(1);
     let addresses: [Vec<IpAddr>; 2] =
         [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
-    // The forger is created first, because packets to a shared address go to the host that was created last, which must be
-    // A.
+    // The forger is created first, because packets to a shared address go to the host that was created last. That host
+    // must be A.
     let forger = network.host("C", &addresses[A]);
     let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
     let router = network.router("router");

@@ -8,7 +8,7 @@ use anabranch_wire::pcap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// A path without loss or other disturbances.
+/// A path that loses, duplicates and reorders no packet.
 pub const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 /// The index of side A, which opens the connection. Side B accepts it.
 pub const A: usize = 0;
@@ -33,7 +33,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Builds two hosts with one path without loss or other disturbances.
+    /// Builds two hosts with one [`QUIET`] path.
     pub fn quiet() -> Result<Self, String> {
         Self::new(&[QUIET])
     }

@@ -1,8 +1,9 @@
 //! Rules that determine which targets a gateway may connect to.
 //!
-//! A target that no rule allows is refused. A host name is allowed either by a rule with this name or by a rule with its
-//! addresses. In both cases the addresses are checked after the name has been resolved, and the gateway connects only to
-//! checked addresses. Therefore an attacker gains nothing by letting a name resolve to another address the second time.
+//! A target that no rule allows is refused. A host name is allowed either by a rule with this name or by a rule with
+//! its addresses. In both cases the addresses are checked after the name has been resolved, and the gateway connects
+//! only to checked addresses. Therefore an attacker gains nothing by letting a name resolve to another address when the
+//! gateway connects.
 //!
 //! | rule | addresses | ports, if the rule names none |
 //! |---|---|---|
@@ -10,10 +11,10 @@
 //! | `HOST` | all except loopback, link-local and the metadata services of clouds; `localhost`: loopback | all |
 //! | `ADDRESS[/BITS]` | these addresses | all |
 //!
-//! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it allows only
-//! public addresses, as defined by the registries of RFC 6890. An IPv6 address that embeds an IPv4 address (mapped, NAT64)
-//! is treated as that IPv4 address. Some IPv6 addresses make a relay forward packets to an embedded address (6to4, Teredo,
-//! ISATAP). They are allowed only by an address rule.
+//! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it allows
+//! only public addresses, as defined by the registries of RFC 6890. An IPv6 address that embeds an IPv4 address
+//! (mapped, NAT64) is treated as that IPv4 address. Some IPv6 addresses make a relay forward packets to an embedded
+//! address (6to4, Teredo, ISATAP). They are allowed only by an address rule.
 
 use anabranch_http::authority::is_name_byte;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -65,7 +66,7 @@ impl Rules {
         Self(rules)
     }
 
-    /// Returns whether there are no rules, so that no target is allowed.
+    /// Returns whether there are no rules. Without rules, no target is allowed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -89,8 +90,8 @@ impl Rules {
         let ip = plain(address.ip());
         self.0.iter().any(|rule| {
             let there = match &rule.what {
-                // The network of a NAT64 translator (RFC 6052) matches only addresses in that network. It does not match the
-                // embedded IPv4 addresses themselves.
+                // The network of a NAT64 translator (RFC 6052) matches only addresses in that network. It does not
+                // match the embedded IPv4 addresses if they are reached without the translator.
                 What::Network(network) => {
                     let translated = plain(network.first) != network.first && network.contains(address.ip());
                     translated || network.contains(ip)
@@ -186,8 +187,8 @@ impl Network {
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // Refuse a prefix that ends before the embedded IPv4 address begins. It would match more than IPv4 addresses, but
-        // addresses that embed IPv4 are compared as IPv4.
+        // Refuse a prefix that ends before the embedded IPv4 address begins. Such a prefix would cover other IPv6
+        // addresses, too, but an address that embeds IPv4 is compared as IPv4.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -432,7 +433,7 @@ mod tests {
                 assert!(allows(&["a.example"], "a.example", &format!("{public}:{port}")), "{public}:{port}");
             }
         }
-        // The address is that of a public IPv4 host behind a NAT64 translator.
+        // This address stands for a public IPv4 host behind a NAT64 translator.
         assert!(allows(&["*"], "a.example", "[64:ff9b::808:808]:80"));
         for elsewhere in [
             "0.1.2.3",

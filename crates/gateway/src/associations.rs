@@ -1,10 +1,11 @@
 //! A pool of associations with one peer. Each exchange uses a stream of its own, which is the lowest free one.
 //!
-//! The streams of an association share its receive window, so a stream that is not read blocks the others (see `watch`). An
-//! association with such a stream gets no new exchanges as long as another association can be used or set up.
+//! The streams of an association share its receive window, so a stream that is not read blocks the others (see
+//! `watch`). An association with such a stream gets no new exchanges as long as another association can be used or set
+//! up.
 //!
-//! A stream on which an exchange ended early is reset (RFC 6525), and is then used again. If the peer does not support
-//! resets, the association gets no new exchanges, and ends after its last exchange.
+//! A stream on which an exchange ended early is reset (RFC 6525). After the reset it carries another exchange. If the
+//! peer does not support resets, the association gets no new exchanges, and ends after its last exchange.
 
 use super::allow::Rules;
 use super::origins::leads_to;
@@ -76,7 +77,7 @@ impl<S: Session> Association<S> {
                 .pop_first()
                 .unwrap_or_else(|| self.unused.replace(self.unused.get() + 1));
             if let Ok(mut stream) = self.session.open(number) {
-                // An association whose free stream has data is not used further.
+                // A free stream must have no data. An association with data on a free stream gets no new exchanges.
                 if is_idle(&mut stream) {
                     return Some(stream);
                 }
@@ -156,7 +157,7 @@ impl<W: World, C: Connector> Pool<W, C> {
         let is_blocked = |association: &&Rc<Association<C::Session>>| association.window.blocking.get() > 0;
         let full = list.len() >= MAX_ASSOCIATIONS;
         let good = list.iter().filter(|association| !is_blocked(association));
-        // If all associations are blocked and there can be no more of them, use a blocked one.
+        // If all associations are blocked and no further association may be set up, uses a blocked association.
         let rest = list.iter().filter(|association| full && is_blocked(association));
         good.chain(rest).find_map(|association| {
             let used = association.unused.get() > 0;
@@ -203,8 +204,8 @@ impl<W: World, C: Connector> Pool<W, C> {
             if how != Ending::Cancelled && !stream.reset() {
                 association.retired.set(true);
                 pool.given_back(&association, None);
-                // Discard further data on the stream, because unread data would fill the receive window that other streams
-                // share.
+                // Discards further data on the stream, because unread data would fill the receive window that all
+                // streams share.
                 let discard = async move {
                     let mut buffer = vec![0; 4096];
                     while let Ok(1..) = stream.read(&mut buffer).await {}

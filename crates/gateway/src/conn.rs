@@ -490,8 +490,8 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
 const READ_BYTES: usize = 64 * 1024;
 /// The reason for refusing a head that does not fit into the memory budget.
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
-/// The maximum number of bytes of a head that one call reads. The memory budget charges this many bytes for each exchange,
-/// so only further bytes of a head are counted.
+/// The maximum number of bytes of a head that one call reads. The memory budget charges this number of bytes for each
+/// exchange in advance, so only further bytes of a head are counted.
 pub(super) const HEAD_BYTES: usize = 4096;
 /// The maximum number of bytes of its output buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;

@@ -1,9 +1,9 @@
 //! Performs one exchange: forwards the request and the response, both while they are still arriving.
 //!
-//! Request and response are forwarded at the same time, because a response may begin before the request is complete. If an
-//! error occurs before the response has begun, the gateway answers the client itself (RFC 9110 §15.6.3 Bad Gateway, §15.6.5
-//! Gateway Timeout). After that the gateway resets the client's stream, so that the client does not take a partial response
-//! for a complete one.
+//! Request and response are forwarded at the same time, because a response may begin before the request is complete. If
+//! an error occurs before the response has begun, the gateway answers the client itself (RFC 9110 §15.6.3 Bad Gateway,
+//! §15.6.5 Gateway Timeout). If the error occurs later, the gateway resets the client's stream, so that the client does
+//! not take a partial response for a complete one.
 
 use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, Stopped};
 use super::head::{Forwarded, Refusal, Request, Response, TUNNEL_FRAMING, write_field, write_tunnel_framing};
@@ -118,8 +118,8 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             continue;
         }
         if stale && !fresh && request.is_retryable() {
-            // RFC 9112 §9.3.1: the peer closed an idle connection while this request was in flight, so repeat the request on
-            // a new one.
+            // RFC 9112 §9.3.1: the peer closed an idle connection while this request was in flight, so repeat the
+            // request on a new connection.
             fresh = true;
             continue;
         }
@@ -269,7 +269,7 @@ async fn forward<W: World, U: Upstream, D: Stream>(
             Ok(()) => Err(gone(down).await),
             Err(Stopped::Source(reason)) => Err(Failed::Client(reason)),
             Err(Stopped::Framing) => Err(Failed::Body),
-            // Wait for the response, because the peer may have sent one before it stopped reading.
+            // Waits for the response, because the peer may have sent it before it stopped reading.
             Err(Stopped::Sink(_)) => pending().await,
         }
     };
@@ -389,7 +389,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     moved: &Moved<W>,
     access: &mut Access,
 ) -> Result<Got, Failed> {
-    // HTTP/1.0 has no chunks. A body of unknown length ends with the connection there.
+    // HTTP/1.0 has no chunks, so a body of unknown length ends with the connection.
     let framing = match (response.framing, request.minor) {
         (Framing::Close, 1..) => Framing::Chunked,
         (Framing::Chunked, 0) => Framing::Close,
@@ -435,7 +435,7 @@ async fn deliver<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Appends the fields that ask for a WebSocket, or that agree to one.
+/// Appends the fields that request or accept a WebSocket.
 fn write_upgrade(head: &mut Vec<u8>) {
     write_field(head, "Upgrade", WEBSOCKET.as_bytes());
     write_field(head, "Connection", b"Upgrade");

@@ -1,11 +1,11 @@
 //! The heads of requests and responses: parsed strictly, and forwarded without the fields that concern only one hop.
 //!
-//! If two programs interpret the same bytes as different messages, a client can send requests in the name of another client
-//! (request smuggling). Therefore the gateway forwards only heads that it understands completely, and it writes each of them
-//! anew. `anabranch_http::head` parses the heads of requests.
+//! If the gateway and the next hop interpret the same bytes as different messages, a client can send requests in the
+//! name of another client (request smuggling). The gateway therefore forwards only heads that it understands
+//! completely, and writes each head anew. `anabranch_http::head` parses the heads of requests.
 //!
-//! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as they concern a
-//! gateway.
+//! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as they
+//! concern a gateway.
 
 mod fields;
 mod forwarded;

@@ -116,13 +116,13 @@ pub struct Options {
     /// progress, it replaces the session whose client has stalled longest, if that is at least 5 s. If no session may be
     /// replaced, the new session is refused.
     pub sessions: ConcurrencyLimit,
-    /// The limit on exchanges and tunnels, which all listeners with a clone of it share. Further requests are refused with
-    /// status 503. A session may hold at most 8 times as many exchanges as are still available. A client (an IPv4 address,
-    /// or an IPv6 /64) may hold 31 times as many. When almost none are available, each refused exchange ends one exchange
-    /// whose client has stalled for 5 s.
+    /// The limit on exchanges and tunnels, which all listeners with a clone of it share. Further requests are refused
+    /// with status 503. A session may hold at most 8 times as many exchanges as are still available. A client (an IPv4
+    /// address, or an IPv6 /64) may hold at most 31 times as many as are available. When almost none are available,
+    /// each refused exchange ends one exchange whose client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
-    /// The wall clock, as Unix time in seconds. The gateway uses it for the Date of its own responses, and of forwarded
-    /// responses without Date. With `None`, these responses have no Date.
+    /// The wall clock, as Unix time in seconds. The gateway uses the clock for the Date of its own responses, and of
+    /// forwarded responses without Date. With `None`, these responses have no Date.
     pub wall_clock: Option<fn() -> u64>,
     /// The memory budget of all sessions for heads and bodies, which the transport may share. While no memory is available,
     /// requests wait in the transport.
@@ -131,8 +131,8 @@ pub struct Options {
     pub log: Option<Log>,
     /// Receives a line whenever an origin cannot be authenticated.
     pub faults: Option<Faults>,
-    /// Stops the gateway. After a stop, the gateway accepts no more sessions and requests, finishes the exchanges in flight,
-    /// and ends.
+    /// Stops the gateway. When it is triggered, the gateway accepts no more sessions and requests, finishes the
+    /// exchanges in flight, and ends.
     pub stop: Stop,
 }
 
@@ -411,7 +411,7 @@ async fn end<W: World, U, N: Session>(
             session.close();
         }
         After::Tear(_) if connection => session.abort(),
-        // No data is left, so the next data on the stream is a new request.
+        // No unread data is left, so the next data on the stream is a new request.
         After::Close if conn.is_clean() => {}
         After::Close | After::Part | After::Tear(_) | After::Cut => {
             // On a stream of an association, only a reset separates old data from new data. Unless the exchange was torn,
@@ -437,8 +437,8 @@ async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
     }
 }
 
-/// Waits for a request. Also returns the memory that it takes from the budget of its session. A stream on which no request
-/// begins in time counts as ended.
+/// Waits for a request. Also returns the memory that the request takes from the budget of its session. A stream on
+/// which no request begins in time counts as ended.
 async fn next_request<W: World, U, T: Stream>(
     service: &Service<W, U>,
     conn: &Conn<T>,

@@ -109,8 +109,8 @@ impl<W: Names> Lookups<W> {
         self.clients.borrow_mut().entry(Client::at(client)).or_insert_with(new).clone()
     }
 
-    /// Starts a lookup. The resolver continues even if no client waits for the result any more, so the lookup stays occupied
-    /// until the resolver answers.
+    /// Starts a lookup. The resolver continues even if no client waits for the result any more. The lookup therefore
+    /// stays occupied until the resolver answers.
     fn start(self: &Rc<Self>, name: &Authority, place: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
         self.under_way.borrow_mut().insert(name.clone(), lookup.clone());
@@ -216,7 +216,7 @@ mod tests {
         let run = async {
             let client = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
             let name = |host: &str| Authority { host: host.to_owned(), port: 80 };
-            // The client waits ten seconds for each of these names, but the resolver continues.
+            // The client waits only ten seconds for each of these names, but the resolver continues its lookups.
             for number in 0..10 {
                 let (lookups, inside, slow) =
                     (lookups.clone(), world.clone(), name(&format!("slow{number}")));

@@ -30,7 +30,7 @@ pub trait Dial: 'static {
     /// Checks that origins like `to` can be authenticated, before their names are looked up.
     ///
     /// # Errors
-    /// [`ReachError::NoTrust`] if they cannot.
+    /// [`ReachError::NoTrust`] if such origins cannot be authenticated.
     fn check(&self, to: &Origin) -> Result<(), ReachError>;
 
     /// Returns a connector to the addresses of `to`. To the connector, each address is a server.
@@ -88,8 +88,9 @@ impl<W: World + Names, D: Dial> Origins<W, D> {
         Self { pool, _sweeper: sweeper }
     }
 
-    /// Refuses connections to the addresses at which this gateway itself listens. If a request were tunneled repeatedly
-    /// through the gateway to itself, each pass would use new connections, and no `Via` field would reveal the loop.
+    /// Refuses connections to the addresses at which this gateway itself listens. A request could otherwise be tunneled
+    /// through the gateway to itself again and again. Each pass would use new connections, and no `Via` field would
+    /// reveal the loop.
     pub fn never_reach(&self, listening: &[SocketAddr]) {
         self.pool.listening.borrow_mut().extend_from_slice(listening);
     }

@@ -1,8 +1,8 @@
 //! Forwards the bytes of a tunnel in both directions until both sides have closed their direction.
 //!
-//! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so the bytes of a tunnel are
-//! sent in chunks there (RFC 9112 §7.1). The last chunk is empty. Two gateways agree on this with a field in CONNECT and in
-//! its response. After the tunnel the stream can carry another request.
+//! On TCP each direction ends with a FIN. A stream of an association cannot be half-closed, so it carries the bytes of
+//! a tunnel in chunks (RFC 9112 §7.1), of which the last is empty. Two gateways agree on chunks with a field in CONNECT
+//! and in its response. After the tunnel the stream can carry another request.
 //!
 //! The bytes of a WebSocket are forwarded in the same way (RFC 6455 §4).
 //!

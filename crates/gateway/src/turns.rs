@@ -152,7 +152,7 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // The connections of the next client begin immediately, and so do connections to other origins.
+        // The connections of the next client begin immediately, and so do connections to the other origin, on port 81.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
@@ -177,7 +177,8 @@ mod tests {
         let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
         assert_eq!(granted(&held), MAX_NEW);
         let late = turns.enter(&to, client(250));
-        // Ten clients that have no turn yet are ahead of the late client, so it waits for the end of at most eleven turns.
+        // Ten clients that have had no turn yet are ahead of the late client. The late client therefore waits for the
+        // end of at most eleven turns.
         let mut over = 0;
         while !late.place.granted.get() {
             assert!(held[0].place.granted.get() && held[0].client == client(0), "{over}");
@@ -187,7 +188,7 @@ mod tests {
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// The counters are updated with each turn. Here they are compared with a count of all existing turns.
+    /// The counters of new connections are updated with each turn. Checks them against a count of all existing turns.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (turns, mut rng) = (Rc::<Turns>::default(), Rng::new(39));

@@ -50,9 +50,9 @@ pub(super) struct SharedSessions<'a> {
     pub(super) half_close: bool,
 }
 
-/// Polls `wait` until it is done, and ends it early if the exchange stalls. Written bytes count as progress as long as they
-/// are being acknowledged. `left` returns the numbers of unacknowledged bytes on the whole session to the peer, and on the
-/// whole session of the client.
+/// Polls `wait` until it is done, and ends it early if the exchange stalls. Acknowledgements of written bytes count as
+/// progress. `left` returns the numbers of unacknowledged bytes on the whole session to the peer, and on the whole
+/// session of the client.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     moved: &Moved<W>,
@@ -127,8 +127,8 @@ pub(super) async fn watched<W: World, U, T>(
     .await
 }
 
-/// Polls the directions from and to the client until the latter is done, and the former as well if `needs_both`. Ends early
-/// if either fails.
+/// Polls both directions until `downward`, the direction to the client, is done. If `needs_both` is set, `upward` must
+/// also be done. Ends early if either direction fails.
 pub(super) async fn both<T, E>(
     upward: impl Future<Output = Result<(), E>>,
     downward: impl Future<Output = Result<T, E>>,
@@ -167,9 +167,10 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time of
-    /// the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the session, and
-    /// acknowledged bytes beyond `owed` are theirs. So their progress does not keep a stalled exchange alive.
+    /// Returns whether the peer may have acknowledged bytes of this exchange since the last check. `moved` is the time
+    /// of the last write, and `left` the number of unacknowledged bytes on the session. Other exchanges share the
+    /// session, and acknowledged bytes beyond `owed` are bytes of theirs. Their progress does not keep a stalled
+    /// exchange alive.
     fn has_progressed(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
         if self.seen.replace(moved) != Some(moved) {
@@ -227,7 +228,8 @@ impl Drop for ClientTurn<'_> {
 /// The interval between two checks if the exchange shares a window. A client that reads nothing for this time blocks the
 /// window.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// The interval between two checks otherwise, and between two checks for acknowledged bytes.
+/// The interval between two checks of an exchange without a shared window, and between two checks for acknowledged
+/// bytes.
 const TICK: Duration = Duration::from_secs(1);
 /// The time without progress after which an exchange behind a blocked window counts as trapped.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
@@ -247,7 +249,7 @@ mod tests {
         assert!(under_way.has_progressed(written, 3000), "it has only just been written");
         assert!(under_way.has_progressed(written, 2000));
         assert!(!under_way.has_progressed(written, 2000), "nothing was");
-        // Other exchanges write to the session, and their bytes are acknowledged as well.
+        // Other exchanges write 7000 bytes to the session, which are acknowledged, too.
         assert!(!under_way.has_progressed(written, 9000));
         assert!(under_way.has_progressed(written, 6000));
         assert!(!under_way.has_progressed(written, 1000), "ours has gone");

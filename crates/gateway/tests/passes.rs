@@ -1,8 +1,8 @@
-//! What passes through one gateway and through two: WebSockets, responses to clients that half-close, trailers,
-//! truncated responses.
+//! Tests that WebSockets, responses to clients that half-close, trailers and truncated responses pass through one
+//! gateway and through two.
 //!
 //! Everything runs on streams in memory and in virtual time. Clients and origins use sessions with one stream that
-//! supports half-close, like TCP; between two gateways there are sessions with many streams, like SCTP.
+//! supports half-close, like TCP; two gateways are connected by sessions with many streams, like SCTP.
 
 #[path = "../../http/tests/rig/memory.rs"]
 #[expect(dead_code, reason = "it can do more than is wanted here")]
@@ -54,7 +54,7 @@ async fn head(stream: &mut PipeStream) -> String {
     String::from_utf8(head).expect("text")
 }
 
-/// Reads to the end. Returns the data, and whether the stream ended regularly.
+/// Reads a stream to its end. Returns the data, and whether the stream ended without an error.
 async fn rest(stream: &mut PipeStream) -> (String, bool) {
     let (mut all, mut piece) = (Vec::new(), [0; 512]);
     let ended = loop {
@@ -67,7 +67,7 @@ async fn rest(stream: &mut PipeStream) -> (String, bool) {
     (String::from_utf8(all).expect("text"), ended)
 }
 
-/// Returns the result of `client`. Its origin, behind this number of gateways, runs `act` on its only stream.
+/// Runs `client` behind this number of gateways, and returns its result. The origin runs `act` on its only stream.
 fn behind<T>(
     gateways: usize,
     act: impl AsyncFn(&SimWorld, &mut PipeStream) + 'static,
@@ -198,7 +198,8 @@ fn trailers_are_forwarded_to_clients_that_accept_them() {
     }
 }
 
-/// The head of the response arrived but its end did not, so the client cannot mistake it for complete.
+/// The end of a response is missing. Checks that the client's stream does not end regularly, because the client could
+/// then take the response for complete.
 #[test]
 fn a_response_that_was_cut_does_not_end() {
     for gateways in [1, 2] {

@@ -1,4 +1,5 @@
-//! New connections to an origin: never more than its accept queue holds, and the client with the fewest is next.
+//! Tests the limit on new connections to an origin. Their number never exceeds the origin's accept queue, and the
+//! client with the fewest new connections is next.
 //!
 //! Clients, network and gateway run in virtual time. The origin is a queue of connections, from which it accepts one
 //! every three milliseconds. The test counts connections, so the load of the machine does not matter.
@@ -25,10 +26,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An origin, as seen by the gateway's kernel.
+/// An origin and its queue of connections in the kernel.
 #[derive(Default)]
 struct Origin {
-    /// Connections that it has not accepted yet.
+    /// Connections that the origin has not accepted yet.
     queue: RefCell<VecDeque<Rc<Pipe>>>,
     /// The maximum length of the queue.
     longest: Cell<usize>,
@@ -119,7 +120,7 @@ impl Connection for Near {
     }
 }
 
-/// A listener of the kernel that never accepts a connection; no test needs one.
+/// A listener of the gateway's host that never accepts a connection, because no test needs one.
 struct Nobody;
 
 impl Listening for Nobody {
@@ -276,7 +277,7 @@ async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
     SctpHost::new(world.clone(), config, Carrier::Ip, None).await.expect("a host")
 }
 
-/// One client requests 4,000 connections at once; another requests single ones from time to time.
+/// One client requests 4,000 connections at once; another client requests a single connection from time to time.
 #[test]
 fn one_client_does_not_fill_the_queue_of_an_origin() {
     let TestNetwork { network, gateway, clients: [greedy, honest] } = TestNetwork::new();
@@ -342,6 +343,7 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
     let (longest, asked) = (origin.longest.get(), origin.taken.borrow().len() + origin.queue.borrow().len());
     assert!(asked > 3_000, "{asked}: nobody was greedy");
     assert!(longest <= 512, "{longest} new connections at a time are more than an origin's queue takes");
-    // At most half of the queue is the greedy client's, and only these precede the other client, which is next.
+    // The greedy client has at most half of the queue, and the other client is next. Only the connections in the queue
+    // precede it.
     assert!(behind.iter().all(|count| *count <= 260), "{behind:?}");
 }

@@ -1,6 +1,6 @@
-//! Tests the causes that experiments find, where the true causes are known, and how they are reported.
+//! Tests the causes that experiments find in races whose true causes are known, and how the causes are reported.
 //!
-//! These tests use few seeds. `cargo run --release --bin causes` in `benches/` uses more.
+//! These tests use few seeds. `cargo run --release --bin causes` in `benches/` uses more seeds.
 
 #[path = "../../../benches/src/causes.rs"]
 #[allow(dead_code, reason = "the command shows more of a row")]
@@ -40,7 +40,7 @@ fn no_named_cause_is_wrong() {
     assert!(rows.iter().all(|row| row.right), "\n{table}");
 }
 
-/// Three contestants, so that there is a budget. Winner and runner-up are neither first nor last in the plan.
+/// A plan with three contestants. In the plan, winner and runner-up are neither first nor last.
 const THREE: &str = r#"
     objects = "12x50kB"
     loss = "2%"
@@ -61,7 +61,7 @@ fn experiments_are_the_same_for_any_number_of_threads_and_keep_to_their_budget()
     );
     assert!(experiment.runs > 0 && experiment.runs <= 5 * 3 * 12, "{} runs", experiment.runs);
     assert!(experiment.runs as usize <= plan.most_runs() - plan.run_count());
-    // A reported factor can be raced as it is written.
+    // Each tested factor must be a contestant that can be raced as it is written.
     for tried in &experiment.factors {
         let text = format!(
             "objects = '12x50kB'\nloss = '2%'\nruns = 12\ncauses = 'off'\ntransport = ['{}']",
@@ -88,14 +88,14 @@ fn a_full_search_tests_every_pair_in_both_directions() {
         let experiment = comparison.experiment.as_ref().expect("it is there");
         let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
         let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
-        // Only its own runs: all subsets in both directions, and two for each condition.
+        // The experiments make only runs of their own: all subsets in both directions, and two runs for each condition.
         let most = 12 * (2 * (1 << experiment.factors.len()) + 2 * experiment.conditions.len() as u64);
         assert!(experiment.runs <= most, "{} runs of at most {most}", experiment.runs);
         assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
     }
 }
 
-/// An oracle: all connections exist before the page time starts.
+/// Checks that a gap that comes only from handshakes is gone if all connections exist before the page time starts.
 #[test]
 fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     let without = |objects: &str, loser: &str| {
@@ -137,7 +137,8 @@ fn of_several_causes_that_of_most_effect_comes_first() {
     assert!(found.causes.is_sorted_by(|a, b| a.effect >= b.effect), "{:?}", found.causes);
 }
 
-/// Fifty packets at once overflow a queue of ten, but no longer queue.
+/// Fifty packets at once overflow a queue of ten packets, but not a longer queue. The gap must depend on the condition
+/// `queue`.
 #[test]
 fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     let race = race(
@@ -154,7 +155,8 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
     let why = found.why(3).expect("said").join("\n");
     assert!(why.contains("only where the queue is short"), "{why}");
-    // Without randomness one run represents all: one of each contestant without each of the three conditions.
+    // Without randomness, one run represents all seeds. Each of two contestants runs once without each of three
+    // conditions.
     assert_eq!(experiment.runs, 6);
 }
 
@@ -190,7 +192,7 @@ fn a_plan_can_say_what_a_change_does() {
     assert_eq!(met.len(), 1);
     assert!(met[0].met && met[0].found.is_some_and(|found| found > 1.2), "{met:?}");
     assert!(!claim("ratio_max = 1.1")[0].met && claim("ratio_max = 5")[0].met);
-    // The claim applies to one of the two points.
+    // The claim is restricted to one of the two points.
     let two = THREE.replace("'2%'", "['1%', '2%']").replace("\"2%\"", "['1%', '2%']");
     let table = "of = 'sctp:profile=modern'\nchange = 'connections=6'\nratio_min = 0.1\nloss = '2%'";
     let told = race(&plan(&format!("{two}\ncauses = 'off'\n[[cause]]\n{table}")), 1).expectations;
@@ -214,7 +216,7 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     if !are_slow_tests_enabled() {
         return;
     }
-    // docs/guide/race.md: the race without encryption.
+    // This plan is from docs/guide/race.md: the race without encryption.
     let page = plan(
         "cleartext = true\nruns = 1000\nseed = 1001\ncauses = 'off'\n\
          [[cause]]\nof = 'six-sctp'\nchange = 'connections=1'\nloss = '0'\nratio_min = 1.2\n\

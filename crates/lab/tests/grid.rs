@@ -1,5 +1,5 @@
-//! A snapshot of goodput over round-trip times and losses. A change of behaviour shows up here as a difference to
-//! review.
+//! A snapshot of goodput over round-trip times and losses. A change of behaviour changes this table, and must be
+//! reviewed.
 //!
 //! This test runs a few seeds only. They are too few to judge the cells of the grid in which few packets are lost.
 //! `cargo run --release --bin grid` in `benches/` runs more seeds.
@@ -27,8 +27,8 @@ fn goodput_is_what_was_recorded() {
     }
 }
 
-/// Slow start fills the queue and loses a thousand packets at once, every other one of a window. A SACK cannot report
-/// all these gaps (RFC 9260 §6.7). Nothing is reordered, so every unnecessary retransmission is a mistake.
+/// Slow start fills the queue and loses a thousand packets at once: every other packet of a window. A SACK cannot
+/// report that many gaps (RFC 9260 §6.7). No packet is reordered, so no retransmission may be unnecessary.
 #[test]
 fn a_thousand_losses_are_repaired_once() {
     let flags = [

@@ -1,4 +1,5 @@
-//! Clients that move from one network to another: their packets, their results, and the settings that are rejected.
+//! Tests clients that move from one network to another: their packets, their results, and the settings that are
+//! rejected.
 
 use anabranch_capture::Settings;
 use anabranch_lab::causes;
@@ -26,10 +27,10 @@ fn race(flags: &[(&str, &str)]) -> Race {
     causes::race(&plan(flags), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Returns the packets at the client's interfaces, as a ladder.
+/// Returns the packets at the client's interfaces as a ladder.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
-    // Another workload replaces the transfer.
+    // If `keys` has another workload, it replaces the transfer.
     let own = |key: &str| keys.iter().any(|(own, _)| *own == key || key == "bulk" && *own == "objects");
     let flags: Vec<_> = flags.iter().filter(|(key, _)| !own(key)).chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
@@ -196,7 +197,7 @@ fn sctp_reports_its_new_address_and_continues() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
-/// The client detected the new network before the run began, and leaves the old one during the run. So it begins in the
+/// The client detected the new network before the run, and leaves the old network during the run. It must begin in the
 /// new network, with both addresses.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {
@@ -253,8 +254,8 @@ fn sctp_begins_in_the_network_that_it_knows() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
-/// The old address is gone at 320 ms, and the client gets another one at 350 ms. It opens a new connection and requests
-/// incomplete objects again.
+/// The client loses its old address at 320 ms, and gets a new address at 350 ms. It must open a new connection and
+/// request incomplete objects again.
 #[test]
 fn tcp_without_mobile_ip_opens_anew() {
     let keys = [("speed", "20m/s"), ("overlap", "1m"), ("detection", "80ms"), ("objects", "3x6kB")];
@@ -325,7 +326,8 @@ fn tcp_without_mobile_ip_opens_anew() {
     "#]].assert_eq(&ladder("tcp:iw=4,reconnect=yes", &keys));
 }
 
-/// The bytes of the tunnel take time on packets to the client, and only for clients that keep their address.
+/// Tests that the bytes of the Mobile IP tunnel take time on packets to the client, and only for clients that keep
+/// their address.
 #[test]
 fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     let with = |keys: &[(&str, &str)]| {
@@ -344,7 +346,7 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// Errors are the same for flags and files.
+/// Errors must be the same for flags and files.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
     let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");
@@ -411,7 +413,7 @@ fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed always gives the same moment. Of distance and speed, only the ratio matters.
+/// A seed must always give the same moment of the move. Of distance and speed, only the ratio may matter.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {
@@ -430,7 +432,7 @@ fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     assert!(all.clone().any(|run| run.packets.down.lost > 0), "somebody met it");
 }
 
-/// Without detection time and with an overlap, no packet is lost.
+/// With an overlap and without detection time, no packet may be lost.
 #[test]
 fn an_overlap_without_detection_time_loses_no_packet() {
     let keys = [

@@ -1,4 +1,5 @@
-//! HTTP/2 as a layer of a contestant, in virtual time: its streams, their order, and the parts of its response times.
+//! Tests HTTP/2 as a layer of a contestant, in virtual time: its streams, their order, and the parts of its response
+//! times.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -10,8 +11,8 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     Plan::interpret(draft).map_err(|error| error.to_string())
 }
 
-/// Runs one contestant, which must deliver everything. The parts of every object must add up, and none may beat the
-/// limit.
+/// Runs one contestant, which must deliver everything. The parts of every object must add up, and the page time must
+/// not be below the limit.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
     let plan = plan(&flags).expect("a plan");
@@ -29,8 +30,8 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// Ten requests leave together: two round trips for handshakes, one for the exchange, and the bytes. HTTP/1.1 sends
-/// them one by one.
+/// Over HTTP/2, ten requests leave together: the page takes two round trips for handshakes, one for the exchange, and
+/// the time of the bytes. HTTP/1.1 sends the requests one by one.
 #[test]
 fn requests_are_streams_of_one_connection() {
     let flags = [NET[0], NET[1], ("objects", "10x1kB")];
@@ -43,13 +44,13 @@ fn requests_are_streams_of_one_connection() {
         let streams: Vec<_> = run.objects.iter().map(|object| object.stream.expect("ridden")).collect();
         assert_eq!(streams, (0..10).map(|n| 2 * n + 1).collect::<Vec<u64>>());
     }
-    // Heads of 400 and 300 bytes are compressed.
+    // HTTP/2 compresses heads of 400 and 300 bytes.
     let [old, new] = ["tcp", "tcp:http=2"].map(|transport| run(transport, &flags, 1).wire_bytes);
     assert!(new.up + 2_000 < old.up && new.down + 1_000 < old.down, "{old:?} {new:?}");
 }
 
-/// A loss on one stream delays all other streams: with one object per connection no object is blocked, with many some
-/// are.
+/// A loss on one stream delays all other streams: with one object per connection, no object is blocked; with many
+/// objects, some are blocked.
 #[test]
 fn blocking_is_across_streams() {
     let blocked = |flags: &[(&str, &str)]| -> u64 {
@@ -65,7 +66,7 @@ fn blocking_is_across_streams() {
 }
 
 /// Loses one packet. The packets at the client show when the gap opened and when it was filled. Objects of other
-/// streams that had arrived completely behind it must be `blocked` for exactly this time.
+/// streams that arrived completely behind the gap must be `blocked` until exactly that time.
 #[test]
 fn what_is_blocked_is_what_the_packets_show() {
     for transport in ["tcp:http=2", "tcp:http=2,tls=yes"] {
@@ -117,14 +118,14 @@ fn what_is_blocked_is_what_the_packets_show() {
     }
 }
 
-/// A page's style sheets and scripts arrive before its images, even if these were requested earlier or at the same
-/// time.
+/// A page's style sheets and scripts must arrive before its images, even if the images were requested earlier or at the
+/// same time.
 #[test]
 fn the_urgent_come_first() {
     let run = run("tcp:http=2,tls=yes", &[NET[0], NET[1], ("page", "news")], 1);
     let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
     let page = &plan.points[0].workload.page;
-    // Among objects that were issued together, the last urgent object and the last image.
+    // Of the objects that were issued together, compares the last urgent object with the last image.
     let first = |kind: &str| -> Vec<(u64, u64)> {
         let of =
             page.objects.iter().zip(&run.objects).filter(|(object, _)| object.content_type.starts_with(kind));
@@ -141,7 +142,7 @@ fn the_urgent_come_first() {
     }
 }
 
-/// A window smaller than the bandwidth-delay product slows a transfer down.
+/// Checks that a window smaller than the bandwidth-delay product slows a transfer down.
 #[test]
 fn windows_are_in_force() {
     let page = |windows: &str| {
@@ -149,12 +150,12 @@ fn windows_are_in_force() {
         run(&format!("tcp:http=2,{windows}"), &flags, 1).page_ns.expect("done") / 1_000_000
     };
     let (chromium, rfc) = (page("windows=chromium"), page("windows=rfc"));
-    // 64 KiB per round trip: 31 round trips. h2 grants more when half of a window is used.
+    // A window of 64 KiB needs 31 round trips. The crate `h2` grants more bytes when half of a window is used.
     assert!(chromium < 1_500 && rfc > 2_000, "{chromium} {rfc}");
     let large = page("windows=rfc,stream-window=6MiB,connection-window=15MiB");
     assert_eq!(large, chromium);
     assert_eq!(page("windows=nginx"), chromium);
-    // Chromium's window is smaller than this bandwidth-delay product.
+    // Chromium's window is smaller than the bandwidth-delay product of this path.
     let page = |windows: &str| {
         let flags = [("rate", "1gbit"), ("rtt", "200ms"), ("queue", "30MB"), ("objects", "1x100MB")];
         run(&format!("tcp:http=2,iw=64,rcvbuf=64MiB,sndbuf=64MiB,{windows}"), &flags, 1)

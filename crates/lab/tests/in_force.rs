@@ -1,4 +1,4 @@
-//! Printed values are those that were in force: connections, streams and settings.
+//! Tests that the settings in a result are those that the run used: connections, streams and knobs.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan, contestant};
@@ -42,7 +42,8 @@ fn shares(run: &Run) -> Vec<usize> {
     shares.into_values().collect()
 }
 
-/// Six connections are opened for each transport, with any other keys of the client, and they share the page.
+/// With `connections=6`, each transport must open six connections that share the page, whatever other keys the client
+/// has.
 #[test]
 fn six_connections_are_six() {
     for keys in [
@@ -75,7 +76,7 @@ fn six_connections_are_six() {
             assert!(shares.iter().all(|share| *share == 10) && highest <= Some(9), "{shares:?} {highest:?}");
         }
     }
-    // Replaced connections: six at the same time.
+    // With a limit on objects per connection, connections are replaced, and six are open at the same time.
     for (keys, opened) in [
         ("sctp:connections=6,objects-per-connection=5", 12),
         ("tcp:connections=6,objects-per-connection=5", 12),
@@ -103,7 +104,7 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
-    // Arrivals that fill a connection are not spread over several.
+    // The objects of an arrival that fills a connection are not spread over several connections.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
     assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
@@ -117,7 +118,7 @@ fn six_connections_are_six() {
     }
 }
 
-/// A page with three objects opens three connections, and the output says so.
+/// A page with three objects opens only three of six connections. The output must say so.
 #[test]
 fn the_output_shows_the_connections_that_were_opened() {
     let found = race(
@@ -147,7 +148,7 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
-/// For every knob, the result has the value that was asked for. `harvest` checks in each run that the engines used the
+/// For every knob, the result must have the value in the plan. `harvest` checks in each run that the engines used the
 /// plan's settings.
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
@@ -182,7 +183,7 @@ fn every_setting_that_is_printed_was_in_force() {
     }
 }
 
-/// An exchange uses a stream in both directions, so the smaller number of streams is the limit.
+/// An exchange uses a stream in each direction. The smaller number of streams must be the limit.
 #[test]
 fn streams_are_those_of_both_directions() {
     let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
@@ -191,7 +192,8 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
-/// An arrival that fills a connection has its own connection: its objects are not spread over others.
+/// An arrival that fills a connection must have its own connection. Its objects must not be spread over other
+/// connections.
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
@@ -202,7 +204,7 @@ fn arrivals_that_fill_a_connection_share_it() {
     }
 }
 
-/// The parts of a bulk transfer are requested like objects, so keys about requests apply to them.
+/// The parts of a bulk transfer are requested like objects, so keys about requests must apply to them.
 #[test]
 fn bulk_transfers_take_keys_about_requests() {
     for keys in ["tcp:per-object=yes", "sctp:when-full=rr", "tcp:objects-per-connection=3,connections=2"] {

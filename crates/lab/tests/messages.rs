@@ -1,4 +1,4 @@
-//! Messages at a fixed rate: which arrive, how late, and why.
+//! Tests messages at a fixed rate: which messages arrive, with which delay, and why.
 
 use anabranch_capture::Settings;
 use anabranch_lab::causes;
@@ -40,7 +40,7 @@ fn sound(race: &Race, messages: usize) {
     }
 }
 
-/// With 100 streams a lost message only delays itself. With one stream it delays all that follow.
+/// With 100 streams, a lost message must delay only itself. With one stream, it delays all messages that follow.
 #[test]
 fn a_hole_holds_up_its_stream_alone() {
     let race = race(&[
@@ -65,7 +65,8 @@ fn a_hole_holds_up_its_stream_alone() {
     assert!(blocked(0) > 10 * blocked(1) && blocked(2) > 10 * blocked(1));
 }
 
-/// A bulk transfer on the same TCP connection delays the messages. On a connection of its own it does not.
+/// A bulk transfer on the same TCP connection must delay the messages. On a connection of its own, it must not delay
+/// them.
 #[test]
 fn bulk_beside_messages_is_told_apart_and_counts_in_no_delay() {
     let flags = |transport| {
@@ -95,7 +96,8 @@ fn bulk_beside_messages_is_told_apart_and_counts_in_no_delay() {
     assert!(p50(&shared) > 2.0 * p50(&apart), "{} {}", p50(&shared), p50(&apart));
 }
 
-/// Messages continue over the second path. The time to the first one after the failure is reported.
+/// One of two paths fails. Messages must continue over the other path, and the time to the first message after the
+/// failure is reported.
 #[test]
 fn messages_survive_a_path_that_fails() {
     let path = ("path", "rate=10mbit,rtt=80ms");
@@ -114,8 +116,8 @@ fn messages_survive_a_path_that_fails() {
     assert!(summary.object_max_ms.mean.is_some_and(|ms| (200.0..2000.0).contains(&ms)));
 }
 
-/// After a failure without another path, the delivered messages are a biased sample. So missing ones count as late as
-/// the deadline.
+/// After a failure without another path, the delivered messages are a biased sample. Missing messages must therefore
+/// count as late as the deadline.
 #[test]
 fn messages_that_are_missing_count_as_late_as_the_deadline() {
     let race = race(&[
@@ -129,14 +131,14 @@ fn messages_that_are_missing_count_as_late_as_the_deadline() {
     ]);
     let contestant = &race.points[0].contestants[0];
     assert_eq!(contestant.runs[0].outcome, Outcome::Deadline);
-    // Of 200 messages, issued 20 ms apart, the first fifty arrive. In order of delay, the 190th is the one issued as
-    // the 61st, at 1.2 s.
+    // Of 200 messages, issued 20 ms apart, the first fifty arrive. In order of delay, the 190th message is the 61st
+    // that was issued, at 1.2 s.
     let p95 = contestant.summary.object_p95_ms.mean;
     assert!(p95.is_some_and(|ms| (18_780.0..18_820.0).contains(&ms)), "{p95:?}");
     assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
 }
 
-/// The sender shuts down when everything is acknowledged, and the receiver agrees.
+/// Checks that the sender shuts the association down when everything is acknowledged, and that the receiver agrees.
 #[test]
 fn associations_end_in_good_order() {
     for (transport, associations) in [("sctp", 1), ("sctp:connections=3", 3)] {
@@ -187,8 +189,8 @@ fn wrong_messages_are_answered_in_one_line() {
     .assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// Checks the parts of every delivered message. Other messages of its stream were abandoned before and after being
-/// sent.
+/// Checks the parts of every delivered message. Other messages of the same stream were abandoned, before or after they
+/// were sent.
 fn sound_though_given_up(race: &Race) {
     for run in runs(race) {
         assert_eq!(run.outcome, Outcome::Done);
@@ -203,7 +205,7 @@ fn sound_though_given_up(race: &Race) {
     }
 }
 
-/// Only the sender knows that a message was abandoned. The parts of delivered messages are still known.
+/// Only the sender knows that a message was abandoned. The parts of delivered messages must still be known.
 #[test]
 fn the_parts_are_known_where_others_are_given_up() {
     let expiring = race(&[
@@ -237,7 +239,8 @@ fn the_parts_are_known_where_others_are_given_up() {
     sound_though_given_up(&failing);
 }
 
-/// TCP's only path fails forever, and SCTP has another one. TCP's messages are at least as late as the deadline.
+/// TCP's only path fails forever, and SCTP has a second path. TCP's messages are at least as late as the deadline, so
+/// the ratio must be a bound.
 #[test]
 fn messages_that_never_came_make_the_ratio_a_bound() {
     let found = race(&[
@@ -256,8 +259,8 @@ fn messages_that_never_came_make_the_ratio_a_bound() {
     let [sctp, tcp] = point.contestants.as_slice() else { panic!("two contestants") };
     assert!(runs(&found).any(|run| run.outcome == Outcome::Done), "SCTP goes on");
     assert_eq!((sctp.summary.object_p95_ms.failed, tcp.summary.object_p95_ms.failed), (0, 1));
-    // Half of the messages are missing, the last one issued at 3.98 s. In order of delay, the 95th of 100 was issued at
-    // slightly more than 2 s.
+    // Half of the messages are missing, of which the last was issued at 3.98 s. In order of delay, the 95th of 100 was
+    // issued at slightly more than 2 s.
     let p95 = tcp.summary.object_p95_ms.mean.expect("a bound");
     assert!((27_500.0..28_100.0).contains(&p95), "{p95}");
     let p50 = tcp.summary.object_p50_ms.mean.expect("a delay");
@@ -288,7 +291,7 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     assert!(table.contains(" >="), "{table}");
 }
 
-/// Messages of a megabyte arrive complete over every transport that races messages.
+/// Messages of a megabyte must arrive complete over every transport that races messages.
 #[test]
 fn messages_of_a_megabyte() {
     let race = race(&[
@@ -309,7 +312,7 @@ fn messages_of_a_megabyte() {
     sound(&race, 8);
 }
 
-/// A message can be abandoned after a part of it was read. The rest of its stream is read as usual.
+/// A message can be abandoned after a part of it was read. The rest of its stream must be read as usual.
 #[test]
 fn large_messages_that_are_given_up() {
     let race = race(&[
@@ -331,7 +334,7 @@ fn large_messages_that_are_given_up() {
     }
 }
 
-/// Messages that do not fit into the send buffer are rejected before the race.
+/// Messages that do not fit into the send buffer must be rejected before the race.
 #[test]
 fn messages_larger_than_the_send_buffer() {
     let why = refused(&[("messages", "1/s"), ("size", "60kB"), ("transport", "sctp:profile=kame-2002")]);

@@ -1,5 +1,5 @@
-//! The order of answers: by urgency, and the same over every transport with streams, so that only transports are
-//! compared.
+//! Tests the order of answers. It must be by urgency, and the same over every transport with streams, so that a race
+//! compares only the transports.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -54,14 +54,14 @@ fn the_urgent_come_first_over_every_transport_alike() {
     for transport in ["tcp:http=2,tls=yes", "quic", "sctp:dtls=yes,priority=yes", "sctp:priority=yes"] {
         assert_eq!(images_ahead(transport), 0.0, "{transport}");
     }
-    // With round robin, ten large images arrive before a style sheet. This changes the order, not the transport.
+    // With round robin, many large images arrive before a style sheet. The difference comes from the order, not from
+    // the transport.
     for transport in ["sctp:dtls=yes,priority=no", "sctp"] {
         assert!(images_ahead(transport) > 5.0, "{transport}");
     }
 }
 
-/// Requests wait in the order of urgency: when all six connections are busy, the next free one takes the most urgent
-/// request.
+/// When all six connections are busy, requests wait. The next free connection must take the most urgent request.
 #[test]
 fn requests_that_wait_for_a_connection_are_sent_by_urgency() {
     let page = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");

@@ -1,4 +1,4 @@
-//! The documentation pages list every key, field and rule of plans and results, and no others.
+//! Tests that the documentation pages list every key, field and rule of plans and results, and no others.
 
 use anabranch_lab::plan::causes;
 use anabranch_lab::plan::harmful::RULES;
@@ -29,7 +29,7 @@ fn rows(page: &str, heading: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for line in below.filter(|line| line.starts_with("| `")) {
         let columns: Vec<&str> = line.split('|').collect();
-        // The last column is prose.
+        // The last column is prose, so it is skipped.
         for column in &columns[1..columns.len() - 2] {
             found.extend(column.split('`').skip(1).step_by(2).map(str::to_owned));
         }
@@ -59,14 +59,14 @@ fn each_key_of_a_plan_is_in_the_page() {
     }
 }
 
-/// Each TOML block in the pages is a valid plan.
+/// Each TOML block in the pages must be a valid plan.
 #[test]
 fn plans_in_the_pages_are_plans() {
     let mut count = 0;
     for name in ["plan.md", "race.md"] {
         let page = page(name);
         for block in page.split("```toml\n").skip(1) {
-            // Paths in the pages are relative to the root of the repository.
+            // Paths in the pages are relative to the root of the repository, so they are made absolute.
             let examples = format!("\"{}/examples/", root().display());
             let text = block.split("```").next().unwrap_or_default().replace("\"examples/", &examples);
             let plan = Draft::from_toml(name, &text).and_then(Plan::interpret);

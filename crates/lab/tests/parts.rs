@@ -37,7 +37,7 @@ fn server() {
     }
 }
 
-/// Without pipelining, the second request waits for the connection.
+/// Without pipelining, the second request waits for the connection: `queue`.
 #[test]
 fn queue() {
     let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport tcp:pipeline=no");
@@ -46,7 +46,7 @@ fn queue() {
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
 }
 
-/// With pipelining, the second request waits at the server until the first has been served.
+/// With pipelining, the second request waits at the server until the first has been served: `ahead`.
 #[test]
 fn ahead() {
     for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
@@ -55,7 +55,8 @@ fn ahead() {
     }
 }
 
-/// Bytes that wait for space in the send buffer or for the congestion window wait in the transport, not in the server.
+/// Bytes that wait for space in the send buffer, or for the congestion window, wait in the transport and not in the
+/// server: `send`.
 #[test]
 fn send() {
     for (work, contestant) in [
@@ -89,14 +90,14 @@ fn send() {
 
 #[test]
 fn handshakes_and_transit_are_connect_and_wire() {
-    // A handshake of one round trip, and a delay in each direction.
+    // The parts are a handshake of one round trip, and a delay in each direction.
     let tcp = run("--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport tcp");
     assert_eq!(parts(&tcp.objects[0]), [("connect", 40 * MS), ("wire", 40 * MS)]);
     let sctp = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport sctp:cookie_data=no",
     );
     assert_eq!(parts(&sctp.objects[0]), [("connect", 80 * MS), ("wire", 40 * MS)]);
-    // The association is established, so later objects only have the delays.
+    // Later objects find the association established, so only the delays in both directions remain.
     let later = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 9x1kB --arrivals 2/s --transport sctp",
     );
@@ -105,8 +106,8 @@ fn handshakes_and_transit_are_connect_and_wire() {
     }
 }
 
-/// Message 3 is lost, and no other is in flight, so only a timer retransmits it. On one stream, later messages are
-/// blocked.
+/// Message 3 is lost while no other message is in flight, so only a timer retransmits it: `timeout`. On a single
+/// stream, later messages are `blocked`.
 #[test]
 fn losses_are_timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
@@ -117,7 +118,8 @@ fn losses_are_timeout_recovery_and_blocked() {
     let [one] = late[..] else { panic!("{:?}", alone.objects.iter().map(parts).collect::<Vec<_>>()) };
     let [("timeout", span), ("wire", 20_000_000)] = parts(one)[..] else { panic!("{:?}", parts(one)) };
     assert!((300 * MS..600 * MS).contains(&span), "{span}");
-    // Other messages follow soon: their SACKs report the loss, and messages of its stream wait for it.
+    // Here other messages follow soon. Their SACKs report the loss, and messages on the stream of the lost message wait
+    // for it.
     for (streams, withheld) in [("100", false), ("1", true)] {
         let line = format!(
             "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:profile=rfc9260,streams={streams}"
@@ -138,7 +140,7 @@ fn losses_are_timeout_recovery_and_blocked() {
     }
 }
 
-/// The whole first window is lost, and a timer retransmits it. Meanwhile later bytes may not be sent.
+/// The whole first window is lost, and a timer retransmits it. Meanwhile, later bytes may not be sent: `stalled`.
 #[test]
 fn stalled() {
     let run = run(

@@ -1,4 +1,5 @@
-//! People as points of a sweep: each depends only on the seed and its number, and a planted cause is found.
+//! Tests people as points of a sweep. Each person must depend only on the seed and the person's number, and a known
+//! cause must be found.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Outline};

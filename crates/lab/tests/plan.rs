@@ -1,4 +1,4 @@
-//! The meaning of plans, and the one-line error for each wrong plan.
+//! Tests the meaning of plans, and the one-line error for each wrong plan.
 
 use anabranch_lab::plan::{Draft, Plan, PlanError, bare_network};
 use anabranch_lab::run::batch;
@@ -70,11 +70,11 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
     .assert_eq(&plan.to_toml());
     assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");
     assert_eq!((plan.seeds.len(), plan.points.len()), (100, 2));
-    // All contestants use the current settings.
+    // All default contestants must use the current settings.
     assert!(plan.contestants.iter().all(|contestant| contestant.profile == "modern"), "{plan:?}");
 }
 
-/// The default contestants are encrypted or not exactly as the documentation of race says.
+/// Checks that the default contestants are encrypted exactly when the documentation of `race` says so.
 #[test]
 fn who_races_unnamed_is_secured_where_that_can_be() {
     let who = |line: &str| {
@@ -91,7 +91,7 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
     assert_eq!(who("--messages 10/s --for 1s").0, "six-tls tcp-tls sctp-dtls");
     assert_eq!(who("--world emulated").1, flags("--world emulated").expect("a plan").contestants.len());
     assert_eq!(who("--bulk 1MB").1, 4);
-    // Named contestants are as their keys say.
+    // Contestants that the user names are encrypted only if their keys say so.
     assert_eq!(who("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
@@ -102,7 +102,7 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
     }
 }
 
-/// Returns the meaning of a plan, independent of how it is written.
+/// Returns the meaning of a plan, independent of the way in which it is written.
 fn meaning(plan: &Plan) -> String {
     let contestants: Vec<String> =
         plan.contestants.iter().map(|one| format!("{} {:?}", one.text, one.engine)).collect();
@@ -143,7 +143,7 @@ fn naming_a_default_changes_nothing() {
         "--cleartext=no",
     ] {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // The keys that were set are remembered to find contradictions. They have no other effect.
+        // Removes the list of keys that were set, which only serves to find contradictions.
         let without = |text: &str| {
             let mut out = String::new();
             for (i, part) in text.split("given: [").enumerate() {
@@ -196,7 +196,7 @@ fn a_contestant_may_have_a_name() {
     );
 }
 
-/// A link only does what its keys say: by default it has no rate, delay or loss, in any nesting of links.
+/// A link must only do what its keys say. Without keys, it has no rate, delay or loss.
 #[test]
 fn a_link_does_what_it_is_given_and_nothing_else() {
     let link = |pairs: &[(&str, &str)]| bare_network(pairs.iter().copied()).map(|network| network.paths);
@@ -542,7 +542,7 @@ fn wrong_plan_files() {
     );
 }
 
-/// A page without any size is rejected. An object of 0 bytes among others is allowed.
+/// A page whose objects all have 0 bytes must be rejected. An object of 0 bytes among others is allowed.
 #[test]
 fn a_page_without_any_size_is_refused() {
     let place = std::env::temp_dir().join(format!("anabranch-empty-page-{}", std::process::id()));

@@ -1,5 +1,5 @@
-//! QUIC as a contestant in virtual time: its handshakes, its streams, the parts of its response times, and its
-//! repeatability.
+//! Tests QUIC as a contestant in virtual time: its handshakes, its streams, the parts of its response times, and that
+//! runs can be repeated.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -28,15 +28,16 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 const MS: u64 = 1_000_000;
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// Transport and security take one round trip together. With a ticket no certificates are sent, and with early data the
-/// request does not wait.
+/// The handshake of transport and security together must take one round trip. With a ticket, no certificates are sent.
+/// With early data, the request must not wait.
 #[test]
 fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
-    // Small enough for the limit on data to unverified addresses, and for any initial window.
+    // The object is small enough for the limit on data to unverified addresses, and for any initial window.
     let parts = |transport: &str| {
         let run = run(transport, &[NET[0], NET[1], ("objects", "1x2kB")], 1);
         let why = run.objects[0].why.expect("delivered");
-        // From the server's first packet on, the time counts as security: certificates, and the time until they arrive.
+        // The time after the server's first packet counts as security: the certificates, and the time until they
+        // arrive.
         let secure = why.secure_ns.expect("known");
         assert!(secure < 6 * MS, "{transport}: {secure}");
         (why.connect_ns.expect("known") + secure, run.wire_bytes.down, run.page_ns.expect("done"))
@@ -50,7 +51,8 @@ fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
     assert!(early < MS && soonest + 95 * MS < sooner, "{early}, {soonest} {sooner}");
 }
 
-/// A lost packet only delays the streams whose bytes it carries. Objects that have arrived completely are delivered.
+/// A lost packet must only delay the streams whose bytes it carries. Objects that have arrived completely must be
+/// delivered.
 #[test]
 fn nothing_is_withheld_behind_another_s_loss() {
     let flags = [NET[0], NET[1], ("objects", "20x10kB"), ("loss", "3%")];
@@ -67,7 +69,7 @@ fn nothing_is_withheld_behind_another_s_loss() {
     assert!(lost > 0 && repaired > 0, "{lost} lost, {repaired} repaired");
 }
 
-/// More objects than concurrent streams: each object still has its own stream.
+/// There are more objects than concurrent streams. Each object must still have its own stream.
 #[test]
 fn streams_are_fresh_and_so_many_at_a_time() {
     let flags = [NET[0], NET[1], ("objects", "30x2kB")];
@@ -101,8 +103,8 @@ fn the_same_seed_gives_the_same_captures_with_their_secrets() {
     }
 }
 
-/// HTTP/3 is the default, and streams carry its frames. A page's style sheets arrive before its images, even if these
-/// were requested earlier or at the same time.
+/// HTTP/3 is the default, and streams carry its frames. Each style sheet of a page must arrive before the last image
+/// that was requested at the same time.
 #[test]
 fn http3_answers_the_urgent_first() {
     let flags = [NET[0], NET[1], ("page", "news")];
@@ -124,8 +126,8 @@ fn http3_answers_the_urgent_first() {
     }
 }
 
-/// Heads over HTTP/3 are smaller than as text, because they use QPACK's static table and Huffman's code. Without a dynamic
-/// table, repeated heads are not almost empty as over HTTP/2.
+/// Heads must be smaller over HTTP/3 than as text, because QPACK's static table and the Huffman code compress them.
+/// They must be larger than over HTTP/2, because our HTTP/3 has no dynamic table for repeated heads.
 #[test]
 fn http3_is_selected_by_its_key() {
     let up = |transport: &str| {
@@ -140,7 +142,7 @@ fn http3_is_selected_by_its_key() {
     assert!(error.contains("http=2: write 3 or 1.1"), "{error}");
 }
 
-/// With the secrets in the capture, tshark decrypts every packet and finds the requests in its streams.
+/// With the secrets in the capture, tshark must decrypt every packet and find the requests in the streams.
 #[test]
 fn tshark_reads_a_capture() {
     if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
@@ -180,7 +182,8 @@ fn messages_are_refused_in_one_line() {
     );
 }
 
-/// A timer expires if the last packet is lost and nothing follows it, but not for every loss.
+/// Only a loss that no later packet reveals needs a retransmission timer. Timers may expire for few of the lost
+/// packets.
 #[test]
 fn losses_on_a_slow_link_are_no_timeouts() {
     let flags =

@@ -1,4 +1,5 @@
-//! Whole races: the same plan gives the same bytes with any number of threads, and runs what it asks for.
+//! Tests whole races. The same plan must give the same bytes with any number of threads, and the race must run what the
+//! plan asks for.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -65,7 +66,7 @@ fn every_part_of_every_response_time_adds_up_and_nothing_beats_the_limit() {
     }
 }
 
-/// The other objects are requested at the moment when the first has arrived, over every transport.
+/// Over every transport, the other objects must be requested at the moment when the first object has arrived.
 #[test]
 fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
     let plan = plan(&[
@@ -84,8 +85,8 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
         let names: Vec<&str> = rest.iter().map(|object| object.name.as_str()).collect();
         assert_eq!(names, ["/object-1", "/object-2", "/object-3"]);
         assert!(rest.iter().all(|object| object.issued_ns == first.delivered_ns), "{run:?}");
-        // 400 B up and 60,300 B down at 10 Mbit/s are 0.32 and 48.24 ms, with a round trip 128.56 ms; then 400 B and
-        // 3 x 20,300 B are 49.04 ms, with a round trip 129.04 ms.
+        // At 10 Mbit/s, 400 B up and 60,300 B down take 0.32 and 48.24 ms, with a round trip 128.56 ms. Then 400 B and
+        // 3 x 20,300 B take 49.04 ms, with a round trip 129.04 ms.
         assert_eq!(run.limit_ns, Some(257_600_000));
         assert!(run.page_ns >= run.limit_ns);
     }
@@ -93,8 +94,8 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
     assert!(found.points[0].workload.name.starts_with("60kB, then 3x20kB (4 objects, 120 kB)"), "{found:?}");
 }
 
-/// Without loss, a single object takes the bytes of its heads and body, over any transport. One more byte of a head is
-/// one more byte on the wire, and the limit includes it.
+/// Without loss, a single object must take exactly the bytes of its heads and its body, over any transport. One more
+/// byte of a head must be one more byte on the wire, and the limit must include it.
 #[test]
 fn heads_have_the_sizes_that_the_plan_says() {
     let sized = |request: u64, response: u64| {
@@ -119,12 +120,13 @@ fn heads_have_the_sizes_that_the_plan_says() {
     for (one, other) in runs(&small).zip(runs(&large)) {
         assert_eq!(other.wire_bytes.up - one.wire_bytes.up, 1);
         assert_eq!(other.wire_bytes.down - one.wire_bytes.down, 10);
-        // 60 B and 1247 B at 10 Mbit/s are 0.048 ms and 0.9976 ms.
+        // At 10 Mbit/s, 60 B and 1247 B take 0.048 ms and 0.9976 ms.
         assert_eq!((one.limit_ns, other.limit_ns), (Some(81_045_600), Some(81_054_400)));
     }
 }
 
-/// A bulk transfer pays for each packet's framing and access, and the limit includes the least cost.
+/// Each packet of a bulk transfer must take the time of its framing and of the access to the medium. The limit must
+/// include the least cost.
 #[test]
 fn packets_pay_for_framing_and_access() {
     let time = |costs: &[(&str, &str)]| {
@@ -141,21 +143,21 @@ fn packets_pay_for_framing_and_access() {
         (page(0), page(1), runs[0].limit_ns.expect("there is one"))
     };
     let (tcp, sctp, limit) = time(&[]);
-    // 3 MB at 10 Mbit/s, and the delay in both directions.
+    // The limit is the time of 3 MB at 10 Mbit/s, and the delay in both directions.
     assert_eq!(limit, 2_410_000_000);
     let (framed_tcp, framed_sctp, framed_limit) = time(&[("overhead", "24B"), ("packet-time", "118us")]);
-    // Packets of 1500 B take 1337.2 us instead of 1200: 8,973,976 bit/s are left, rounded up.
+    // Packets of 1500 B take 1337.2 us instead of 1200 us, which leaves a rate of 8,973,976 bit/s, rounded up.
     assert_eq!(framed_limit, 2_684_399_843);
     for (with, without) in [(framed_tcp, tcp), (framed_sctp, sctp)] {
         let ratio = with / without;
         assert!((1.11..1.12).contains(&ratio), "{with} {without}: {ratio}");
     }
-    // In one direction only: there are few acknowledgements.
+    // Overhead only in the direction to the server costs almost nothing, because there are few acknowledgements.
     let (up, _, up_limit) = time(&[("up-overhead", "24B"), ("up-packet-time", "118us")]);
     assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
 }
 
-/// The server's CPU processes requests one by one, over any transport, and then the packets of the answers.
+/// Over any transport, the server's CPU must process requests one by one, and then the packets of the answers.
 #[test]
 fn requests_take_the_servers_processor() {
     let ended = |transport: &str| {
@@ -169,7 +171,8 @@ fn requests_take_the_servers_processor() {
     for transport in ["tcp:connections=3", "tcp:pipeline=yes", "sctp"] {
         let free = ended(transport);
         let first = free[0];
-        // The answers leave in order when the last request is processed, because all three arrived at the same time.
+        // All three requests arrive at the same time. The answers leave in order when the CPU has processed the last
+        // request.
         let paid =
             ended(&format!("{transport}{}request-cost=3ms", if transport.contains(':') { "," } else { ":" }));
         assert!(
@@ -180,7 +183,7 @@ fn requests_take_the_servers_processor() {
     }
 }
 
-/// The MTU is the same largest IP packet for both transports; `mss` is TCP's largest segment and SCTP's largest chunk.
+/// The MTU limits the IP packets of both transports alike. `mss` limits TCP's segments, but only the chunks of SCTP.
 #[test]
 fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     let largest = |mtu: &str, transport: &str| {
@@ -202,11 +205,12 @@ fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     }
     assert_eq!(largest("1500", "tcp:mss=536B"), 576);
     assert_eq!(largest("1500", "tcp:mss=536B,timestamps=no"), 576);
-    // 20 B of IP, 12 B of SCTP, two chunks of 16 B and 536 B, and what else fits into the packet.
+    // An SCTP packet has 20 B of IP, 12 B of SCTP, at least two chunks of 16 B and 536 B, and further chunks that fit.
     assert!((1136..=1500).contains(&largest("1500", "sctp:mss=536B,interleaving=no")));
 }
 
-/// Osterdahl's figures 1 and 2: an HTML page with 3 and with 9 embedded files.
+/// Osterdahl's figures 1 and 2 show an HTML page with 3 and with 9 embedded files. The contestants must open the number
+/// of connections in the figures.
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {
     for (page, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {
@@ -315,8 +319,8 @@ fn tables_fit_a_hundred_columns_and_csv_has_a_row_an_object() {
     assert_eq!(csv::render(&found).lines().count(), 1 + objects);
 }
 
-/// Bytes count when they are read, not when the last byte of their object is. Set-up time is reported for every
-/// transport.
+/// Bytes must count when they are read, and not when the last byte of their object is read. The set-up time must be
+/// reported for every transport.
 #[test]
 fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     let found = race(&[
@@ -332,7 +336,8 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     for run in runs(&found) {
         let read = &run.series.application;
         assert_eq!(read.iter().sum::<u64>(), 5_000_000);
-        // 20 Mbit/s are 250 kB in 100 ms. Bytes that waited for retransmissions are read at once.
+        // At 20 Mbit/s, 250 kB arrive in 100 ms. A bucket may have more bytes, because bytes that waited for
+        // retransmissions are read at once.
         assert!(read.iter().all(|&bytes| bytes <= 1_000_000), "{read:?}");
         assert!(read.iter().filter(|&&bytes| bytes > 0).count() >= 15, "{read:?}");
         for object in &run.objects {
@@ -342,14 +347,15 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
             assert!(written < first, "written at {written}, read at {first}");
         }
     }
-    // RFC 9293 §3.5: one round trip; RFC 9260 §5.1: two, although data is sent with the second.
+    // RFC 9293 §3.5: TCP's set-up takes one round trip. RFC 9260 §5.1: SCTP's set-up takes two round trips, although
+    // data is sent in the second.
     let times: Vec<_> = runs(&found).map(|run| run.connect_ns.expect("connected") / 1_000_000).collect();
     assert!((80..=82).contains(&times[0]), "{times:?}");
     assert!(times[1..].iter().all(|ms| (160..=164).contains(ms)), "{times:?}");
     assert!(found.points[0].contestants.iter().all(|contestant| contestant.summary.connect_ms.n == 1));
 }
 
-/// The bytes read add up to the bytes delivered, for every workload.
+/// For every workload, the bytes read must add up to the bytes delivered.
 #[test]
 fn what_was_read_adds_up_to_what_was_delivered() {
     let contestants = [("runs", "1"), ("transport", "tcp:connections=6"), ("transport", "sctp")];
@@ -384,7 +390,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let beside = compare::render(&found, &found);
     assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");
     assert!(!beside.contains("Not compared"), "{beside}");
-    // Other names: contestants of both results are compared, and the others are listed.
+    // With other names, only contestants that both results have are compared, and the others are listed.
     let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
     let beside = compare::render(&found, &other);
     let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";
@@ -392,7 +398,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let nothing = compare::render(&found, &race(&[flags[0], flags[1], ("transport", "one=tcp")]));
     assert!(nothing.starts_with("The two results have no contestant at a point in common"), "{nothing}");
     assert!(nothing.ends_with("tcp:connections=2 (old), sctp (old), one=tcp (new)\n"), "{nothing}");
-    // The heading stays that of a page, even if a long name takes its space.
+    // The heading must be that of a page, even if a long name takes its space.
     let long = "tcp:connections=2,pipeline=yes";
     let pages = table::render(
         &race(&[("objects", "2x10kB"), ("runs", "2"), ("transport", long), ("transport", "sctp")]),

@@ -1,4 +1,4 @@
-//! The results of a real race have exactly the fields of the published schema.
+//! Tests that the results of a real race have exactly the fields of the published schema.
 
 #[path = "../../results/tests/schema/conforms.rs"]
 mod conforms;

@@ -1,4 +1,5 @@
-//! TLS as a layer of a contestant, in virtual time: its cost, its part of response times, and its repeatability.
+//! Tests TLS and DTLS as layers of a contestant, in virtual time: their cost, their part of response times, and that
+//! runs can be repeated.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::run::{batch, one};
@@ -27,8 +28,8 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 const MS: u64 = 1_000_000;
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// One round trip for TCP, then one for TLS with 3 kB of certificates, which take 2.4 ms on the link. With a ticket
-/// there are no certificates.
+/// The handshake of TCP must take one round trip. Then that of TLS takes one round trip and 2.4 ms for 3 kB of
+/// certificates. With a ticket, there are no certificates.
 #[test]
 fn the_two_handshakes_are_told_apart() {
     let parts = |transport: &str| {
@@ -48,7 +49,8 @@ fn the_two_handshakes_are_told_apart() {
     assert!(long > secure + 4 * MS && more > bytes + 6_000, "{long} {more}");
 }
 
-/// DTLS comes before SCTP: two round trips with the cookie, three in version 1.2. Then INIT takes one, as without DTLS.
+/// The handshake of DTLS comes before that of SCTP. It takes two round trips with the cookie, and three in version 1.2.
+/// Then INIT takes one round trip, as without DTLS.
 #[test]
 fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     let parts = |transport: &str| {
@@ -74,7 +76,8 @@ fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     assert!(bytes > plain + 9_000, "{bytes}");
 }
 
-/// A handshake below that takes longer than SCTP's timeout is no SCTP timeout, because SCTP has not sent anything yet.
+/// A DTLS handshake that takes longer than SCTP's timeout must not count as an SCTP timeout, because SCTP has not sent
+/// anything yet.
 #[test]
 fn a_slow_handshake_beneath_is_no_timeout_of_the_transport() {
     let flags = [("rate", "10mbit"), ("rtt", "700ms"), ("objects", "1x10kB")];
@@ -98,7 +101,7 @@ fn captures_show_dtls_and_repeat() {
             assert_eq!(secrets.matches(label).count(), 1, "{version}: {secrets}");
             let packets = blocks(&host.pcapng, 6).concat();
             assert!(!packets.windows(9).any(|bytes| bytes == b"HTTP/1.1 "), "{version}");
-            // A ClientHello: handshake, record version DTLS 1.2 or 1.0, epoch 0.
+            // The bytes of a ClientHello's record header: handshake, record version DTLS 1.2 or 1.0, epoch 0.
             assert!(
                 packets.windows(5).any(|bytes| matches!(bytes, [22, 0xfe, 0xfd | 0xff, 0, 0])),
                 "{version}"
@@ -107,7 +110,7 @@ fn captures_show_dtls_and_repeat() {
     }
 }
 
-/// With the secrets in the capture, tshark decrypts DTLS 1.2 records. tshark 4.0 does not support DTLS 1.3.
+/// With the secrets in the capture, tshark must decrypt DTLS 1.2 records. tshark 4.0 does not support DTLS 1.3.
 #[test]
 fn tshark_opens_what_dtls_carries() {
     if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
@@ -135,7 +138,7 @@ fn tshark_opens_what_dtls_carries() {
     assert_eq!(bad, "");
 }
 
-/// Below DTLS, SCTP goes without its own checksum by default.
+/// Over DTLS, SCTP must have no checksum of its own by default.
 #[test]
 fn dtls_takes_the_place_of_the_checksum() {
     for (transport, value) in [
@@ -154,7 +157,8 @@ fn dtls_takes_the_place_of_the_checksum() {
 }
 
 /// A connection with a single object delivers its response when the last byte arrives. Nothing is blocked, with or
-/// without TLS. If records were not mapped to the engine's bytes, the end of a response would be searched too early.
+/// without TLS. If records were not mapped to the engine's bytes, the end of the response would be looked up at a wrong
+/// stream offset.
 #[test]
 fn losses_are_told_as_without_tls() {
     let flags = [NET[0], NET[1], ("objects", "1x200kB"), ("loss", "3%")];

@@ -1,4 +1,4 @@
-//! The sentence at the end of a race's output.
+//! Tests the sentence at the end of a race's output.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -15,8 +15,8 @@ fn race(line: &str) -> Race {
     causes::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// The sentence names the setting that ended the runs, with its value and what to write instead. That value is
-/// sufficient.
+/// The sentence must name the setting that ended the runs, its value, and the value to write instead. With the new
+/// value, the runs must finish.
 #[test]
 fn a_deadline_is_named() {
     let line = "--bulk 5MB --rate 1mbit --loss 0 --runs 2 --transport tcp,sctp";
@@ -35,11 +35,11 @@ fn a_deadline_is_named() {
             .all(|run| run.outcome == Outcome::Done)
     );
     assert!(!verdict::sentence(&found.points[0]).contains("deadline"));
-    // The default deadline is also named. A dead path needs no later deadline.
+    // The default deadline is named, too. For a path that failed forever, no later deadline is suggested.
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
     let told = verdict::sentence(&found.points[0]);
     assert!(told.contains("(--deadline 600s) ended tcp; write a later one"), "{told}");
-    // One contestant finished, the other did not.
+    // One contestant finished, and the other did not.
     let found = race(
         "--objects 1x100kB --rate 1mbit --loss 0 --runs 2 --deadline 2s --transport tcp --transport sctp:rcvbuf=1500B",
     );
@@ -48,7 +48,8 @@ fn a_deadline_is_named() {
     assert!(told.contains("ended sctp:rcvbuf=1500B;"), "{told}");
 }
 
-/// In a grid, a contestant wins a point if it is faster than every other. Its lead is measured against the runner-up.
+/// In a grid, a contestant wins a point if it is faster than every other contestant. Its lead is measured against the
+/// runner-up.
 #[test]
 fn a_cell_sets_the_first_beside_the_next() {
     let cell = |transports: &str| {
@@ -63,13 +64,13 @@ fn a_cell_sets_the_first_beside_the_next() {
     times.sort_by(f64::total_cmp);
     assert!(times[2] > 1.1 * times[1], "{times:?}");
     assert_eq!(won.lead, Some(times[1] / times[0]));
-    // A tie with one of two others is a tie.
+    // If the first contestant ties with one of two others, the point is a tie.
     let level = cell(&format!("{slow} tcp {alike}"));
     assert_eq!((level.standing, level.first, level.winner()), (Standing::Level, Some(1), None));
     assert_eq!(level.lead, Some(1.0));
 }
 
-/// The sentence explains where time was spent, but names no causes.
+/// The sentence must not name causes.
 #[test]
 fn the_sentence_names_no_cause() {
     let found = race("--runs 5 --page gallery --loss 1% --transport tcp,sctp --seed 1");

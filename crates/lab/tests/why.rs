@@ -1,5 +1,5 @@
-//! Tests each part of a response time in the virtual network by a case of its own, and two page loads calculated by
-//! hand.
+//! Tests each part of a response time in the virtual network by a case of its own. Also compares two page loads with a
+//! calculation by hand.
 
 use anabranch_lab::causes;
 use anabranch_lab::plan::{Draft, Plan};
@@ -89,16 +89,18 @@ const WAY: u64 = 50_000_000;
 
 #[test]
 fn tcp_parts_match_a_hand_calculation() {
-    // 40,000 bytes and 300 of head, in segments of 1448 (timestamps): 27 full ones and 1204 bytes. Every segment is
-    // acknowledged. The window starts at ten segments and grows by one for each acknowledgement (RFC 5681 §3.1).
+    // The response has 40,000 bytes and a head of 300. With timestamps, segments have 1448 bytes: 27 full segments, and
+    // one of 1204 bytes. Every segment is acknowledged. The window starts at ten segments and grows by one for each
+    // acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
-    // SYN and SYN ACK are 60 bytes, an acknowledgement is 52, and the request 400 + 52.
+    // SYN and SYN ACK have 60 bytes, an acknowledgement has 52, and the request has 400 + 52.
     let established = 2 * (wire(60) + WAY);
     let written = established + wire(52) + wire(452) + WAY;
-    // The server acknowledges the request, then sends ten segments back to back; the first is acknowledged at once.
+    // The server acknowledges the request, and then sends ten segments back to back. The client acknowledges the first
+    // segment at once.
     let first_ack = written + wire(52) + wire(1500) + WAY + wire(52) + WAY;
-    // Acknowledgements arrive as the segments left, one every 150 us, and each sends two segments into the router's
-    // queue. Segment 28 is sent with the ninth: 10 + 2 x 9.
+    // Acknowledgements arrive one every 150 us, as the segments left, and each releases two segments into the router's
+    // queue. The ninth acknowledgement releases segment 28 (10 + 2 x 9).
     let sent = first_ack + 8 * wire(1500);
     // From the first acknowledgement on, the link carries segments 11 to 27 without a pause, and then the last one.
     let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + WAY;
@@ -122,16 +124,16 @@ fn tcp_parts_match_a_hand_calculation() {
 
 #[test]
 fn sctp_parts_match_a_hand_calculation() {
-    // 300 bytes of head in a chunk of their own, then 10,000 bytes in six chunks of 1452 and one of 1288: TSNs 0 to 7.
-    // Every packet is acknowledged. The window starts at 4404 bytes (RFC 9260 §7.2.1: 3 packets of 1468), and grows by
-    // the acknowledged bytes while it is full.
+    // The head of 300 bytes has a chunk of its own. The 10,000 bytes have six chunks of 1452 bytes and one of 1288. The
+    // TSNs are 0 to 7. Every packet is acknowledged. The window starts at 4404 bytes (RFC 9260 §7.2.1: 3 packets of
+    // 1468), and grows by the acknowledged bytes while it is full.
     let run = run("sctp:profile=rfc9260,delack=0", &on(WIDE, &[("objects", "1x10kB")]));
-    // INIT is 60 bytes, and INIT ACK with our cookie 104. The COOKIE ECHO carries the request: 500.
+    // INIT has 60 bytes, and INIT ACK with our cookie 104. The packet with COOKIE ECHO and the request has 500.
     let usable = wire(60) + WAY + wire(104) + WAY;
     let written = usable + wire(500) + WAY;
-    // COOKIE ACK and SACK (52), the head (348), and three full packets: 300 + 3 x 1452 exceed 4404. The SACK of the
-    // head sends TSN 4. The SACK of TSN 1, a full packet later, sends TSNs 5 and 6, and the SACK of TSN 2 sends the
-    // last.
+    // The server sends COOKIE ACK and SACK (52 bytes), the head (348), and three full packets, because 300 + 3 x 1452
+    // exceed the window of 4404. The SACK of the head releases TSN 4. The SACK of TSN 1, a full packet later, releases
+    // TSNs 5 and 6, and the SACK of TSN 2 releases the last.
     let first_sack = written + wire(52) + wire(348) + WAY + wire(48) + WAY;
     let sent = first_sack + 2 * wire(1500);
     // From the first SACK on, the link carries TSNs 4, 5 and 6 without a pause, and then the last one.
@@ -175,7 +177,7 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
     assert!(many.iter().all(|object| object.queue == 0.0));
 }
 
-/// RFC 6525: a request that finds no free stream waits a round trip for new streams, not for other answers.
+/// RFC 6525: a request that finds no free stream must wait a round trip for new streams, and not for other answers.
 #[test]
 fn an_association_grows_when_full() {
     let flags = on(NET, &[("objects", "8x50kB")]);
@@ -200,7 +202,8 @@ fn a_busy_server_is_ahead_on_one_ordered_connection_only() {
 
 #[test]
 fn another_object_s_hole_blocks_tcp_and_not_sctp() {
-    // The first packet of the first object's body is lost. The rest of all three objects arrives one delay later.
+    // The first packet of the first object's body is lost. All other packets of the three objects arrive after the
+    // one-way delay.
     let tcp = parts(&run("tcp:nagle=no", &on(NET, &[("objects", "3x4kB"), ("down-loss", "list:3")])));
     assert!(tcp[0].recovery > 100.0 && tcp[0].blocked == 0.0);
     assert!(tcp[1].blocked > 90.0 && tcp[2].blocked > 90.0 && tcp[1].recovery == 0.0);
@@ -246,8 +249,9 @@ fn repair_of_others_bytes_stalls() {
 
 #[test]
 fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() {
-    // 12 KiB hold eight segments. One is lost: TCP's receiver may keep later segments but deliver nothing, and the
-    // sender waits two round trips for space. SCTP's receiver delivers the other streams and always has space.
+    // A buffer of 12 KiB holds eight segments, and one segment is lost. TCP's receiver keeps later segments, but
+    // delivers nothing, and the sender waits two round trips for space. SCTP's receiver delivers the other streams, and
+    // always has space.
     let objects = [("objects", "8x2kB"), ("down-loss", "list:3")];
     let tcp = parts(&run("tcp:nagle=no,rcvbuf=12KiB", &on(NET, &objects)));
     assert!(

@@ -44,12 +44,12 @@ pub struct Plan {
     pub target: String,
     /// The times at which objects are due.
     pub pace: Pace,
-    /// The maximum number of objects per session; `None` for no limit. With 0, sessions are only opened and closed.
+    /// The maximum number of objects per session; `None` for no limit. If it is 0, sessions are only opened and closed.
     pub objects: Option<u64>,
-    /// The number of streams per session that carry objects at the same time. Over HTTP/2 and HTTP/3, it is the number of
-    /// outstanding requests. A transport may have fewer streams.
+    /// The number of streams per session that carry objects at the same time. Over HTTP/2 and HTTP/3, this is the
+    /// number of outstanding requests. A transport may have fewer streams.
     pub streams: u16,
-    /// The versions of HTTP that may be used. If several are allowed and none is negotiated, HTTP/1.1 is used.
+    /// The versions of HTTP that may be used. If several versions are allowed and none is negotiated, HTTP/1.1 is used.
     pub versions: Versions,
     /// The total number of objects; `None` for no limit.
     pub requests: Option<u64>,
@@ -294,7 +294,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
         take(&self.sessions_left) && self.requests_left.get() > 0
     }
 
-    /// Waits until the time `planned`. Returns false if the load ends before.
+    /// Waits until the time `planned`. Returns false if the load ends before that time.
     async fn wait_for(&self, planned: Instant) -> bool {
         if planned >= self.ends {
             return false;
@@ -305,7 +305,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
         true
     }
 
-    /// Records how late an object or session begins that was planned for `planned`.
+    /// Records the delay from `planned`, the planned time of an object or session, to its actual start.
     fn record_start(&self, planned: Instant) {
         let late = self.world.now().since(planned);
         self.tally.borrow_mut().late.add(late);
@@ -349,7 +349,7 @@ impl Schedule {
     }
 }
 
-/// Tells the tally after each second that a second has passed.
+/// Calls [`Tally::tick`] after each second.
 async fn seconds<W: World, C: Connector>(load: Load<W, C>) {
     let mut at = load.shared.tally.borrow().begun;
     loop {

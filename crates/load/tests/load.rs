@@ -1,5 +1,5 @@
 //! The load generator in virtual time. The latencies of an open loop include the time in which requests wait for a slow
-//! server; those of a closed loop do not.
+//! server. The latencies of a closed loop do not.
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, sctp_hosts, sctp_server};
@@ -51,14 +51,16 @@ fn load(plan: Plan) -> Tally {
 
 #[test]
 fn latency_counts_from_the_plan_only_where_there_is_one() {
-    // The server handles 20 requests per second. At 40 per second the last request waits as long as the load lasts.
+    // The server handles 20 requests per second. At 40 requests per second, the last request waits as long as the load
+    // lasts.
     let interval = Duration::from_millis(25);
     let open = load(plan(Pace::Pool { interval, random: false, sessions: 1 }));
     assert_eq!((open.replies, open.error_count()), (160, 0));
     let worst = open.latency.max();
     assert!(worst > Duration::from_secs(4), "{worst:?}");
     assert!(open.latency.percentile(0.5) > Duration::from_secs(1), "{:?}", open.latency.percentile(0.5));
-    // The server never gets two requests at once, so the service time does not include waiting.
+    // The session sends the next request only after the reply. The service time, unlike the latency, therefore does not
+    // include waiting.
     assert!(open.service.max() < Duration::from_millis(150), "{:?}", open.service.max());
 
     let closed = load(plan(Pace::Closed { sessions: 1 }));
@@ -71,7 +73,7 @@ fn objects_of_a_session_ride_at_the_same_time_and_count_from_its_beginning() {
     let pace = Pace::Open { interval: Duration::from_secs(1), random: false };
     let tally = load(Plan { objects: Some(5), streams: 5, ..plan(pace) });
     assert_eq!((tally.sessions, tally.requests, tally.replies, tally.fruitful), (4, 20, 20, 4));
-    // A handshake, a round trip, and one to five times the service time.
+    // The latency of a session's objects: a handshake, a round trip, and one to five times the service time.
     let (first, last) = (tally.latency.min(), tally.latency.max());
     assert!((Duration::from_millis(65)..Duration::from_millis(85)).contains(&first), "{first:?}");
     assert!((Duration::from_millis(265)..Duration::from_millis(285)).contains(&last), "{last:?}");
@@ -108,13 +110,14 @@ fn a_seed_of_the_plan_draws_its_gaps() {
 #[test]
 fn an_overload_ends_after_the_timeout() {
     let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };
-    // Twice the rate of the server. Objects wait for a stream.
+    // Objects are due at twice the rate of the server, so they wait for a stream.
     let interval = Duration::from_millis(25);
     let tally = load(Plan { pace: Pace::Pool { interval, random: false, sessions: 1 }, ..short.clone() });
     let (replies, failed) = (tally.replies, tally.errors[Cause::Timeout as usize]);
     assert_eq!((replies + failed, failed), (160, tally.error_count()));
     assert!((95..=110).contains(&replies) && tally.duration() < Duration::from_millis(6_300), "{tally:?}");
-    // A load of new sessions, each of which requests many objects one after another, ends at that time, too.
+    // A load of new sessions, each of which requests many objects one after another, ends one timeout after the end of
+    // its plan, too.
     let interval = Duration::from_secs(1);
     let pace = Pace::Open { interval, random: false };
     let tally = load(Plan { pace, objects: Some(1_000), ..short });
@@ -122,7 +125,7 @@ fn an_overload_ends_after_the_timeout() {
     assert!(tally.duration() < Duration::from_millis(6_300), "{:?}", tally.duration());
 }
 
-/// If no server listens, objects that wait for a session fail at their timeout.
+/// If no server listens, a load ends: objects that wait for a session fail at their timeout.
 #[test]
 fn a_load_without_a_listener_ends() {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);

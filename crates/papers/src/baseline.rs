@@ -1,14 +1,14 @@
-//! Simple models of a table's values, computed from the plan of the table alone. If the results of a study are no nearer to
-//! the published values than these models, the study explains nothing.
+//! Simple models of a table's values, computed from the plan of the table alone. A study whose results are no nearer to
+//! the published values than these models explains nothing.
 //!
-//! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and takes
-//! half a round trip. It then waits for the server's time and for the requests before it. The response arrives at the rate
-//! of the link, or of the processor if the plan has a cost per byte. A packet has the size of the MTU, of which 40 bytes are
-//! headers, and every second packet is acknowledged. Nothing is lost and no window limits the rate. The only properties of a
-//! transport are the connections, streams and outstanding requests of the plan.
+//! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and
+//! takes half a round trip. It then waits for the server's time and for the requests before it. The response arrives at
+//! the rate of the link, or of the processor if the plan has a cost per byte. A packet has the size of the MTU, of
+//! which 40 bytes are headers, and every second packet is acknowledged. Nothing is lost and no window limits the rate.
+//! The only properties of a transport are the connections, streams and outstanding requests of the plan.
 //!
-//! *PFTK* ([`pftk`]) is the same, except that a connection is no faster than the formula of Padhye, Firoiu, Towsley and
-//! Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
+//! *PFTK* ([`pftk`]) is the arithmetic model with one more limit. A connection is no faster than the formula of Padhye,
+//! Firoiu, Towsley and Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
 
 use super::bench::StudyError;
 use super::cause::Seeds;
@@ -50,7 +50,7 @@ pub struct Baseline {
     pub model: Model,
     /// The published cells, each with the value of the model.
     pub cells: Vec<Cell>,
-    /// The orders of contestants according to the model.
+    /// The published orders of contestants, compared with those of the model's values.
     pub orders: Orders,
 }
 
@@ -104,8 +104,7 @@ impl Baseline {
     }
 }
 
-/// Returns the values that a model predicts for every contestant of the plan of a [`Place`]. `heads` is as in
-/// [`Metric::of`].
+/// Returns the values that a model predicts for every contestant of a [`Place`]. `heads` is passed to [`Metric::of`].
 fn predicted(model: Model, place: &Place, heads: u64) -> Point {
     let plan = &place.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
@@ -132,7 +131,7 @@ struct Link {
     payload: f64,
     /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// The shares of lost packets, up and down.
+    /// The shares of lost packets: of the client's packets (up) and of the server's (down).
     loss: [f64; 2],
 }
 
@@ -178,7 +177,8 @@ impl Link {
     }
 }
 
-/// Returns the long-run share of lost packets. It is 0 for a list of lost packets, which has no such share.
+/// Returns the long-run share of lost packets. It is 0 if the plan lists the lost packets one by one, because a list
+/// has no long-run share.
 fn loss(spec: &LossSpec) -> f64 {
     match spec {
         LossSpec::None | LossSpec::List(_) => 0.0,
@@ -268,7 +268,7 @@ impl Course {
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
-                    // If the limit is reached, a new connection opens when one of the others is done.
+                    // At the limit, the new connection opens when the number of busy connections falls below the limit.
                     let mut ends: Vec<f64> =
                         connections.iter().filter_map(|own| own.ends.last().copied()).collect();
                     ends.sort_by(|a, b| b.total_cmp(a));
@@ -369,9 +369,9 @@ mod tests {
                     transport = ['all=tcp', 'one=tcp:outstanding=1', 'each=tcp:per-object=yes']\n";
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
-        // Set-up, request and response take two round trips, and 200 packets of 1040 bytes take 208 ms: together 0.408 s.
-        // The contestant with one request at a time takes one more round trip. The contestant with one connection per object
-        // takes no longer than the one with all requests at once.
+        // The set-up takes one round trip, and the request and the response take another, and 200 packets of 1040 bytes
+        // take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round trip. The
+        // contestant with one connection per object takes no longer than the one with all requests at once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
@@ -394,7 +394,8 @@ mod tests {
             cells[0].ours = Some(value);
             found.skill(&cells).expect("a skill")
         };
-        // The model's value is half the published value.
+        // The skill is 1 minus our error divided by the model's error. Here the model's value is half the published
+        // value.
         assert!((ours(0.816) - 1.0).abs() < 1e-9 && ours(0.408).abs() < 1e-9 && ours(1.632).abs() < 1e-9);
         assert!((ours(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
         assert!((ours(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);

@@ -1,11 +1,12 @@
 //! Runs the plans of studies, each once, and loads the results of earlier runs from a store.
 //!
-//! The figures of a plan are stored under a digest of the plan and of the program version. So an interrupted run can
-//! continue, and the figures of another plan are never used by mistake. The caller decides where the figures are stored. A
-//! counting bench runs nothing: it returns the number of runs that another bench would have to make for the same figures.
+//! The figures of a plan are stored under a digest of the plan and of the program version. An interrupted run can
+//! therefore continue, and the figures of another plan are never used by mistake. The caller decides where the figures
+//! are stored. A counting bench runs nothing: it returns the number of runs that another bench would have to make for
+//! the same figures.
 //!
-//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the plan. So
-//! a change of one contestant runs only that contestant again.
+//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the
+//! plan. A change of one contestant therefore runs only that contestant again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::Place;
@@ -70,8 +71,8 @@ pub struct Bench<'a> {
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
     known: HashMap<String, Rc<Point>>,
-    /// The results of contestants that raced separately, by a digest of all their conditions. The lists are empty if runs
-    /// are only counted.
+    /// The results of contestants that raced separately, by a digest of all their conditions. The lists of results are
+    /// empty if runs are only counted.
     alone: HashMap<String, Vec<Numbers>>,
     /// The number of runs that were made or counted.
     done: usize,
@@ -93,8 +94,8 @@ impl<'a> Bench<'a> {
         Self { options: Some(options), store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
     }
 
-    /// Returns a bench that runs nothing and counts the runs whose figures `store` does not hold. Its figures have no
-    /// numbers.
+    /// Returns a bench that runs nothing and counts the runs whose figures `store` does not hold. The figures that it
+    /// returns are empty.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
         Self { options: None, store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
@@ -201,8 +202,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Adds the figures of a place to those that the bench knows. New figures are read back from their text, too, so that a
-    /// continued run gives the same result as an uninterrupted one.
+    /// Adds the figures of a place, parsed from their stored text. New figures also take this way through text, so that
+    /// a continued run gives the same numbers as an uninterrupted one.
     fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
         self.known.insert(name.to_owned(), Rc::new(point));
@@ -210,8 +211,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Returns the number of possible cases, if it is the same at all places at which anything is drawn from the seed. Otherwise
-/// `None`.
+/// Returns the number of possible cases; `None` if it differs between places. Places at which nothing is drawn from the
+/// seed do not count.
 pub(super) fn cases(places: &[Place]) -> Option<u64> {
     let has_chance =
         |place: &&Place| place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance);
@@ -284,7 +285,7 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The first and the third cause have the same runs. The runs without a change are those of the table.
+        // The first and the third cause have the same runs. The runs without a change are those of the table `pages`.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
@@ -308,8 +309,8 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Without loss nothing is random: 2 runs. With loss there are 6 runs, the other table has 1, and a changed round
-        // trip takes 3. The changed window takes 4 runs, because it changes only one contestant.
+        // Runs to make: 2 without loss, because nothing is random; 6 with loss; 1 of the table `one`; 3 with the
+        // changed round trip. The changed window takes 4, because it changes only one contestant.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {
@@ -326,8 +327,9 @@ mod tests {
         assert!(count() > 0);
     }
 
-    /// Checks that reused results equal those of a fresh bench. A change of one contestant runs only that contestant; a
-    /// change of the network runs all. If contestants share the network, no earlier result is reused.
+    /// Checks that a bench with reused results gives the same figures as a fresh bench. A change of one contestant runs
+    /// only that contestant; a change of the network runs all. If contestants share the network, no earlier result is
+    /// reused.
     #[test]
     fn reused_results_equal_fresh_ones() {
         let table = |plan: &str| {

@@ -1,7 +1,7 @@
-//! A study as an artifact for reviewers. The bundle has the study's files and plans, and a script that runs the study again
-//! and compares the results. It also has a map from each claim to its command, and a page that describes the expected
-//! output. This module writes the texts. The caller writes them to a directory, together with the program and the output of
-//! its runs.
+//! A study as an artifact for reviewers. The bundle has the study's files and plans, and a script that runs the study
+//! again and compares the results. The bundle also has a map from each claim to its command, and a page that describes
+//! the expected output. This module writes the texts. The caller writes them to a directory, together with the program
+//! and the output of its runs.
 
 use super::check::Check;
 use super::shipped::SHIPPED;
@@ -26,7 +26,7 @@ const TOOLS: &str = "`cmp`, `dirname`, `grep`, `mkdir`, `mktemp`, `rm` and `sha2
 /// The script that runs the study again.
 const CHECK: &str = include_str!("check.sh");
 
-/// The command that shows claims about features of the transports.
+/// The command that prints the feature table, for claims about features of the transports.
 const FEATURES: &str = "./anabranch features";
 
 /// The maximum number of files that are taken from a folder.
@@ -48,7 +48,7 @@ pub struct Built<'a> {
 /// The files that one run of the study wrote, by their name relative to the output directory.
 pub type Outputs = BTreeMap<String, String>;
 
-/// Returns the files of a study; of a folder, all files that are not hidden.
+/// Returns the files of the study with this name. If the name is a folder, returns all files in it that are not hidden.
 ///
 /// # Errors
 /// A one-line message if a file cannot be read, or if there is no such study.
@@ -110,7 +110,7 @@ pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// Returns the text of `check.sh`. `full` tells that the bundle holds the output of a full run.
+/// Returns the text of `check.sh`. `full` is set if the bundle holds the output of a full run.
 #[must_use]
 pub fn check(study: &Study, full: bool) -> String {
     let tables: Vec<&str> = study.tables.iter().map(|table| table.name.as_str()).collect();

@@ -1,10 +1,10 @@
 //! Calibration: sets inputs that a paper does not give, so that some of its published cells are met. Every reading is
 //! calibrated anew, by the same rule, and without randomness.
 //!
-//! One number, or several together, are found by Newton's method on logarithms. Each number has cells that it is to meet,
-//! and the mean of ln(ours/published) over these cells should be 0. Sizes of files are found by bisection, and each size has
-//! one cell. Steps are bounded, and the best of all trials is taken. If a number cannot meet its cells in a reading, the
-//! other numbers are still found. No score includes the remaining error.
+//! Newton's method on logarithms finds one number, or several at once. Each number has its own cells, over which the
+//! mean of ln(ours/published) must become 0. Bisection finds the sizes of files, each of which has one cell. Both
+//! searches bound their steps and keep the best of all trials. If a number cannot meet its cells in a reading, the
+//! other numbers are still found. The remaining error is not part of any score.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -51,8 +51,8 @@ pub struct Calibration {
     pub rule: Rule,
     /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
     pub tables: Option<Vec<String>>,
-    /// The identifier of the choice that a reading must have for this calibration to apply; if absent, it applies to all
-    /// readings.
+    /// The identifier of a choice. The calibration applies only to readings with that choice; if absent, it applies to
+    /// all readings.
     pub when: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Calibration {
         (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// Returns the published cells that determine the value.
+    /// Returns the published cells of the table that determine the value.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
@@ -357,7 +357,8 @@ mod tests {
 
     #[test]
     fn numbers_are_found_where_their_cells_are_met() {
-        // The two cells are (1/x + 2/y) / 10 and (4/x + 3/y) / 20. Both are 1 at x = 0.5 and y = 0.25.
+        // The ratios of the two cells to their targets are (1/x + 2/y) / 10 and (4/x + 3/y) / 20. Both are 1 at x = 0.5
+        // and y = 0.25.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             let cells = [(1.0 / x + 2.0 / y) / 10.0, (4.0 / x + 3.0 / y) / 20.0];
@@ -380,7 +381,8 @@ mod tests {
 
     #[test]
     fn sizes_are_found_by_the_ends_of_their_files() {
-        // The link passes 1000 B/s after a wait of one second. Totals above 5000 B wait one second more.
+        // The link passes 1000 B/s after a wait of one second. Once more than 5000 B have been sent, it waits one
+        // second more.
         let targets = [2.0, 4.0, 9.0];
         let ends = |sizes: &[f64]| {
             let mut sum = 0.0;

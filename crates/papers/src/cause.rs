@@ -1,9 +1,10 @@
-//! Causes: the effect of one changed assumption on a study's results, and whether it is still the effect that the study
-//! states.
+//! Causes: the effect of one changed assumption on a study's results, and whether the measured effect is the one that
+//! the study states.
 //!
-//! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the cells
-//! that differ from the published values without the change and are near them with it. The [`Kind`] of a cause limits what
-//! it may claim. For example, a change of known properties of the rig shows an effect, but explains nothing.
+//! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the
+//! cells that differ from the published values without the change and are near them with it. The [`Kind`] of a cause
+//! limits what it may claim. For example, a change of known properties of the rig shows an effect, but explains
+//! nothing.
 
 use super::bench::{Bench, StudyError};
 use super::change::Change;
@@ -28,7 +29,7 @@ pub struct Cause {
     pub change: Vec<String>,
     /// The contestant whose number is compared, or the ratio of two contestants.
     pub of: String,
-    /// The metric; absent if it is that of the table.
+    /// The metric that is compared; if absent, the metric of the table.
     pub metric: Option<Metric>,
     /// The levels that select the point. A key is a factor or `object`, and its value is the level.
     #[serde(default)]
@@ -70,7 +71,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order in which they are counted.
+    /// All kinds, in the order in which output lists their counts.
     pub const ALL: [Self; 4] = [Self::Finding, Self::Counterfactual, Self::Exploratory, Self::Planted];
 
     /// Returns one word for the kind, for tables and files.
@@ -84,7 +85,8 @@ impl Kind {
         }
     }
 
-    /// Returns the words that follow a count of causes of this kind that have the expected result.
+    /// Returns the words that follow a count of causes of this kind, as in "3 findings". The count is of causes that
+    /// have the expected result.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -107,7 +109,7 @@ pub struct Found {
     pub numbers: [Option<f64>; 2],
     /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions. The sentence of the cause does not apply to them.
+    /// Whether the study ran with changed assumptions, to which the sentence of the cause does not apply.
     pub elsewhere: bool,
     /// The figures without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
@@ -147,8 +149,8 @@ impl Cause {
         self.change.iter().map(|text| Change::parse(text)).collect()
     }
 
-    /// Returns the levels that select the point in the changed plan. Factors that the change fixes are left out, because the
-    /// changed plan no longer has them.
+    /// Returns the levels that select the point in the changed plan. Factors that the change fixes are left out,
+    /// because they are no factors of the changed plan.
     ///
     /// # Errors
     /// Returns the same errors as [`changes`](Self::changes).
@@ -185,7 +187,7 @@ impl Cause {
         let subject = Subject::parse(&self.of);
         let object = self.at.get("object").and_then(|number| number.parse().ok());
         let metric = self.metric.unwrap_or(table.definition.metric);
-        // A chart shows the whole curve, so the cause is run along it.
+        // A chart shows a whole curve, so a cause with a chart is run at all points of the curve.
         let along = table.along().filter(|_| self.chart.is_some());
         let (mut logs, mut both) = (Vec::new(), Vec::new());
         for changes in [&[][..], &self.changes()?] {
@@ -193,8 +195,8 @@ impl Cause {
             let at = if changes.is_empty() { self.at.clone() } else { self.place_when_changed()? };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
-            // Runs without the change are runs of the table. So are runs with the change if the whole table is run. In these
-            // cases all contestants run, and the results are shared.
+            // Runs without the change are runs of the table itself. If the cause explains cells, the whole table also
+            // runs with the change. In both cases all contestants run, so that the results are shared.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let places = table.places(&draft, &wide, names.as_deref())?;
             let figures = bench.figures(&places, table.definition.heads)?;
@@ -207,7 +209,7 @@ impl Cause {
         }
         let numbers = [0, 1].map(|which| Estimate::of(&logs[which]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // The number of cases is used only if both plans have the same possible cases, and all of them were run.
+        // The effect counts as exact only if both plans have the same possible cases, and all of them were run.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = Estimate::of(&effects).map(|effect| effect.of_cases(runs, cases));

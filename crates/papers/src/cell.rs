@@ -1,4 +1,5 @@
-//! A published cell, the value that our runs measured for it, and a verdict whose bounds were fixed before any run.
+//! A published cell, the value that our runs measured for it, and the verdict of the comparison. The bounds of verdicts
+//! were fixed before any run.
 
 use super::figures::{Figures, Numbers};
 use super::metric::Metric;
@@ -8,9 +9,9 @@ use anabranch_base::Rng;
 use anabranch_results::stats::interval;
 use std::collections::BTreeMap;
 
-/// The largest ratio of two values at which a cell agrees.
+/// A cell agrees if our value and the published value differ by at most this factor.
 pub const AGREES: f64 = 1.1;
-/// The largest ratio of two values at which a cell is near the published value.
+/// A cell is near the published value if our value differs from it by at most this factor.
 pub const NEAR: f64 = 1.5;
 /// The number of means that are resampled. Each is a mean over as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
@@ -31,8 +32,8 @@ pub struct Cell {
     pub ratio: Option<[f64; 2]>,
     /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The smallest and the largest mean over as many runs as the paper averaged, if the drop-every-n-th counter continues
-    /// from one run to the next. `None` if there is no such counter.
+    /// The smallest and the largest mean over as many runs as the paper averaged, if the drop-every-n-th rule counts on
+    /// from run to run. `None` if there is no such rule.
     pub running: Option<[f64; 2]>,
     /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
@@ -49,7 +50,8 @@ pub struct Cell {
     pub against: Vec<String>,
 }
 
-/// How far a measured cell is from the published value. The interval is that of our mean divided by the published number.
+/// How far a measured cell is from the published value. The verdicts refer to the 95 % interval of our mean divided by
+/// the published number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The whole interval is between 1/1.1 and 1.1.
@@ -216,7 +218,8 @@ pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usi
     (0..seeds).filter_map(mean).collect()
 }
 
-/// Returns the 2.5th and the 97.5th percentile of means over `averaged` values, resampled from `values`.
+/// Returns the 2.5th and the 97.5th percentile of resampled means. Each mean is over `averaged` values drawn from
+/// `values`.
 pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
     if values.is_empty() || averaged == 0 {
         return None;
@@ -236,7 +239,7 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
 /// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run has its
 /// value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
-    // Returns the run in which this number of packets pass before the first one is dropped.
+    // Returns the run in which `passed` packets pass before the first packet is dropped.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
     let means = (0..cases).map(|start| {
         let (mut passed, mut sum) = (start, 0.0);
@@ -286,7 +289,7 @@ mod tests {
     fn means_of_more_runs_spread_less() {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
         let [one, five] = [1, 5].map(|averaged| range_of_means(&values, averaged).expect("values"));
-        // A single value of 1 to 100 is between 3 and 98 in 95 % of the draws.
+        // The range of single values from 1 to 100: 95 % of the draws are between 3 and 98.
         assert!((one[0] - 3.0).abs() < 2.0 && (one[1] - 98.0).abs() < 2.0, "{one:?}");
         // The standard deviation of a mean of five values is 28.9 / sqrt 5 = 12.9, so the range is 50.5 -+ 25.3.
         assert!((five[0] - 25.2).abs() < 3.0 && (five[1] - 75.8).abs() < 3.0, "{five:?}");

@@ -10,7 +10,7 @@ use std::fmt;
 /// A parsed change.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Change {
-    /// The pattern of the contestants to change; `None` if the change sets a key of the plan.
+    /// The pattern of the names of the contestants to change; `None` if the change sets a key of the plan.
     of: Option<String>,
     key: String,
     value: String,

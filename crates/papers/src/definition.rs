@@ -63,8 +63,9 @@ pub struct Parameter {
     pub is: Origin,
     /// The location in the published work, the derivation, or the reason for the value.
     pub why: String,
-    /// The plan keys that the parameter fixes, as in `--set` without a value. An optional `=` is followed by a pattern of
-    /// equivalent values. If the parameter is stated or derived, a cause that changes such a key is a counterfactual.
+    /// The plan keys that the parameter fixes, as in `--set` without a value. A key may be followed by `=` and a
+    /// pattern of values that are equivalent to the parameter's value. If the parameter is stated or derived, a cause
+    /// that changes such a key is a counterfactual.
     #[serde(default)]
     pub keys: Vec<String>,
     /// The tables to which the parameter applies; if absent, it applies to all.
@@ -92,7 +93,7 @@ pub enum Origin {
     Derived,
     /// The paper leaves the value open, and we chose it.
     Assumed,
-    /// Published cells determine the value, so these cells are no evidence.
+    /// The value was chosen so that published cells are met. Those cells are therefore no evidence.
     Calibrated,
 }
 

@@ -45,14 +45,15 @@ impl Subject {
     }
 }
 
-/// Returns the differences of two numbers, seed by seed. If one number is not random, its single run is paired with every
-/// run of the other.
+/// Returns the differences of two numbers, seed by seed. A number that is not random has a single run, which is paired
+/// with every run of the other number.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
     paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
 }
 
-/// Pairs the values of two numbers by seed. If one number has a single run, that run is paired with every run of the other.
+/// Pairs the values of two numbers by seed. If one number has a single run, that run is paired with every run of the
+/// other number.
 fn paired<'a>(
     one: &'a [Option<f64>],
     other: &'a [Option<f64>],
@@ -115,8 +116,8 @@ impl Estimate {
         Self { interval, ..self }
     }
 
-    /// Returns the estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `logs` tells
-    /// that the interval was computed on logarithms.
+    /// Returns the estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `logs` is
+    /// set if the interval was computed on logarithms.
     #[must_use]
     pub fn among(self, runs: usize, comparisons: usize, logs: bool) -> Self {
         let wider = interval::widened(runs, comparisons);

@@ -27,9 +27,10 @@ pub struct Emulated {
     pub beside: String,
     /// The number of runs per cell.
     pub runs: u64,
-    /// Conditions that hold in the runs but are not in the plan, and what is unequal, in one sentence.
+    /// A sentence about conditions that hold in the runs but are not in the plan, and about differences between the two
+    /// sides.
     pub says: String,
-    /// Changes to our simulated runs, so that they use the same settings as the emulated runs.
+    /// Changes to the plan of our simulated runs, so that they have the settings of the emulated runs.
     #[serde(default)]
     pub change: Vec<String>,
     /// Plan keys that replace those of the table's plan.
@@ -45,7 +46,7 @@ pub struct Row {
     pub printed: Option<f64>,
     /// The mean of our simulated runs; `None` if there is none.
     pub ours: Option<f64>,
-    /// The values of each emulated contestant, run by run. The contestants are in the order of the plan.
+    /// For each emulated contestant, in the order of the plan, the values of its runs.
     pub there: Vec<Vec<f64>>,
 }
 
@@ -60,7 +61,7 @@ pub struct Side {
     pub beside: String,
     /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,
-    /// The conditions of the runs: kernel, settings, and what is unequal.
+    /// The conditions of the runs: kernel, settings, and differences between the two sides.
     pub says: String,
     /// The cells, in the order of the plan.
     pub rows: Vec<Row>,
@@ -131,8 +132,8 @@ impl Emulated {
         Ok(self.columns(table, race, &ours))
     }
 
-    /// Returns our simulated values of the table for all its contestants. All must run, because some keys of the plan only
-    /// apply to contestants that are not compared.
+    /// Returns our simulated values of the table. All contestants must run, because some plan keys apply only to
+    /// contestants that are not compared.
     fn ours(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
         let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
         let changes = changes.map_err(|error| format!("emulated.toml: {}: {error}", self.of))?;
@@ -302,7 +303,8 @@ mod tests {
     use super::super::bench::NullStore;
     use super::*;
 
-    /// Checks the plans here, because otherwise a plan that the emulated world refuses would be found only when it is run.
+    /// Checks the plans of all shipped `emulated.toml` files. A faulty plan would otherwise be found only when the
+    /// emulated world runs it.
     #[test]
     #[cfg(target_os = "linux")]
     fn the_shipped_sides_are_plans_that_the_emulated_world_takes() {
@@ -313,7 +315,7 @@ mod tests {
                 let plan = side.plan(&study, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (anabranch_results::World::Emulated, 5), "{name}");
                 anabranch_lab::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-                // The simulated runs come after the emulated runs, so their plans must be valid, too.
+                // The simulated runs start after the emulated runs have ended, so their plans are checked here, too.
                 let (seeds, table) =
                     (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
                 let ours = side.ours(table, &seeds, &mut Bench::counting(&NullStore));

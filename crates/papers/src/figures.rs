@@ -1,6 +1,6 @@
-//! The figures of a plan: the numbers of its runs that are stored. Every cell, claim and cause follows from them.
+//! The figures of a plan: the stored numbers of its runs. Every cell, claim and cause follows from them.
 //!
-//! A file of figures ends with a digest of its content, so that damage is detected.
+//! A file of figures ends with a digest of its content, which detects damage.
 
 use super::metric::{Metric, OF_RUNS, seconds};
 use anabranch_results::{Outcome, Race, Run};
@@ -9,7 +9,8 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// The maximum number of objects whose own times are stored. Larger pages are only measured as a whole.
+/// The largest number of objects whose own times are stored. Pages with more objects have only the numbers of the whole
+/// run.
 const MOST_OBJECTS: usize = 64;
 
 /// The label that stands for every level of a factor. A cell with this label is a mean over all levels.
@@ -168,7 +169,7 @@ impl Point {
 }
 
 impl Figures {
-    /// Returns the point with these labels. Labels that are not factors are ignored.
+    /// Returns the first point with these labels. Labels whose keys are not factors are ignored.
     #[must_use]
     pub fn at(&self, labels: &BTreeMap<String, String>) -> Option<&Point> {
         let is_there =
@@ -176,7 +177,7 @@ impl Figures {
         self.points.iter().find(is_there).map(Rc::as_ref)
     }
 
-    /// Returns the points with these labels. The label [`MEAN`] matches every level.
+    /// Returns all points with these labels. The label [`MEAN`] matches every level.
     #[must_use]
     pub fn all_at(&self, labels: &BTreeMap<String, String>) -> Vec<&Point> {
         let is_level = |(key, level): (&String, &String)| {

@@ -24,9 +24,9 @@ pub struct Findings {
     pub causes: Vec<CauseFound>,
     /// The claims with their outcomes, in the order of the study.
     pub claims: Vec<(Claim, Found)>,
-    /// The scores of the readings, if they were scored.
+    /// The scores of the readings; `None` if they were not scored.
     pub scores: Option<Scores>,
-    /// The sensitivity to assumptions, if it was analysed.
+    /// The sensitivity to assumptions; `None` if it was not analysed.
     pub sensitivity: Option<Sensitivity>,
     /// Whether the study ran with changed assumptions.
     pub changed: bool,
@@ -43,9 +43,9 @@ pub struct TableFound {
     pub orders: Orders,
     /// The results of the simple models for the cells; empty if nothing is published.
     pub baselines: Vec<Baseline>,
-    /// The causes that were run over the whole table, by identifier, each with its effect on the cells.
+    /// The identifiers of the causes that were run over the whole table, each with its effect on the cells.
     pub over: Vec<(String, Over)>,
-    /// All numbers of the runs.
+    /// The numbers of all runs of the table.
     pub figures: Figures,
 }
 
@@ -63,7 +63,7 @@ pub struct Over {
 }
 
 impl Over {
-    /// Describes the effect on the other cells of the table, in a few words.
+    /// Describes in a few words the effect on cells that the cause does not explain.
     #[must_use]
     pub fn elsewhere(&self) -> String {
         let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
@@ -90,8 +90,8 @@ impl TableFound {
         self.off().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Returns the number of explained cells for which every explaining cause moves another cell away from its published
-    /// value.
+    /// Returns the number of cells with a price: every cause that explains such a cell moves another cell away from its
+    /// published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price =
@@ -184,7 +184,7 @@ impl Study {
             cases: table.cases(&own.figures),
             comparisons,
         };
-        // A claim fails if one comparison of many fails, so each comparison gets its share of the error.
+        // A claim fails if one of many comparisons fails, so each comparison gets its share of the error.
         let mut comparisons = 0;
         for check in checks {
             let Check::Table { table, relation, at } = check else { continue };
@@ -194,8 +194,7 @@ impl Study {
         let mut all: Option<Found> = None;
         for check in checks {
             let one = match check {
-                // The point no longer exists, because its key was set for all tables. The claim says nothing of the point
-                // that replaces it.
+                // The point of the claim does not exist in this run, because one of its keys was set for all tables.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     Found { outcome: Outcome::Undetermined, found: format!("no such point: {key} was set") }

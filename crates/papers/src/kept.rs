@@ -1,9 +1,9 @@
-//! Stored scores of a study: the files `readings.csv` and `sensitivity.csv` in its folder, as written by
-//! `study run --readings --sensitivity --out DIR`.
+//! Stored scores of a study: the files `readings.csv` and `sensitivity.csv` in its folder, as written by `study run
+//! --readings --sensitivity --out DIR`.
 //!
-//! Computing the scores takes minutes, so they are stored with the study, and every page shows them. Each file contains a
-//! digest of everything that determines the scores: plans, published cells, readings, and the varied assumptions. If that
-//! digest is not the current one, the file is *stale* and its scores are no longer shown.
+//! Computing the scores takes minutes, so they are stored with the study. Every page shows the stored scores. Each file
+//! contains a digest of everything that determines the scores: plans, published cells, readings, and the varied
+//! assumptions. If the digest is not the current one, the file is *stale* and its scores are not shown.
 
 use super::figures::hex;
 use super::readings::{OrderRow, Scored, Scores};
@@ -90,7 +90,7 @@ impl StoredScores {
 /// The columns of `readings.csv` that come before the columns of the scored rows.
 const READING: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// The prefix of a column with orders. The name of the row of the table follows.
+/// The prefix of the name of a column with orders. The rest is the name of the table's row.
 const ORDERS: &str = "orders ";
 
 /// Returns the text of `readings.csv`, with one row per reading and one per summary figure.
@@ -212,8 +212,9 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 /// The columns of `sensitivity.csv`.
 const HELD: [&str; 7] = ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// Returns the text of `sensitivity.csv`. It has a row for each order and each finding. A row for the error with each
-/// assumption changed alone follows, then rows for the errors with all assumptions changed at once.
+/// Returns the text of `sensitivity.csv`. First come the orders and findings, with one row each. Then comes one row per
+/// assumption, with the error when it is changed alone. The last rows have the errors when all assumptions are changed
+/// at once.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![HELD.map(str::to_owned).to_vec()];

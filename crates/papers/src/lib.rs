@@ -12,22 +12,24 @@
 //! [`check`] interpret the figures. No number of ours is fitted to a published one, except where `study.toml` says
 //! `calibrated`.
 //!
-//! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest of
-//!   the plan. So a run can be resumed, and causes share the runs of tables. Cells, orders, causes and claims follow from
-//!   these figures alone.
+//! - `bench.rs` runs each plan once, point by point. It keeps every metric of every run (`figures.rs`), under a digest
+//!   of the plan. A run can therefore be resumed, and causes share the runs of tables. Cells, orders, causes and claims
+//!   follow from these figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
-//! - A cause has a kind (`cause.rs`). Only the kind counterfactual may change keys that a parameter of the paper fixes, and
-//!   it explains nothing.
-//! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every number, published or not.
-//! - `readings` covers what a paper leaves open. A reading is a set of changes, run on the same bench. `calibrate.rs` sets
-//!   the inputs of a reading. A reading is chosen by rows that are not part of its score.
+//! - A cause has a kind (`cause.rs`). Only the kind counterfactual may change keys that a parameter of the paper fixes,
+//!   and it explains nothing.
+//! - `part.rs` leaves tables out or adds contestants. `measured.rs` writes every measured number, whether the paper
+//!   publishes it or not.
+//! - `readings` covers what a paper leaves open. A reading is a set of changes, run on the same bench. `calibrate.rs`
+//!   sets the inputs of a reading. The held-out score of a reading comes only from rows that had no part in its
+//!   selection.
 //! - `kept.rs` reads earlier scores. A digest shows whether they belong to the current version of the study.
-//! - `baseline.rs` computes the figures of a model from the plan alone. So cells and orders of a model come from the same
-//!   code as those of runs.
-//! - A number of our own in prose is a link whose text the run writes (`quote.rs`). A finding with a `chart` is drawn with
-//!   and without its change (`chart.rs`, `anabranch_report::contrast`).
-//! - `studies/today` has no published values. Its cells are our own, its claims are expectations, and its page begins with
-//!   maps (`heat.rs` of the report).
+//! - `baseline.rs` computes the figures of a model from the plan alone. The cells and orders of a model therefore come
+//!   from the same code as those of runs.
+//! - A number of our own in prose is a link whose text the run writes (`quote.rs`). A finding with a `chart` is drawn
+//!   with and without its change (`chart.rs`, `anabranch_report::contrast`).
+//! - `studies/today` has no published values. Its cells are our own, its claims are expectations, and its page begins
+//!   with maps (`heat.rs` of the report).
 
 pub mod baseline;
 pub mod bench;
@@ -87,7 +89,7 @@ pub struct Study {
     pub causes: Vec<Cause>,
     /// The claims of the paper.
     pub claims: Vec<Claim>,
-    /// The ways to read what the paper leaves open; `None` if the study has no file of readings.
+    /// The readings of what the paper leaves open; `None` if the study has no `readings.toml`.
     pub readings: Option<Readings>,
     /// The stored scores of the study.
     pub kept: StoredScores,
@@ -95,9 +97,9 @@ pub struct Study {
     pub page: String,
     /// The tables that also run on the host's own protocols.
     pub emulated: Vec<Emulated>,
-    /// The names of the tables that are left, if other tables were left out.
+    /// The names of the tables that remain; `None` if no table was left out.
     pub part: Option<String>,
-    /// Whether the files of the study equal those that the program contains.
+    /// Whether the files of the study equal those in the program.
     pub copy: Copied,
     /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
     pub opened: String,
@@ -112,7 +114,7 @@ pub enum Copied {
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// SHA-256, in hexadecimal, of those files of the study that have the names of shipped files.
+        /// The SHA-256, in hexadecimal, of those files of the changed study that the program also contains.
         digest: String,
     },
     /// The program contains no study of this name.
@@ -213,8 +215,8 @@ impl Study {
         Ok(study)
     }
 
-    /// Returns an error message for the first change that fixes a key by which published cells are labelled. With such a
-    /// change, rows for different levels would all come from the same run.
+    /// Returns an error message for the first change that fixes a key by which published cells are labelled. With such
+    /// a change, cells with different labels would all be measured in the same run.
     #[must_use]
     pub fn first_fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {
@@ -262,7 +264,7 @@ impl Study {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Checks that everything that the files of the study name exists.
+    /// Checks that the files of the study name only tables, contestants, causes and keys that exist.
     fn check(&self) -> Result<(), String> {
         for cause in &self.causes {
             self.table(&cause.table)

@@ -108,7 +108,7 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>
     numbers
 }
 
-/// Returns the published value of the first cell that has no other labels than these.
+/// Returns the published value of the first cell whose labels are all among these labels.
 fn printed(found: &TableFound, contestant: &str, labels: &BTreeMap<String, String>) -> Option<f64> {
     let own = |(key, label): (&String, &String)| match key.as_str() {
         "contestant" => label == contestant,
@@ -167,8 +167,8 @@ pub fn csv(table: &Table, found: &TableFound) -> String {
     of_rows(&rows)
 }
 
-/// Renders one line for each number of the table's own metric. If `added` is set, only the numbers of contestants that were
-/// added to the study are rendered.
+/// Renders one line for each number of the table's own metric. If `added` is set, renders only the numbers of
+/// contestants that were added to the study.
 #[must_use]
 pub fn text(table: &Table, found: &TableFound, added: bool) -> String {
     let definition = &table.definition;

@@ -55,12 +55,12 @@ pub enum Metric {
     Connections,
     /// Mean seconds from opening a connection until it may carry user data.
     Connect,
-    /// Seconds until every object is delivered, minus the seconds until a connection may carry user data.
+    /// Seconds from the time when a connection may carry user data until every object is delivered.
     Transfer,
     /// Seconds from a path failure to the first arrival of data that was sent after it.
     Failover,
-    /// Seconds for which an object was complete at the receiver but blocked by missing bytes of another object, as a mean
-    /// over the objects.
+    /// Seconds for which a complete object waited at the receiver for missing bytes of another object, as a mean over
+    /// the objects.
     Blocked,
     /// The contestant's share of the bytes delivered while all contestants that share the network were active.
     Share,
@@ -128,7 +128,7 @@ impl Metric {
             }
             Self::Page => run.page_ns.map(seconds),
             Self::NetIo => {
-                // Without an answered request the rate is 0, however long the run took.
+                // Without an answered request the rate is 0, whatever the duration of the run.
                 let Some(last) = last_answer(run).filter(|last| *last > 0.0) else { return Some(0.0) };
                 let answered = run.objects.iter().filter(|object| object.delivered_ns.is_some());
                 let bytes: u64 = answered.map(|object| object.bytes + heads).sum();

@@ -1,14 +1,14 @@
-//! Orders of contestants. For every pair of contestants at the same point of a table: which one has the larger published
-//! value, and whether our values agree.
+//! Orders of contestants. An order says which contestant of a pair has the larger published value at a point of a
+//! table. It is kept if our values have the same order.
 //!
-//! Orders within a row of the table share their causes. So the rows in which all orders agree are counted, too. By chance
-//! half of the orders would agree.
+//! Orders within a row of the table share their causes. Rows in which all orders are kept are therefore counted, too.
+//! By chance, half of the orders would be kept.
 
 use super::cell::{Cell, Evidence};
 use super::table::Table;
 use std::collections::BTreeMap;
 
-/// The smallest published ratio that is an order. A smaller one is a tie.
+/// The smallest ratio of two published values that counts as an order. A smaller ratio is a tie.
 pub const TIE: f64 = 1.02;
 
 /// The orders of a table.
@@ -24,7 +24,7 @@ pub struct Orders {
     pub same_rows: usize,
     /// The number of published orders for which our two values are equal. They do not count as the same.
     pub alike: usize,
-    /// The number of published gaps that are ties.
+    /// The number of pairs whose published values are tied.
     pub ties: usize,
     /// The orders that are the same in our values, as two contestants and the labels of the point.
     pub kept: Vec<(String, BTreeMap<String, String>)>,

@@ -207,7 +207,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
     let along = table.along().filter(varies).unwrap_or_else(|| "contestant".to_owned());
     let printed =
         |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed);
-    // Collects every number, with the labels that a published cell of this number would have.
+    // Collects every measured number, with the labels that its published cell has or would have.
     let mut panels: Vec<(Labels, Vec<String>)> = Vec::new();
     let mut numbers: Vec<(Labels, Option<[f64; 3]>)> = Vec::new();
     for point in &found.figures.points {
@@ -220,7 +220,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
                     labels.insert("object".to_owned(), object.to_string());
                 }
                 let values = point.values(name, metric, objects.then_some(object));
-                // A map uses the geometric mean, as a race does, so that a single load that takes a minute does not
+                // A map uses the geometric mean, as `race` does, so that a single page load of a minute does not
                 // dominate.
                 let mean = if table.definition.map { interval::geometric_mean } else { interval::mean };
                 let ours = mean(&values).zip(range_of_means(&values, table.definition.averaged));
@@ -240,7 +240,8 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
         let at = |name: &str, level: &String| {
             let mut labels = place.clone();
             labels.insert(along.clone(), level.clone());
-            // If the contestants are the levels, each contestant has a curve of one point.
+            // If the contestants are the levels, the curve of each contestant has a single point, at the level of its
+            // own name.
             let other = labels.insert("contestant".to_owned(), name.to_owned());
             if other.is_none_or(|other| other == name) { labels } else { Labels::new() }
         };

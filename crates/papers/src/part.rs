@@ -1,6 +1,6 @@
-//! Parts of studies: some tables left out, or contestants added. The remaining tables and contestants run with the same
-//! seeds to the same numbers. The reason is that points of a plan do not affect each other, nor do contestants unless they
-//! race at the same time.
+//! Parts of studies: some tables left out, or contestants added. The remaining tables and contestants give the same
+//! numbers for the same seeds, because points of a plan do not affect each other. Contestants affect each other only if
+//! they race at the same time.
 
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};
@@ -94,7 +94,8 @@ impl Study {
         Ok(left)
     }
 
-    /// Returns the warnings that `race` gives for the plans of the tables, each after the name of its table.
+    /// Returns the warnings that `race` would print for the plans of the tables. Each warning begins with the name of
+    /// its table.
     ///
     /// # Errors
     /// A one-line message if a plan is wrong or a change does not fit.

@@ -1,8 +1,8 @@
 //! Quotations of results in the prose of a study.
 //!
-//! A quotation is a link in `page.md` whose text comes from the runs, for example `[x0.65](causes.toml#byte-counting)`. The
-//! author of the page writes the link, and [`filled`] writes its text. So no number of ours appears in prose without a run.
-//! A link points to the file that holds the quoted value. The part after the `#` selects the value:
+//! A quotation is a link in `page.md` whose text comes from the runs, for example `[x0.65](causes.toml#byte-counting)`.
+//! The author of the page writes the link, and [`filled`] writes its text. Every number of ours in prose therefore
+//! comes from a run. A link points to the file that holds the quoted value. The part after the `#` selects the value:
 //!
 //! | link | text |
 //! |---|---|
@@ -30,7 +30,7 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The result to which a quotation links.
+/// The result that a quotation quotes.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Quote {
     Cause(String),
@@ -334,7 +334,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Returns the quotations of a page, each with the position of its text.
+/// Returns the quotations of a page, each with the byte range of its text in the page.
 fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
     let mut found = Vec::new();
     for (event, range) in Parser::new_ext(page, Options::ENABLE_TABLES).into_offset_iter() {

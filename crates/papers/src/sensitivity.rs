@@ -1,10 +1,10 @@
 //! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
 //!
-//! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. If assumptions are changed one at a
-//! time, the two ends of the range (or each alternative) are tried. If all are changed at once, a Latin hypercube of
-//! [`POINTS`] points is used, log-uniform within the ranges. The analysis covers the orders and findings of the first table,
-//! or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in fewer than the share
-//! [`FRAGILE`] of the points.
+//! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. An assumption that is changed
+//! alone takes the two ends of its range, or each alternative. All assumptions at once take the values of a Latin
+//! hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis covers the orders and findings of the
+//! first table, or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in
+//! fewer than the share [`FRAGILE`] of the points.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -34,10 +34,10 @@ pub struct Vary {
     pub key: String,
     /// The lower and the upper end of the range of a number.
     pub between: Option<[String; 2]>,
-    /// The alternatives to the plan's own value.
+    /// The alternative values, without the plan's own value.
     #[serde(default)]
     pub or: Vec<String>,
-    /// The tables in which the key is changed; if absent, it is changed in all.
+    /// The tables in which the key is changed; if absent, the key is changed in all tables.
     pub tables: Option<Vec<String>>,
 }
 
@@ -48,12 +48,13 @@ pub struct Held {
     pub name: String,
     /// The single changes under which the order or finding does not hold.
     pub broken_by: Vec<String>,
-    /// The number of hypercube points in which the order or finding holds, and the number of points whose runs decide it.
+    /// The number of hypercube points in which the order or finding holds, and the number of points in which the runs
+    /// decide whether it holds.
     pub joint: (usize, usize),
 }
 
 impl Held {
-    /// Returns whether the order or finding depends on the assumptions, because it holds in too few points.
+    /// Returns whether the order or finding holds in less than the share [`FRAGILE`] of the hypercube's points.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
@@ -88,7 +89,7 @@ impl Vary {
         .or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// Returns the values that are tried alone.
+    /// Returns the values that are tried when this assumption is changed alone.
     fn ends(&self) -> Vec<String> {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
@@ -103,7 +104,7 @@ impl Vary {
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The list has one more entry than the alternatives: the plan's own value.
+            // The plan's own value comes after the alternatives, so the list has one more entry.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }

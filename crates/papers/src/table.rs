@@ -25,7 +25,7 @@ pub struct Table {
     pub added: Vec<String>,
 }
 
-/// The number of seeds to run for each table.
+/// How many seeds each table runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
     /// The full number of seeds that each table defines.
@@ -60,7 +60,7 @@ pub struct Definition {
     pub unit: String,
     /// The metric that turns a run into a cell.
     pub metric: Metric,
-    /// The instrument from which the cells come, if they are not published; otherwise absent.
+    /// The instrument that measured the cells; absent if the paper publishes them.
     pub beside: Option<String>,
     /// The number of runs that a published cell averages, if the paper states it; otherwise 1.
     #[serde(default = "one")]
@@ -71,15 +71,15 @@ pub struct Definition {
     /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that was chosen after its author had seen the rows of the table. Their orders are then not held
-    /// out, except by readings.
+    /// The part of the plan that its author chose after seeing the rows of the table; absent if there is none. With
+    /// such a part, only readings can hold out the orders of the rows.
     pub seen: Option<String>,
-    /// The cells that set an input of ours and therefore prove nothing. Each entry is a set of labels. A cell is meant if it
-    /// has all labels of an entry.
+    /// The cells that determine an input of ours and therefore prove nothing. Each entry is a set of labels, and
+    /// selects the cells that have all of them.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
-    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels. A cell is
-    /// meant if it has all labels of an entry.
+    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels, and
+    /// selects the cells that have all of them.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
     /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The seeds
@@ -143,7 +143,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Checks that published cells only use contestants and levels of the plan, because cells of others would never be
+    /// Checks that published cells only use contestants and levels of the plan, because any other cell would never be
     /// measured.
     fn check_labels(&self) -> Result<(), String> {
         let Some(printed) = &self.printed else { return Ok(()) };
@@ -199,7 +199,7 @@ impl Table {
         texts.map(|text| anabranch_results::label::shown(text).to_owned()).collect()
     }
 
-    /// Returns the plan as a draft. Run by `race`, it gives the same numbers.
+    /// Returns the plan as a draft. If `race` runs it, the numbers are the same.
     ///
     /// # Errors
     /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
@@ -208,8 +208,8 @@ impl Table {
         for (key, value) in [("runs", runs), ("seed", seed)] {
             plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
         }
-        // `race` must not search for causes, because that would not change the cells. The causes of a study are experiments
-        // of their own.
+        // `race` would search for causes after its runs, which does not change the cells. The causes of a study are
+        // experiments of their own.
         plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
         let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))
@@ -255,14 +255,14 @@ impl Table {
         Ok(places)
     }
 
-    /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws, for
-    /// example because a change of the plan made them so.
+    /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws,
+    /// for example because a change of the plan added another random choice.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
     }
 
-    /// Returns whether the cell with these labels was used to set an input.
+    /// Returns whether the cell with these labels was used to determine an input.
     #[must_use]
     pub fn calibrates(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.calibrated, labels)

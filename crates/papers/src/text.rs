@@ -11,7 +11,8 @@ use super::{Change, Copied, Kind, Study, Table, kept, measured};
 use anabranch_results::csv::{of_rows, optional};
 use std::fmt::Write;
 
-/// Returns one line per study, with its question or with the error, and whether all studies can be opened.
+/// Returns one line per study, with its question, or with the error if it cannot be opened. Also returns whether all
+/// studies can be opened.
 #[must_use]
 pub fn listing<'a>(studies: impl IntoIterator<Item = (&'a str, Result<Study, String>)>) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);
@@ -109,8 +110,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Describes the effect of a cause on the whole table, as the end of a sentence about the cause. Empty if the cause was not
-/// run over the whole table.
+/// Describes the effect of a cause on the whole table, as the end of a sentence. Empty if the cause was not run over
+/// the whole table.
 pub(super) fn over(findings: &Findings, id: &str) -> String {
     let mut all = findings.tables.iter().flat_map(|found| &found.over);
     let over = all.find(|(known, _)| known == id);
@@ -127,8 +128,8 @@ fn cells_in_words(count: usize) -> String {
     if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
 }
 
-/// Returns the lines that describe the differences from the study as shipped; empty if there are none. The lines precede all
-/// output. `also` are added contestants.
+/// Returns the lines that describe the differences from the study as shipped; empty if there are none. The caller
+/// prints them before all other output. `also` lists the added contestants.
 #[must_use]
 pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u64) -> String {
     let mut out = String::new();
@@ -210,7 +211,7 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Returns the scores of the readings: those of this run, or the stored ones if assumptions are unchanged.
+/// Returns the scores of the readings: those of this run, or the stored scores if assumptions are unchanged.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.kept.scores.as_ref().filter(|_| !findings.changed))
 }
@@ -327,8 +328,8 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // If a model has equal numbers for two contestants, it has no order for them, which can be neither right nor
-            // wrong.
+            // A model with equal numbers for two contestants has no order for them. Such a pair is counted apart from
+            // right and wrong orders.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),
@@ -396,8 +397,8 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     parts.join("; ")
 }
 
-/// Names the causes that bring a cell near its published value. A cause that explains nothing has its kind added. A cause
-/// that moves other cells away has the number of these cells added.
+/// Names the causes that bring a cell near its published value. Adds the kind of a cause that explains nothing. Adds
+/// the number of cells that a cause moves away from their published values.
 pub(super) fn named(cell: &Cell, found: &TableFound) -> String {
     let takes = |id: &String| {
         let over = found.over.iter().find(|(known, _)| known == id);
@@ -599,8 +600,8 @@ pub fn causes_csv(findings: &Findings) -> String {
     of_rows(&rows)
 }
 
-/// Reports whether the scores of this run equal the stored ones, and returns whether all do. The text is empty if nothing is
-/// stored, or if the seeds differ.
+/// Reports whether the scores of this run equal the stored scores, and returns whether all are equal. The text is empty
+/// if no scores are stored, or if the seeds differ.
 #[must_use]
 pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);

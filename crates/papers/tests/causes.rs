@@ -5,8 +5,8 @@ use anabranch_lab::run::batch::Options;
 use anabranch_papers::{Bench, Cause, NullStore, Seeds};
 use std::sync::atomic::AtomicBool;
 
-/// Causes that studies name must hold for new seeds, and a claim that was added to be refuted must fail. This test uses a
-/// hundred seeds; `study run NAME --runs 1000 --seed 1001` uses a thousand.
+/// Causes that studies name must hold for new seeds, and planted causes must be refuted. This test uses a hundred
+/// seeds; `study run NAME --runs 1000 --seed 1001` uses a thousand.
 #[test]
 fn causes_that_studies_name_hold_on_fresh_seeds() {
     if !are_slow_tests_enabled() {
@@ -15,14 +15,13 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     let stop = AtomicBool::new(false);
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
     let seeds = Seeds { runs: 100, first: 1001, changes: &[] };
-    // The findings of `today` are checked by its recorded outcomes, because its page loads with encryption take too
-    // long here.
+    // Skips the study `today`, whose encrypted page loads take too long here. Its recorded outcomes check its findings.
     for name in anabranch_papers::names().filter(|name| *name != "today") {
         let study = anabranch_papers::open(name).expect("a study");
         let mut bench = Bench::new(&options, &NullStore);
         for cause in &study.causes {
             let table = study.table(&cause.table).expect("its table");
-            // Only the point of the cause. What it explains elsewhere, and its curve, are not tested here.
+            // Runs the cause only at its own point. Its effect on other cells, and its curve, are not tested here.
             let alone = Cause { explains: false, chart: None, ..cause.clone() };
             let found = alone.run(table, &seeds, &mut bench).expect("a run");
             assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);

@@ -1,13 +1,13 @@
 //! anabranch as a Python module: races in this process, and the complete command line for a separate process.
 //!
-//! Bad input raises an exception with the command line's own message. Runs use threads of this module, during which the
-//! interpreter is free for other threads; an interrupt stops them.
+//! Bad input raises an exception with the message of the command line. Runs use threads of this module. Meanwhile the
+//! interpreter can run other Python threads, and an interrupt stops the runs.
 //!
 //! Races run in the interpreter's process and return tables through the Arrow C Data Interface. Servers, links,
-//! captures and studies take over a process, so they run the command line in a process of its own. Sweeps, on threads
-//! or on Dask, are written in Python on top of that. The tests are in Python, because a Python extension module cannot
-//! be linked into a Rust test program. `check.sh` builds the wheel and tests it where nothing else of this repository
-//! is installed.
+//! captures and studies take over a process, so they run the command line in a separate process. Sweeps, on threads or
+//! on Dask, are written in Python on top of single races. The tests are in Python, because a Python extension module
+//! cannot be linked into a Rust test program. `check.sh` builds the wheel and tests it in an environment without the
+//! rest of this repository.
 
 mod people;
 mod race;
@@ -16,8 +16,8 @@ mod tables;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Carries out a command line, which begins with the program's name, and returns the exit code. It is meant for a
-/// separate process: it takes over signals, and may end the process.
+/// Carries out a command line, which begins with the program's name, and returns the exit code. The caller should be a
+/// separate process, because the command line takes over signals and may end the process.
 #[pyfunction]
 fn run(words: Vec<OsString>) -> u8 {
     anabranch_cli::run_embedded(words)

@@ -32,8 +32,8 @@ impl People {
         self.locked().add_person(&Group::new(population, region, access, loss), number, &times);
     }
 
-    /// Records the verdicts on pairs of contestants for a person that was added: `less` if the first needs less time,
-    /// `more`, `level` or `undecided`.
+    /// Records the verdicts on pairs of contestants, for a person that was added before. The verdict is `less` if the
+    /// first contestant needs less time; the others are `more`, `level` and `undecided`.
     fn decide(
         &self,
         population: &str,
@@ -80,12 +80,12 @@ impl People {
         self.locked().count()
     }
 
-    /// The text that the command prints.
+    /// The text that `anabranch` prints about a population.
     fn text(&self) -> String {
         text::render(&self.locked())
     }
 
-    /// The page that `--out` writes, as HTML.
+    /// The page that `anabranch` writes with `--out` about a population, as HTML.
     fn html(&self, command: &str, populations: Vec<String>) -> String {
         let sources = population::sources(populations.iter().map(String::as_str));
         page::html(&self.locked(), command, &sources)

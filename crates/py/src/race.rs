@@ -176,14 +176,14 @@ fn run_interruptibly(
     let all = plan.most_runs();
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        // A receiver cannot be shared between threads, and `detach` requires that its closure could run in another
-        // thread.
+        // A receiver cannot be shared between threads, but `detach` requires a closure that could run in another
+        // thread. The mutex makes that possible.
         let receiver = Mutex::new(receiver);
         let (stop, done) = (&stop, &done);
         scope.spawn(move || {
             let progress = |runs: usize| done.store(runs, Ordering::Relaxed);
             let options = Options { threads, progress: &progress, stop };
-            // After an interrupt nobody receives the result.
+            // After an interrupt nobody receives the result, so the error of `send` is ignored.
             let _ = sender.send(causes::race(plan, &options));
         });
         let mut told = 0;
@@ -207,7 +207,7 @@ fn run_interruptibly(
             told = now;
         };
         if result.is_err() {
-            // The threads end when they next check `stop`.
+            // The race ends when its threads next check `stop`.
             py.detach(|| while matches!(wait(&receiver), Err(RecvTimeoutError::Timeout)) {});
         } else if let (Some(progress), true) = (progress, told != all) {
             result = progress.call1(py, (all, all)).and(result);
@@ -233,7 +233,7 @@ impl Race {
         anabranch_report::html(&self.results, &framing)
     }
 
-    /// The table that the command prints.
+    /// The table that `anabranch race` prints.
     fn text(&self) -> String {
         table::render(
             &self.results,
@@ -258,7 +258,7 @@ impl Race {
         (!expectations.is_empty()).then(|| expectations.iter().all(|one| one.met))
     }
 
-    /// Warnings that the reader must know before trusting the numbers.
+    /// Warnings about the results, which the reader must know before trusting the numbers.
     fn warnings(&self) -> Vec<String> {
         self.results.warnings.clone()
     }

@@ -273,8 +273,8 @@ pub fn causes(race: &Race) -> PyResult<Table> {
     columns.table()
 }
 
-/// Reads a CSV file of the command line as a table. A column holds integers or numbers if each of its non-empty fields
-/// is one.
+/// Reads a CSV file of the command line as a table. A column holds integers if all its non-empty fields are integers,
+/// and numbers if all are numbers.
 #[pyfunction]
 pub fn read_csv(path: &str) -> PyResult<Table> {
     let wrong = |error: csv::Error| PyValueError::new_err(format!("{path}: {error}"));

@@ -59,7 +59,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
             left,
             below: 22,
         };
-        // Leaves room for the time right of the longest bar, and for the name of the limit above all bars.
+        // The axis is 4 % longer than the highest time, which leaves room for the text right of the longest bar.
         let x = Axis::time(0.0, high * 1.04, if narrow { 4 } else { 6 });
         // Space above the first bar, for the name of the limit and the first time.
         let above = if narrow { -0.9 } else { -1.15 };
@@ -104,13 +104,13 @@ fn draw_row(plot: &mut Plot<'_, '_>, place: &Place, values: Vec<(u64, f64)>, (i,
     });
     chart::marks(plot, dots.collect::<Vec<_>>());
     if !narrow && let Some(ms) = place.ms {
-        // The time is above the bar, where no dot covers it.
+        // The contestant's time is written above the bar, where no dot covers it.
         chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
         chart::text(plot, (ms, middle - 0.36), Beside::Above, Ink::named("ink"), &time);
     }
 }
 
-/// Returns the mean limit of a point in milliseconds; `None` for messages, for which a limit has no meaning.
+/// Returns the mean limit of a point in milliseconds; `None` for a workload of messages, which has no limit.
 pub(super) fn limit(point: &Point) -> Option<f64> {
     if point.workload.messages {
         return None;

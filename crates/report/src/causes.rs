@@ -1,8 +1,8 @@
-//! Explains why the winner wins, as found by experiments. Names the setting that was changed in the loser, its effect on the
-//! loser's time, and the settings that did not matter.
+//! Explains why the winner wins, as found by experiments. Names the setting that was changed in the loser, its effect
+//! on the loser's time, and the settings that did not matter.
 //!
-//! Writes the text and a small figure. If there were no experiments, the text says so. The parts of the response time
-//! (`parts`) describe where time went, but name no cause.
+//! Writes the text and a small figure. Without experiments, the text says that no causes were searched. The parts of
+//! the response time (`parts`) show where time went, but name no cause.
 
 use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
 use super::standing::Standing;
@@ -11,8 +11,8 @@ use super::words::{explained, is_plural};
 use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
-/// Returns the comparison for which causes were searched. If there are several, returns the one whose contestants have the
-/// best ranks.
+/// Returns the comparison for which causes were searched. If there are several such comparisons, returns the one whose
+/// contestants have the best ranks.
 pub(super) fn of(point: &Point) -> Option<(&Comparison, &Experiment)> {
     let tried = point.comparisons.iter().filter_map(|one| Some((one, one.experiment.as_ref()?)));
     tried.min_by_key(|(_, experiment)| experiment.ranks)
@@ -23,7 +23,7 @@ fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// Describes the change of a cause, in words and as typed.
+/// Describes the change of a cause, in words and as the user types it.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -69,19 +69,19 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// Returns the gap that is left after an effect, with its interval.
+/// Returns the gap between loser and winner that is left after an effect, with its interval.
 fn after(experiment: &Experiment, Effect { ratio, ci }: &Effect) -> (f64, [f64; 2]) {
     let of = |effect: f64| experiment.gap / effect.max(1e-9);
     (of(*ratio), [of(ci[1]), of(ci[0])])
 }
 
-/// Returns the gap that remains with this change alone: a ratio and its interval.
+/// Returns the gap that remains if only the change of this cause is made: a ratio and its interval.
 fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     Some(after(experiment, &tried.alone))
 }
 
-/// Describes the order of winner and loser after the change; `None` unless the loser would be level or ahead.
+/// Describes whether the loser ties with the winner or wins after the change; `None` if it still loses.
 fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String> {
     let (ratio, [_, high]) = left(experiment, cause)?;
     if high < 1.0 && ratio <= 1.0 / 1.03 {
@@ -118,7 +118,7 @@ fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     text + "."
 }
 
-/// Describes the changes of settings that would put the loser level with the winner or ahead of it.
+/// Describes each change of settings with which the loser would tie with the winner or win.
 pub(super) fn remedies(point: &Point) -> Vec<String> {
     let Some((found, experiment)) = of(point) else {
         return Vec::new();
@@ -300,7 +300,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
                 let ink = Ink::named(if *whole { "ink" } else { "accent" });
                 chart::line(plot, [(*low, middle), (*high, middle)], ink, 2.0);
                 chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
-                // The label is left of the axis, where no line crosses it.
+                // The label of the row is left of the axis, where no line crosses it.
                 let label = super::svg::shortened(what, 20) + "\u{a0}";
                 chart::text(plot, (x.range_start(), middle), Beside::Left, Ink::named("ink"), &label);
             }
@@ -356,7 +356,7 @@ mod tests {
             conditions,
             ["The gap is there only where packets are lost: without that it is ×1.01 in place of ×2.00."]
         );
-        // The necessary condition comes first, and is named only once.
+        // The text names the necessary condition first, and only once.
         let mut several = experiment();
         let mut other = several.conditions[0].clone();
         (other.without, other.gap, other.needed) = ("queue".to_owned(), 1.9, false);

@@ -7,8 +7,8 @@ use std::fmt::Write;
 /// The metrics that are compared.
 const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes"];
 
-/// Compares each contestant's new figures with its old ones, at every point that both results have. Runs with the same seed
-/// are paired. Contestants that only one result has are listed.
+/// Compares each contestant's new figures with its old figures, at every point that both results have. Runs with the
+/// same seed are paired. Also lists the contestants that only one result has.
 #[must_use]
 pub fn render(old: &Race, new: &Race) -> String {
     let rows = table(&new.points.iter().map(|new| point(old, new)).collect::<String>());

@@ -20,7 +20,7 @@ pub struct Contrast {
     pub sentence: String,
     /// The change that the finding is about.
     pub change: String,
-    /// The table of the finding, and the levels that are fixed.
+    /// The table of the finding, and the fixed levels of its factors.
     pub place: String,
     /// The unit of the values.
     pub unit: String,
@@ -33,7 +33,7 @@ pub struct Contrast {
 /// One row: a level of the varying factor.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// The label of the row.
+    /// The label of the row: the level of the varying factor.
     pub place: String,
     /// The contestants in this row.
     pub marks: Vec<Marks>,
@@ -44,7 +44,7 @@ pub struct Row {
 pub struct Marks {
     /// The name of the contestant.
     pub contestant: String,
-    /// The published value.
+    /// The published value; `None` if none is published.
     pub printed: Option<f64>,
     /// Our value without the change: the mean, and the two ends of its 95 % interval.
     pub without: Option<[f64; 3]>,

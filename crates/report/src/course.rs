@@ -1,4 +1,4 @@
-//! Draws the course of a run, which its packets do not show: congestion windows over time, queueing delays, and the packets
+//! Draws data of a run that its packets do not show: congestion windows over time, queueing delays, and the packets
 //! that the network lost.
 
 use super::chart::{self, Axis, Data, Figure, Frame, Ink, Mark, Plot, Shape, Width};
@@ -8,7 +8,7 @@ use anabranch_results::course::{Course, Loss};
 
 const HEIGHT: u32 = 180;
 
-/// Draws the two figures side by side. `whose` names the contestant.
+/// Draws the two figures side by side. `whose` names the contestant for the headings.
 pub(super) fn render(out: &mut String, course: &Course, whose: &str) {
     let ends = course.windows.iter().map(|window| window.0);
     let ends =

@@ -1,5 +1,5 @@
-//! Delays of messages: as figures, as a distribution over all runs, and message by message over time in the median run. In
-//! the median run, each message has the colour of the largest part of its delay.
+//! Delays of messages: as figures, as a distribution over all runs, and message by message over time in the median run.
+//! In the drawing of the median run, each message has the colour of the largest part of its delay.
 
 use super::chart::{Data, Figure, Width};
 use super::distributions::Samples;
@@ -12,7 +12,7 @@ use anabranch_results::csv::optional;
 use anabranch_results::{Object, Point, Run};
 use std::fmt::Write;
 
-/// The height of the plot of a run, in pixels.
+/// The height of the plot of the median run, in pixels.
 const STICKS: f64 = 120.0;
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -33,7 +33,8 @@ pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     all
 }
 
-/// Returns the response times of a run's delivered objects, or the delays of its messages, in milliseconds.
+/// Returns the response times of a run's delivered objects in milliseconds. For a workload of messages, these are the
+/// delays of the messages.
 pub(super) fn delays(run: &Run) -> impl Iterator<Item = f64> + '_ {
     let measured = run.objects.iter().filter(|object| !object.background);
     measured.filter_map(|o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?) as f64 / 1e6))

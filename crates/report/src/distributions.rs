@@ -1,5 +1,5 @@
-//! Distributions of times. They are drawn as cumulative shares and as box plots. A third figure, on logarithmic scales,
-//! shows the share of times longer than a value, which makes the tails visible.
+//! Distributions of times. One figure shows cumulative shares, another one box plots. A third figure, on logarithmic
+//! scales, shows the share of times longer than a value, which makes the tails visible.
 
 use super::bars::legend;
 use super::chart::{self, At, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
@@ -46,7 +46,7 @@ impl Samples<'_> {
         and(&self.known().filter_map(said).collect::<Vec<_>>())
     }
 
-    /// Draws the figures for which there are enough values.
+    /// Draws each figure for which there are enough values.
     pub fn render(&self, out: &mut String) {
         if self.most() < 2 {
             return;

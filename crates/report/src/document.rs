@@ -1,8 +1,8 @@
 //! The frame of every page: the head with style sheets and security policy, and the script at the end.
 //!
 //! A page quotes names and texts of captures, HAR files and plans, which may come from untrusted sources. The code that
-//! quotes them must escape them. If it ever does not, the Content Security Policy (CSP Level 3) keeps a browser from running
-//! the text.
+//! quotes them must escape them. If that code fails to escape a text, the Content Security Policy (CSP Level 3) keeps a
+//! browser from running it.
 
 use super::svg::escape;
 use super::{SCRIPT, STYLE, SVG_STYLE};
@@ -37,8 +37,9 @@ pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> Strin
     out
 }
 
-/// Returns a policy that allows no loading, and only this script and these style sheets. Elements may have `style`
-/// attributes, for colours and for lengths that show data. The worst that they can do is look wrong.
+/// Returns a policy that allows only this script and these style sheets, and no loading. Elements may have `style`
+/// attributes, for colours and lengths that show data. An injected `style` attribute can only spoil the look of the
+/// page.
 fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     let sheets: String = styles.iter().map(|(_, text)| format!(" {}", source(text))).collect();
     let script = script.map_or("'none'".to_owned(), source);
@@ -48,7 +49,8 @@ fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     )
 }
 
-/// Returns the hash of an element's text in the form that a policy uses. The text in the element starts with a line break.
+/// Returns the hash of an element's text in the form that a policy uses. The hash covers the line break with which the
+/// text in the element starts.
 fn source(text: &str) -> String {
     let hash = Sha256::new().chain_update(b"\n").chain_update(text).finalize();
     format!("'sha256-{}'", base64(&hash))

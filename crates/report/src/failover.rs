@@ -1,5 +1,5 @@
 //! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
-//! arrived, how long the rate was below half of the previous rate, and when the hosts detected the failure.
+//! arrived, how long the rate was less than half of that before the failure, and when the hosts detected it.
 
 use super::chart::{self, Axis, Beside, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{ms, span};
@@ -46,7 +46,7 @@ impl Lane {
         format!("data again {}, service restored {}", after(self.again), after(self.restored))
     }
 
-    /// Returns the end of the time range to draw.
+    /// Returns the end of the time range to draw, in milliseconds after the failure.
     fn extent(&self) -> f64 {
         let found = self.found.iter().map(|(at, ..)| *at).take(MOST_FOUND);
         found.chain([self.restored.unwrap_or(self.end)]).fold(0.0, f64::max)

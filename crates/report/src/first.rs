@@ -1,5 +1,5 @@
-//! The first screen of a point. It shows who won and by how much, why, how the page filled up, how the network was shared,
-//! and what would change the result.
+//! The first screen of a point. It shows the winner and its lead, the cause, how the page filled up, how the network
+//! was shared, and what would change the result.
 
 use super::chart::Width;
 use super::standing::Standing;
@@ -50,8 +50,8 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// Writes the terms of the race: how each contestant uses the network, the unequal terms (marked), and the equal terms
-/// (collapsed).
+/// Writes the terms of the race: how each contestant uses the network, then the unequal terms (marked), then the equal
+/// terms (collapsed).
 pub(super) fn terms(out: &mut String, lines: &[String]) {
     if lines.is_empty() {
         return;

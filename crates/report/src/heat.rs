@@ -1,14 +1,14 @@
-//! A map of a study's table, with one row per level and one column per contestant. Each cell shows the contestant's time
-//! divided by the smallest time of its row. Each combination of the other factors has its own map.
+//! A map of a study's table, with one row per level and one column per contestant. Each cell shows the contestant's
+//! time divided by the smallest time of its row. Each combination of the other factors has its own map.
 //!
-//! The map is an HTML table. It can be read aloud, copied and printed, and needs neither script nor drawing.
+//! The map is an HTML table, which a browser can read aloud, copy and print without script or drawing.
 
 use super::sheet::{Panel, Sheet};
 use super::svg::{escape, plain, short_unit};
 use super::words::capital;
 use std::fmt::Write;
 
-/// The largest ratio that counts as level with the fastest: 3 %, as in all other statements about races.
+/// The largest ratio to the fastest contestant that counts as a tie: 3 %, as in all other statements about races.
 const LEVEL: f64 = 1.03;
 /// The smallest ratio at which a cell has the darkest colour.
 const DARKEST: f64 = 2.0;

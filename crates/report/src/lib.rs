@@ -1,12 +1,12 @@
-//! Results in, pages out: the report of a race, its table ([`table`]), and the page of a population ([`people`]).
+//! Renders results: the report of a race, its table ([`table`]), and the page of a population ([`people`]).
 //!
 //! The report of a race is one self-contained HTML page. The page draws its figures from the results alone and fetches
-//! nothing. It fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through runs
-//! and saves figures. Everything can be read without the script.
+//! nothing. It fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through
+//! runs and saves figures. The page can be read without the script.
 //!
-//! This module decides the order of the page; the other modules write its sections. They depend only on results
-//! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). So any figure can be drawn again
-//! from `results.json` without another run. Equal results give equal bytes.
+//! This module decides the order of the page; the other modules write its sections. All modules depend only on results
+//! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure can therefore be
+//! drawn again from `results.json` without another run. Equal results give equal bytes.
 
 mod bars;
 mod causes;
@@ -98,7 +98,7 @@ pub struct Input {
     pub sha256: String,
 }
 
-/// Returns the names that the report uses for the contestants of a point, in their order.
+/// Returns the names of the contestants of a point as the report shows them, in the order of the plan.
 #[must_use]
 pub fn names(point: &Point) -> Vec<String> {
     words::names(point)
@@ -177,8 +177,8 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
         }
         World::Emulated => "Run on live packets: another run will differ.",
     };
-    // Names only facts of the machine that may have affected the result. A race in virtual time gives the same page on every
-    // machine.
+    // Names only facts of the machine that may have affected the result. A race in virtual time must give the same page
+    // on every machine.
     let kernel =
         race.host.kernel.as_deref().map_or(String::new(), |kernel| format!(" on {}", escape(kernel)));
     let _ = writeln!(
@@ -191,7 +191,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     out
 }
 
-/// Writes what the point comes to, and what was raced there.
+/// Writes the result of the point, and which workload and network were raced.
 fn lead(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
     first::lead(out, point, standing);
     let about = (escape(&subject(point)), escape(&circumstances(race, point)));
@@ -241,7 +241,7 @@ fn warnings(out: &mut String, race: &Race) {
     out.push_str("</ul>\n");
 }
 
-/// Describes in one sentence what all points have in common.
+/// Describes in one sentence the workload and the network that all points have in common.
 fn what(race: &Race, points: &[Point]) -> String {
     let mut names: Vec<&str> = points.iter().map(|point| point.workload.name.as_str()).collect();
     names.dedup();
@@ -327,11 +327,11 @@ const DRAWN_POINTS: usize = 48;
 /// If there are at most this many points, they share the first screen.
 const FEW_POINTS: usize = 4;
 
-/// The number of points that are open if there are several points.
+/// The number of points whose figures are open at first, if there are several points.
 const OPEN_POINTS: usize = 3;
 
 const STYLE: &str = include_str!("style.css");
-/// The styles that a figure also needs when it is saved.
+/// The style sheet that a figure needs on the page and also when it is saved as a file.
 const SVG_STYLE: &str = include_str!("svg-style.css");
 const SCRIPT: &str = include_str!("script.js");
 

@@ -15,7 +15,7 @@ use anabranch_results::verdict::and;
 use anabranch_results::{Contestant, Point};
 use std::fmt::Write;
 
-/// Returns the leaders of a point as typed: the contestants that no other contestant is clearly ahead of.
+/// Returns the leaders of a point, as the user typed them. No other contestant is clearly ahead of a leader.
 fn leaders(point: &Point) -> Vec<&str> {
     let standing = Standing::of(point);
     standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
@@ -45,7 +45,7 @@ pub(super) fn point_label(point: &Point) -> String {
 /// `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
 pub(super) fn headline(points: &[Point]) -> String {
     let few = points.len() <= 4;
-    // If there are many points, all points without a clear winner have the same outcome.
+    // If there are many points, all points without a clear winner are grouped under one outcome.
     let outcome = |point: &Point| {
         let standing = Standing::of(point);
         if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
@@ -58,7 +58,8 @@ pub(super) fn headline(points: &[Point]) -> String {
             None => outcomes.push((said, vec![point])),
         }
     }
-    // Outcomes with a winner come first. Of these and of the others, the outcome at the most points comes first.
+    // Outcomes with a winner come before outcomes without one. Within each group, the outcome of the most points comes
+    // first.
     let wins = |said: &str| said.ends_with(" win") || said.ends_with(" wins");
     outcomes.sort_by_key(|(said, at)| (!wins(said), std::cmp::Reverse(at.len())));
     let said = |(said, at): &(String, Vec<&Point>)| {
@@ -120,12 +121,12 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
     point.contestants.iter().find(|contestant| contestant.name == name)
 }
 
-/// A change of the lead between two contestants along a factor whose levels are quantities. The change is between the last
-/// level at which one contestant is clearly ahead and the first level at which the other one is.
+/// A change of the lead between two contestants along a factor whose levels are quantities. It is between the last
+/// level at which one contestant is clearly ahead and the first level at which the other contestant is.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
-    /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead below
-    /// it.
+    /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead
+    /// below that level.
     above: usize,
     below: usize,
     at: String,
@@ -157,7 +158,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                 let sure: Vec<usize> = (0..curve.len()).filter(|&place| curve[place].2).collect();
                 for pair in sure.windows(2) {
                     let (from, until) = (curve[pair[0]], curve[pair[1]]);
-                    // The sign makes the logarithm positive at first, because the curve must fall to cross zero.
+                    // The sign makes the logarithm positive at the start of the curve, because the curve must fall to
+                    // cross zero.
                     let sign = from.1.signum();
                     let step: Vec<(usize, f64)> =
                         curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();

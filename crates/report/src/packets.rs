@@ -90,7 +90,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
 
 fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
-    // Data of a transport with streams is numbered by chunk (TSN), other data by byte.
+    // Data of a transport with streams is numbered by chunk (TSN). Data of other transports is numbered by byte.
     let pieces = !direction.streams.is_empty();
     let (unit, axis) = if pieces { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
     let again = &direction.retransmitted;
@@ -145,7 +145,7 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
         chart::draw(svg, frame, [&x, &y], |plot| {
             let acknowledged = view.acknowledged.iter().map(|(at, unit)| (ms(*at), *unit as f64));
             chart::line(plot, chart::steps((start, 0.0), acknowledged), Ink::named("ahead"), 1.0);
-            // There are many first transmissions, so all of them are one path without tooltips. Each retransmission has a
+            // First transmissions are numerous, so all of them are one path without tooltips. Each retransmission has a
             // tooltip.
             let new: Vec<At> = view
                 .data
@@ -170,7 +170,7 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     over_time(out, view, whose, pieces, (start, end));
 }
 
-/// Returns how numbers of chunks, or of bytes, are written.
+/// Returns the function that formats a number of chunks (`pieces`) or of bytes.
 fn shown(pieces: bool) -> fn(f64) -> String {
     if pieces { grouped } else { bytes }
 }

@@ -11,8 +11,8 @@ use std::fmt::Write;
 /// A part as drawn: the name of its colour in the style sheet, its label, and its meaning.
 pub(super) type Part = (&'static str, &'static str, &'static str);
 
-/// All parts in the order in which they occur. The part `send` is split into its three details, because a full window and
-/// the sending of other objects' data are different causes.
+/// All parts in the order in which they occur. The part `send` is split into its three details, because a full
+/// congestion window, a full receive window and data of other objects are different causes.
 pub(super) const PARTS: [Part; 13] = [
     ("connect", "connect", "waiting for the handshake of its connection, retransmitted packets included"),
     ("secure", "secure", "waiting for the handshake of TLS, after that of the transport"),
@@ -93,7 +93,7 @@ fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// The contestants whose parts are known, and the parts that are worth showing.
+/// The contestants whose parts are known, and the parts that are large enough to show.
 struct Means<'a> {
     point: &'a Point,
     /// Each has the index of a contestant, and its means.
@@ -102,8 +102,8 @@ struct Means<'a> {
     longest: f64,
 }
 
-/// The paths of a drawing by hand: one for each part, one for times whose parts are unknown, and one for what is missing.
-/// All strokes of a part are one path, which keeps the file small.
+/// The paths of a hand-written drawing: one for each part, one for times whose parts are unknown, and one for
+/// undelivered objects. All strokes of a part are one path, which keeps the file small.
 #[derive(Default)]
 pub(super) struct Strokes {
     pub parts: [String; 13],

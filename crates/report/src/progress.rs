@@ -1,8 +1,8 @@
-//! Draws how a page fills up, as means over all seeds: the share of its bytes and of its objects that have arrived by each
-//! time.
+//! Draws how a page fills up, as means over all seeds: the share of its bytes and of its objects that have arrived by
+//! each time.
 //!
-//! The area above such a curve is the mean arrival time of a byte or of an object. A small area is good, as with the Speed
-//! Index of browsers.
+//! The area above such a curve is the mean arrival time of a byte or of an object. A smaller area is better, as with
+//! the Speed Index of browsers.
 
 use super::bars::legend;
 use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Width};
@@ -83,14 +83,14 @@ fn curve(contestant: &Contestant, end: f64, share: Share) -> Vec<At> {
     (0..=STEPS).map(at).collect()
 }
 
-/// Returns the share of a run's objects that are delivered after this many milliseconds.
+/// Returns the share of a run's objects that are delivered within the first `ms` milliseconds.
 fn objects_by(run: &Run, ms: f64) -> f64 {
     let there = run.objects.iter().filter(|o| o.delivered_ns.is_some_and(|ns| ns as f64 / 1e6 <= ms)).count();
     there as f64 / run.objects.len().max(1) as f64
 }
 
-/// Returns the share of a run's bytes that the application has after this many milliseconds. Within a bucket, bytes are
-/// assumed to arrive evenly.
+/// Returns the share of a run's bytes that the application has received after `ms` milliseconds. Within a bucket, bytes
+/// are assumed to arrive evenly.
 fn bytes_by(run: &Run, ms: f64) -> f64 {
     let all: u64 = run.objects.iter().map(|object| object.bytes).sum();
     let bucket = (run.series.bucket_ns.max(1)) as f64 / 1e6;

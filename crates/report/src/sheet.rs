@@ -1,4 +1,5 @@
-//! The tables of a study's page: curves of our values, with the published values on them. `heat` draws a table as a map.
+//! The tables of a study's page: curves of our values, with the published values on them. The module `heat` draws the
+//! same tables as maps.
 
 use super::bars::legend;
 use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Shape, Width};
@@ -51,7 +52,7 @@ pub struct Curve {
     /// Our values at each level, as `[low, mean, high]`. `low` and `high` are the 2.5th and 97.5th percentile of means over
     /// as many runs as a published value averages.
     pub ours: Vec<Option<[f64; 3]>>,
-    /// The published values; `None` for a level without one.
+    /// The published value at each level; `None` for a level without a published value.
     pub printed: Vec<Option<f64>>,
 }
 

@@ -1,7 +1,7 @@
-//! The ranking of the contestants at a point: who is ahead, by how much and with what certainty, in the words of the
-//! headline.
+//! The ranking of the contestants at a point: which contestant leads, by how much and with what certainty, in the words
+//! of the headline.
 //!
-//! Times are geometric means, so that the quotient of two shown times is the ratio shown beside them. The verdict of the
+//! Times are geometric means, so that the ratio that is shown beside two times is their quotient. The verdict of the
 //! comparison decides what the text concludes from that ratio.
 
 use super::svg::count;
@@ -24,7 +24,7 @@ pub(super) struct Place {
     /// The number of unfinished runs, and of all runs. If the total time of the workload is measured, unfinished runs count
     /// with their deadline.
     pub unfinished: (usize, usize),
-    /// Whether the time is a lower bound.
+    /// Whether the time is only a lower bound, because some runs did not finish.
     pub at_least: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub places: Vec<Place>,
-    /// For each of the `places`, the comparison of its contestant with the first contestant.
+    /// For each of the `places`, the comparison of its contestant with the fastest contestant.
     behind: Vec<Option<Comparison>>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Co
     point.compared(&a.name, &b.name, point.decisive())
 }
 
-/// Returns the comparison of a contestant with the first contestant.
+/// Returns the comparison of a contestant with the first contestant of the plan.
 pub(super) fn versus_first<'a>(
     point: &'a Point,
     contestant: &Contestant,
@@ -87,7 +87,7 @@ pub(super) fn versus_first<'a>(
     point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
 }
 
-/// Formats a ratio with its interval, for example `0.62`. It is highlighted if the comparison is decided.
+/// Formats a ratio with its interval, for example `0.62`. The ratio is highlighted if the comparison is decided.
 pub(super) fn versus_text(ratio: &Comparison) -> String {
     let Some(value) = ratio.ratio else { return "–".to_owned() };
     let sign = match ratio.bound {
@@ -133,7 +133,7 @@ impl Standing {
         self.behind.get(1)?.as_ref()
     }
 
-    /// Returns the contestants that no other contestant is clearly ahead of. If there is a winner, it is the only one.
+    /// Returns the contestants that no other contestant is clearly ahead of. A winner is the only leader.
     pub fn leaders(&self) -> Vec<&Place> {
         let Some(first) = self.places.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let level = |place: &Place, behind: &Option<Comparison>| {
@@ -144,7 +144,8 @@ impl Standing {
         all.filter(|(place, behind)| level(place, behind)).map(|(place, _)| place).collect()
     }
 
-    /// Returns the headline, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2 s`.
+    /// Returns the headline of a point, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2
+    /// s`.
     pub fn headline(&self, point: &Point) -> String {
         let listed = |places: &[&Place]| {
             places.iter().map(|place| format!("{} {}", place.name, shown(place))).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! Draws data received against data delivered to the application, in the median run. The gap between the two curves is data
-//! that was complete at the receiver but withheld, because data sent before it was missing.
+//! Draws data received against data delivered to the application, in the median run. The gap between the two curves is
+//! data that the receiver withheld from the application, because data that was sent earlier was missing.
 
 use super::chart::{self, At, Axis, Data, Figure, Frame, Ink, Mark, Width};
 use super::svg::{escape, ms, span};
@@ -42,7 +42,8 @@ fn withheld(object: &Object) -> u64 {
 fn one(out: &mut String, name: &str, place: usize, run: &Run) {
     let mut complete: Vec<f64> = Vec::new();
     let mut delivered: Vec<f64> = Vec::new();
-    // For each stream, the spans in which objects were withheld: from completion to delivery.
+    // For each stream, the spans of time in which objects were withheld. A span lasts from the completion of an object
+    // to its delivery.
     let mut streams: BTreeMap<Stream, Vec<(f64, f64)>> = BTreeMap::new();
     let mut data =
         Data::new(&["object", "connection", "stream", "complete (ms)", "delivered (ms)", "withheld (ms)"]);
@@ -112,7 +113,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
     });
 }
 
-/// Returns the number of events up to each instant, as the corners of steps.
+/// Returns the corners of a stepped curve that shows the number of instants up to each time.
 fn stairs(instants: &[f64], end: f64) -> Vec<At> {
     let mut sorted = instants.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

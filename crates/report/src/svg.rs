@@ -12,7 +12,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // XML does not allow control characters. They can only come from names in files.
+            // XML 1.0 §2.2 forbids control characters. They can only come from names in files.
             c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -26,7 +26,8 @@ pub(super) fn name(text: &str) -> String {
     format!("<span class=\"name\">{broken}</span>")
 }
 
-/// Returns the text if it has at most `width` characters, otherwise its two ends around an ellipsis.
+/// Returns the text if it has at most `width` characters, otherwise its beginning and its end with an ellipsis between
+/// them.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width || width < 3 {
@@ -144,7 +145,7 @@ pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     let decimals = (-(step.log10() + 1e-9).floor()).clamp(0.0, 3.0) as usize;
     let label = |(i, tick): (usize, &f64)| {
         let value = format!("{:.decimals$}", tick * scale);
-        // Only the last label has the unit.
+        // Only the last tick has the unit in its label.
         if i + 1 == ticks.len() { format!("{value}\u{a0}{unit}") } else { value }
     };
     ticks.iter().enumerate().map(label).collect()

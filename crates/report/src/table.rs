@@ -1,11 +1,11 @@
 //! The table of a race on standard output.
 //!
-//! Each point has two blocks and a sentence. The first block shows times with their intervals. The second block shows the
-//! work of network and transports, and the parts of the response time. Then come the terms on which each contestant raced,
-//! because six connections claim a larger share of the bandwidth than one association.
+//! Each point has two blocks and a sentence. The first block shows times with their intervals. The second block shows
+//! the work of network and transports, and the parts of the response time. Then come the terms on which each contestant
+//! raced, because six connections claim a larger share of the bandwidth than one association.
 //!
-//! If a race has a few points, a grid and a sentence about all of them come at the end. If it has many points, only the grid
-//! and the sentence are shown. Lines have at most 100 columns.
+//! If a race has a few points, a grid and a sentence about all points come at the end. If a race has many points, only
+//! the grid and the sentence are shown. Lines have at most 100 columns.
 
 mod crossing;
 mod grid;
@@ -73,12 +73,12 @@ pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The texts of each point that is shown: without its terms, and with its terms.
+    /// The text of each point that is shown, by its index: without its terms, and with its terms.
     blocks: BTreeMap<usize, [String; 2]>,
     about: CommonTerms,
 }
 
-/// The terms and the workload of the points, and whether all points have the same.
+/// The terms and the workload of the first point, and whether all points have the same terms and the same workload.
 #[derive(Clone, Default, Debug)]
 struct CommonTerms {
     /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.
@@ -161,7 +161,8 @@ impl Table {
     }
 }
 
-/// Renders the outcome of the plan's expectations. If there are many, only those that were not met are listed.
+/// Renders the outcome of the plan's expectations. If there are many expectations, only those that were not met are
+/// listed.
 #[must_use]
 pub fn expectations(expectations: &[Expectation]) -> String {
     let all = expectations.len() <= MOST_EXPECTATIONS;
@@ -181,8 +182,8 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     out
 }
 
-/// Returns the terms on which the contestants of a point raced, for a report that gives the contestants these names. The
-/// lines say how each contestant uses the network, which terms are unequal, and which are equal.
+/// Returns the terms on which the contestants of a point raced, in the words of a report. `names` are the names of the
+/// contestants. The lines say how each contestant uses the network, which terms are unequal, and which are equal.
 #[must_use]
 pub fn terms(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
     terms::in_words(point, protocols, names)
@@ -237,8 +238,8 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     out + &why(point)
 }
 
-/// Renders why the winner is faster than the next contestant that is not level with it, with one line per finding of the
-/// experiments.
+/// Renders why the winner is faster than the next contestant that does not tie with it, with one line per finding of
+/// the experiments.
 fn why(point: &Point) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);
@@ -312,13 +313,14 @@ fn times(point: &Point, style: Style) -> String {
     out
 }
 
-/// Returns the prefix `>=` if runs did not finish. They count with their deadline, so the figure is a lower bound.
+/// Returns the prefix `>=` if some runs did not finish. Unfinished runs count with their deadline, so the figure is a
+/// lower bound.
 fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// Returns the heading and the width of the column that compares contestants with the first one. `others` is the width of
-/// all other columns. The column is as wide as the first contestant's name needs, if there is room.
+/// Returns the heading and the width of the column that compares contestants with the first one. `others` is the width
+/// of all other columns. If there is room, the column is wide enough for the first contestant's name.
 fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
     let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
@@ -414,9 +416,9 @@ fn work(point: &Point, style: Style) -> String {
     out
 }
 
-/// Renders the effects of the first path failure: the time until the path was declared failed, until new data arrived, and
-/// until service was restored. Each figure is the mean over the runs in which the event happened. If it did not happen in
-/// all runs, the number of runs is shown.
+/// Renders the effects of the first path failure: the time until the path was declared failed, until new data arrived,
+/// and until service was restored. Each figure is the mean over the runs in which the event happened. If the event did
+/// not happen in all runs, the number of runs in which it happened is shown.
 fn failures(point: &Point, style: Style) -> String {
     let name_width = name_width(point).max(FAILOVER.len());
     let mut out = style_lines(
@@ -468,7 +470,7 @@ fn sharing(point: &Point) -> Option<String> {
     ))
 }
 
-/// The heading above the contestants' names in the table whose times count from a path failure.
+/// The heading above the contestants' names in the table of failover times, which count from the path failure.
 const FAILOVER: &str = "failover ms, until";
 
 /// Renders the path state changes that the contestant detected in its median run. For example:

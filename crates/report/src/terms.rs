@@ -8,7 +8,7 @@ use anabranch_results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// The settings that every comparison must show, in this order. All other settings are collapsed.
+/// The settings that every comparison must show, in this order. All other settings are in a collapsed list.
 const HONEST: [&str; 13] = [
     "transport",
     "http",
@@ -92,7 +92,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         ("retransmitted, up", |run| Some(run.packets.up.retransmitted as f64), false),
         ("retransmitted, fast", |run| Some(run.events.fast as f64), false),
         ("timeouts", |run| Some(run.events.timeouts as f64), false),
-        // `None` if the stack cannot know whether a retransmission was spurious.
+        // `None` if the stack cannot know whether its retransmissions were spurious.
         ("retransmitted, spurious", |run| run.events.spurious.map(|count| count as f64), false),
         ("on the wire, down", |run| Some(run.wire_bytes.down as f64), true),
         ("on the wire, up", |run| Some(run.wire_bytes.up as f64), true),

@@ -311,7 +311,7 @@ fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
         .collect();
     one.comparisons.clear();
     let html = page("three-hundred", &race(vec![one]));
-    // Six contestants have three runs each, drawn at two widths.
+    // Six contestants have three runs each, and each run is drawn at two widths: 36 drawings.
     assert_eq!(html.matches("data-count=\"300\"").count(), 36);
     assert!(html.contains("slowest objects"));
     let elements = html.matches('<').count() / 2;
@@ -381,7 +381,7 @@ fn several_points_have_an_overview() {
     assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
 }
 
-/// Six connections win at two levels of loss, SCTP at two others. A fifth level is undecided.
+/// Six connections win at two levels of loss, and SCTP wins at two other levels. A fifth level is undecided.
 #[test]
 fn changes_of_the_lead_are_described() {
     let found =
@@ -402,12 +402,13 @@ fn changes_of_the_lead_are_described() {
         point
     });
     let html = page("crossing", &race(points.to_vec()));
-    // The logarithms at 1 % and 2 % have nearly equal size and opposite signs, so the lead changes near 1.5 %.
+    // The logarithms at 1 % and 2 % have nearly equal size and opposite signs, so the lead changes about halfway
+    // between the two levels.
     let said = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
     assert!(html.contains(said), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
-/// Checks that the experiment with the best ranks is shown if several comparisons have experiments.
+/// Several comparisons have experiments. Checks that the page shows the one whose contestants have the best ranks.
 #[test]
 fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);
@@ -443,7 +444,7 @@ fn shares_are_means_over_runs_and_bounds_are_said_to_be() {
     let html = page("shares", &race(vec![point]));
     let shares = "Shares: one TCP connection 40 %, six TCP connections 30 %, one SCTP connection 30 %.";
     assert!(html.contains(shares), "{}", &html[html.find("Shares: ").expect("shares")..][..120]);
-    // The comparison is inverted: a ratio of at most x becomes a ratio of at least 1/x.
+    // The page inverts the comparison: a ratio of at most x becomes a ratio of at least 1/x.
     assert!(html.contains("at least 1.27 times as long"));
 }
 
@@ -455,7 +456,7 @@ fn means_over_some_of_the_objects_say_so() {
     let contestant = &mut race.points[0].contestants[0];
     let before = anabranch_results::verdict::mean_parts(contestant).expect("known");
     let (run, name) = (&mut contestant.runs[0], contestant.name.clone());
-    // If the unknown part counted as zero, it would lower every mean.
+    // The objects below have unknown parts. If an unknown part counted as zero, it would lower every mean.
     run.objects[1].why = Some(Why { send_ns: None, ..run.objects[1].why.expect("known") });
     run.objects[2].why = None;
     let objects: usize = contestant.runs.iter().map(|run| run.objects.len()).sum();
@@ -472,7 +473,8 @@ fn means_over_some_of_the_objects_say_so() {
 fn missing_results_do_not_break_the_page() {
     let mut race = race(vec![point(12, 3, 1)]);
     let contestants = &mut race.points[0].contestants;
-    // No run finished, causes are unknown, one object was never issued, and one object failed.
+    // A result with every kind of gap: no run finished, causes are unknown, one object was never issued, and one object
+    // failed.
     contestants[0].summary = Summary::default();
     contestants[0].summary.page_ms.failed = 3;
     for run in &mut contestants[0].runs {

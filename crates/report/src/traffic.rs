@@ -26,8 +26,8 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         term("queue", "queue")
     );
     let shared = shared_end(runs.iter().map(|(.., run)| length(run)));
-    // Each direction has one scale for all contestants and paths. On the scale of the responses, requests would be
-    // invisible.
+    // All panels of one direction have the same scale, so that contestants and paths can be compared. On the scale of
+    // the responses, requests would be invisible.
     let down = runs.iter().map(|(.., run)| peak_down(run)).fold(1e-6, f64::max);
     let up = runs.iter().map(|(.., run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
     let whole = Drawing { down, up, failures: &failures };
@@ -77,7 +77,8 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// Draws one panel below the other: for each path one panel down and one up.
+    /// Draws the panels one below the other: for each path, one for the traffic to the client and one for the traffic
+    /// to the server.
     fn draw(&self, out: &mut String, width: Width, run: &Run, end: f64) -> u32 {
         let several = run.series.paths.len() > 1;
         let mut top = 0;
@@ -108,8 +109,8 @@ impl Drawing<'_> {
                     for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
                         failure.draw(plot, end, peak, is_down);
                     }
-                    // A host's view of a path decides which path it sends on. So the server's path events are shown with the
-                    // responses, and the client's path events with the requests.
+                    // A host's view of a path decides which path it sends on. The server's path events are therefore
+                    // shown with the responses, and the client's path events with the requests.
                     let side = if is_down { Side::Server } else { Side::Client };
                     found(plot, run, (i as u64 + 1, side), (end, peak));
                     if is_down && i == 0 {
@@ -123,7 +124,7 @@ impl Drawing<'_> {
         top
     }
 
-    /// Marks when delivery resumed and when service was restored after the first failure.
+    /// Marks when new data arrived and when service was restored after the first failure.
     fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
         let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
         for (after, label, share) in
@@ -136,7 +137,7 @@ impl Drawing<'_> {
     }
 }
 
-/// Draws an upright line. Its label is on the side that has room.
+/// Draws an upright line. Its label is on the side of the line that has room.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
     let beside = if x > end * 0.7 { Beside::Left } else { Beside::Right };
@@ -169,7 +170,7 @@ fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak
 /// The maximum number of marks per path.
 const MARKS: usize = 20;
 
-/// Returns the corners of steps through the rates of `values`, starting and ending at zero.
+/// Returns the corners of a stepped curve of rates, which starts and ends at zero. `values` are bytes per bucket.
 fn steps(values: &[u64], bucket_ns: u64) -> Vec<At> {
     let mut points: Vec<At> = vec![(0.0, 0.0)];
     for (i, value) in values.iter().enumerate() {
@@ -232,7 +233,7 @@ pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// Returns the nanosecond after which nothing of a run is recorded.
+/// Returns the time in nanoseconds after which nothing of a run is recorded.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);

@@ -15,7 +15,7 @@ use anabranch_results::csv::optional;
 use anabranch_results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
-/// The runs of each contestant that are shown.
+/// The labels of a contestant's runs that the reader can step through.
 const STEPS: [&str; 3] = ["best run", "median run", "worst run"];
 /// The index in [`STEPS`] of the run that is shown first and printed on paper.
 const MEDIAN: usize = 1;
@@ -34,7 +34,7 @@ fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
     Some([order.first()?.1, median, order.last()?.1])
 }
 
-/// Draws the waterfalls of the median runs; if `all`, also those of the best and worst runs.
+/// Draws the waterfalls of the median runs. If `all` is set, also draws those of the best and worst runs.
 pub(super) fn render(out: &mut String, point: &Point, all: bool) {
     let names = words::names(point);
     let chosen: Vec<(usize, [usize; 3])> = point
@@ -190,7 +190,7 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
         svg::line(out, "grid", (x, TOP), (x, bottom + WIRE + 4.0));
     }
     let top = bottom + 4.0;
-    // The lines are drawn first, so that they do not strike through the labels.
+    // The lines are drawn before the labels, so that they do not strike through the labels.
     for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
         if let Some(ns) = at {
             let x = scale.at(ms(ns));
@@ -256,7 +256,8 @@ fn parts_of(object: &Object) -> [u64; 13] {
 
 /// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
 ///
-/// Only the instants and the lengths of the parts are known, so parts within the same interval are drawn in a fixed order.
+/// Only some instants and the lengths of all parts are known. Parts between the same two instants are therefore drawn
+/// in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);

@@ -33,8 +33,8 @@ pub(super) fn names(point: &Point) -> Vec<String> {
     names
 }
 
-/// Describes a contestant in words. `requests` tells that the workload is HTTP, whose version says more than the transport
-/// below it.
+/// Describes a contestant in words. If `requests` is set, the workload is HTTP, and the name uses the HTTP version,
+/// which says more than the transport.
 fn in_words(contestant: &Contestant, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map(String::as_str);
     let (_, name) = label::split(&contestant.name);
@@ -182,7 +182,7 @@ pub(super) fn explained(shown: &str, meaning: &str) -> String {
     format!("<dfn tabindex=\"0\" data-tip=\"{}\">{}</dfn>", escape(meaning), escape(shown))
 }
 
-/// Lists the terms that the page uses so far.
+/// Lists the terms that occur in the page so far, with their meanings.
 pub(super) fn glossary(out: &mut String) {
     let body = out.find("<body>").map_or("", |start| &out[start..]).to_lowercase();
     let used: Vec<&Term> = TERMS.iter().filter(|(term, _)| body.contains(&term.to_lowercase())).collect();

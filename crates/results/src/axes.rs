@@ -1,7 +1,7 @@
 //! The factors of a sweep with their levels, and how they determine the order of the points.
 //!
-//! Points are in the order of `plan::concrete`: the first factor varies slowest. So the number of a point determines the
-//! level of each factor.
+//! Points are in the order of `plan::concrete`: the first factor varies slowest. The number of a point therefore
+//! determines the level of each factor.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub struct Axis {
     pub levels: Vec<String>,
 }
 
-/// All factors of a sweep, the slowest-varying first.
+/// All factors of a sweep. The factor that varies slowest is the first.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Axes(pub Vec<Axis>);

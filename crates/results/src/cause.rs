@@ -6,8 +6,8 @@
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A change that makes the loser faster: one or more settings of the loser are set to the winner's values. In
-/// [`Experiment::held_back_by`], a change that makes the loser slower.
+/// A change that sets one or more settings of the loser to the winner's values. It makes the loser faster; in
+/// [`Experiment::held_back_by`] it makes the loser slower.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
     /// The change to the loser as typed, for example `iw=10` or `recovery=sack,sack=yes`.
@@ -39,8 +39,8 @@ pub struct Experiment {
     pub loser: String,
     /// The ranks of winner and loser among all contestants, from 1.
     pub ranks: [u64; 2],
-    /// The loser's time divided by the winner's. The time is the page time, the transfer time, or the 95th percentile of
-    /// message delays. A run that did not finish counts with its deadline.
+    /// The loser's time divided by the winner's time. The time is the page time, the transfer time, or the 95th
+    /// percentile of message delays. A run that did not finish counts with its deadline.
     pub gap: f64,
     /// The 95 % interval of the gap, from resamples of the seeds.
     pub ci95: [f64; 2],
@@ -48,8 +48,9 @@ pub struct Experiment {
     pub runs: u64,
     /// Every factor that was tested.
     pub factors: Vec<Tried>,
-    /// Settings of the winner that make the loser even slower, with effects below 1. They do not show that the winner would
-    /// be faster without them, because a setting may matter less beside the winner's other settings.
+    /// Settings of the winner that make the loser even slower, with effects below 1. That effect does not prove that
+    /// the winner would be faster without the setting. In combination with the winner's other settings, a setting may
+    /// matter less.
     pub held_back_by: Vec<Cause>,
     /// The gap that remains when the loser has every setting of the winner that it can have; null if nothing was tested.
     pub unexplained: Option<Effect>,
@@ -99,7 +100,7 @@ pub struct Condition {
     pub without: String,
     /// The gap without the condition.
     pub gap: f64,
-    /// The 95 % interval of that gap.
+    /// The 95 % interval of the gap without the condition.
     pub ci95: [f64; 2],
     /// Whether almost no gap is left without the condition, so that the condition is necessary for the gap.
     pub needed: bool,
@@ -145,7 +146,7 @@ impl Comparison {
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
             lines.push(format!("not explained by settings: {}", times(left.ratio)));
         }
-        // The gap without TLS and DTLS has a line of its own, because readers who would never disable security still want to
+        // The gap without TLS and DTLS has a line of its own, because readers who would never disable security want to
         // know its cost.
         let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
         let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= SPEAKS);
@@ -163,7 +164,7 @@ impl Comparison {
         Some(lines)
     }
 
-    /// Returns the causes, without those that an earlier cause already names as companion or alternative.
+    /// Returns the causes, without those that an earlier cause names in `with` or `either`.
     fn told(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)
@@ -202,8 +203,8 @@ fn because(cause: &Cause, gap: &str) -> String {
     text
 }
 
-/// Names the group of the settings and the change; if there are several changes, the first of them and the number of the
-/// others.
+/// Names the group of the settings and the change. If there are several changes, names the first change and the number
+/// of the other changes.
 fn subject(cause: &Cause) -> String {
     match cause.change.split_once(',') {
         None => format!("{} ({}, not {})", cause.factor, cause.change, cause.was),
@@ -233,7 +234,7 @@ mod tests {
         }
     }
 
-    /// Renders a comparison with these causes, of which at most three are named.
+    /// Renders the lines about a comparison with these causes. At most three causes are named.
     fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
         let run = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
         let mut comparison =

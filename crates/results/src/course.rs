@@ -1,17 +1,17 @@
-//! The course of a run: congestion windows, losses and delays over time. A run that is repeated for its capture collects them.
+//! The course of a run: congestion windows, losses and delays over time. They are collected when a run is repeated for
+//! its capture.
 
 use serde::{Deserialize, Serialize};
 
-/// Facts about the traffic of one host that the packets do not show: congestion windows, and losses and delays in the
-/// network.
+/// The course of one run, as the network and the sender of the data see it. Packets do not show these facts.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
     /// The changes of congestion windows: the time, the connection, and the new window in bytes.
     pub windows: Vec<(u64, u64, u64)>,
     /// Packets that the network lost.
     pub lost: Vec<Loss>,
-    /// The queueing delay of each packet: arrival time, path (counted from 0), and nanoseconds more than the fastest
-    /// packet of the same size took.
+    /// The queueing delay of each packet: arrival time, path (counted from 0), and delay in nanoseconds beyond that of
+    /// the fastest packet of the same size.
     pub waits: Vec<(u64, usize, u64)>,
 }
 

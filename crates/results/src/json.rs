@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn points_one_by_one_are_the_bytes_of_all_at_once() {
         let mut race = Race::from_json(include_str!("../tests/data/race-full.json")).expect("a result");
-        // The race has a warning that looks like the empty list of points, and must not be mistaken for it.
+        // The race has a warning that looks like the empty list of points. It must not be mistaken for that list.
         race.warnings.push("\n  \"points\": [],".to_owned());
         race.points = race.points.iter().cycle().take(4).cloned().collect();
         assert_eq!(race.points.len(), 4);

@@ -1,14 +1,14 @@
-//! The results of a race: the schema `anabranch.race/2`, and what follows from results alone.
+//! The results of a race: the schema `anabranch.race/2`, and everything that is computed from results alone.
 //!
-//! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from them
-//! without another run. The JSON Schema in `schema/race-2.json` describes the same format for other languages.
+//! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from
+//! them without another run. The JSON Schema in `schema/race-2.json` describes the same format for other languages.
 //!
-//! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. Keys are written
-//! in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host are only in
-//! [`Host`].
+//! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. Keys are
+//! written in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host
+//! are only in [`Host`].
 //!
-//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] say who wins. [`label`] names contestants. [`json`]
-//! and [`csv`] write results. [`course`] holds what neither results nor packets contain.
+//! [`stats`] computes the figures of a race, and [`verdict`] and [`cell`] say who wins. [`label`] names contestants.
+//! [`json`] and [`csv`] write results. [`course`] holds facts of a run that neither results nor packets contain.
 
 pub mod axes;
 mod cause;
@@ -107,8 +107,8 @@ pub struct Point {
     /// The contestants, in the order of the plan.
     #[serde(rename = "arms")]
     pub contestants: Vec<Contestant>,
-    /// Each contestant compared with every contestant before it. Comparisons with the first contestant cover every metric,
-    /// the others only the metric of the verdict.
+    /// Each contestant compared with every contestant before it. Comparisons with the first contestant cover every
+    /// metric. All other comparisons cover only the metric of the verdict.
     pub comparisons: Vec<Comparison>,
 }
 
@@ -213,7 +213,8 @@ pub struct Run {
     /// Whether Multipath TCP connections remained multipath; absent for other transports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<Multipath>,
-    /// The longest time that a packet left an emulated link late because this machine was busy; absent in the simulation.
+    /// The longest delay of a packet on an emulated link that is due to this machine being busy; absent in the
+    /// simulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
     /// Loss recovery events of the senders.
@@ -321,11 +322,12 @@ pub struct Object {
 /// In the emulated world a part is null if it cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Why {
-    /// Time that the object waited for the transport's handshake of its connection. If the transport has built-in
+    /// Time that the object waited for the transport's handshake of its connection. For a transport with built-in
     /// encryption, this part ends when the server's first packet arrives.
     pub connect_ns: Option<u64>,
-    /// Time that the object waited for the TLS handshake after, or the DTLS handshake before, the transport's handshake. If
-    /// the transport has built-in encryption, the rest of the handshake after the server's first packet.
+    /// Time that the object waited for the TLS handshake after, or the DTLS handshake before, the transport's
+    /// handshake. For a transport with built-in encryption, this part is the rest of the handshake after the server's
+    /// first packet.
     #[serde(default = "no_time")]
     pub secure_ns: Option<u64>,
     /// Time that the request waited for a free stream or slot.
@@ -348,7 +350,8 @@ pub struct Why {
     pub blocked_ns: Option<u64>,
 }
 
-/// Returns the value of `secure_ns` for results that lack the field because they are older than TLS in this program.
+/// Returns the value of `secure_ns` for older results without this field, which come from versions of this program
+/// without TLS.
 #[expect(clippy::unnecessary_wraps, reason = "the part's type")]
 const fn no_time() -> Option<u64> {
     Some(0)

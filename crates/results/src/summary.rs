@@ -154,8 +154,8 @@ pub struct Comparison {
     pub more: u64,
     /// The conclusion from these figures.
     pub verdict: Verdict,
-    /// How many more seeds would decide the comparison, if they spread like the present ones. Null if the comparison is
-    /// decided, or if no number of seeds would decide it.
+    /// How many more seeds would decide the comparison, if their ratios spread like those of the present seeds. Null if
+    /// the comparison is decided, or if no number of seeds would decide it.
     pub more_seeds: Option<u64>,
     /// The causes that experiments found for the difference, largest effect first; empty if no cause is named.
     #[serde(default)]

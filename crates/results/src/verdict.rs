@@ -1,8 +1,9 @@
 //! The verdict of a point in one sentence, and the parts of the response time.
 //!
-//! The winner is the contestant with the smallest geometric mean. The comparison decides whether its lead is significant
-//! ([`decision`](crate::stats::decision)). The sentence does not say why the winner is faster. Where one contestant spends
-//! its time does not show which change would help. The largest difference between two contestants need not be the cause.
+//! The winner is the contestant with the smallest geometric mean. The comparison decides whether its lead is
+//! significant ([`decision`](crate::stats::decision)). The sentence does not say why the winner is faster. The parts of
+//! a contestant's response time do not show which change would make it faster. The largest difference between the parts
+//! of two contestants need not be the cause.
 
 use crate::stats::decision::{Usual, rounded_up, usual};
 use crate::stats::metrics;
@@ -10,8 +11,8 @@ use crate::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;
 
-/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of all
-/// runs for which every part is known. `None` if there is no such object. If some objects are missing,
+/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of
+/// all runs for which every part is known. `None` if there is no such object. If the mean covers only some objects,
 /// [`Contestant::shortfall`] says so.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {

@@ -1,7 +1,8 @@
-//! The API of the SCTP endpoint: any operation at any time, on a pair of endpoints.
+//! Calls any operation of the SCTP endpoint's API at any time, on a pair of endpoints.
 //!
-//! Every message carries its number. Whatever operations are called, arriving data is intact, ordered messages of a
-//! stream arrive in order, and none arrives twice. At the end, with a good network, every association ends.
+//! Every message carries its number. Whatever operations are called, arriving data must be intact, ordered messages of
+//! a stream must arrive in order, and no message may arrive twice. At the end, with a good network, every association
+//! must end.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -21,12 +22,12 @@ struct App {
     ids: Vec<AssociationId>,
     /// Readable streams.
     readable: Vec<(AssociationId, u16)>,
-    /// The part of a message that was read.
+    /// The part of a message that was read so far, by association and stream.
     partial: BTreeMap<(AssociationId, u16), Vec<u8>>,
-    /// The last number that arrived in order on a stream.
+    /// The number of the last ordered message that arrived on a stream.
     last: BTreeMap<(AssociationId, u16), u64>,
-    /// All numbers that have arrived. An association that was given up before the other side saw it established is
-    /// set up again there, and its messages arrive again: once in each association.
+    /// The numbers of all messages that have arrived. The same number may arrive once in each of two associations: if
+    /// one side gives an association up before the other side sees it established, the other side sets it up again.
     seen: BTreeSet<(AssociationId, u64)>,
 }
 
@@ -50,12 +51,12 @@ pub fn run(input: &[u8]) {
         hear(&mut pair, &mut apps);
     }
     pair.network = anabranch_sctp::testing::Network::default();
-    // RFC 9260 §9.2, §8.1: every wait ends.
+    // RFC 9260 §9.2, §8.1: every wait of an association must end within this time.
     let until = pair.now + Duration::from_secs(7_200);
     let mut asked = [0, 0];
     loop {
-        // This includes associations that were accepted only now, because otherwise nothing checks whether the peer
-        // still exists.
+        // Shuts down all associations, also those that were accepted only now. Without a shutdown, nothing would check
+        // whether their peer still exists.
         for side in [Side::A, Side::B] {
             let (now, ids) = (pair.now, &apps[side as usize].ids);
             for &id in &ids[asked[side as usize]..] {
@@ -82,7 +83,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Draws every packet, to analyse a failure (`DRAW=1`).
+/// Draws every packet if `DRAW=1` is set, to analyse a failure.
 fn drawing(paths: usize) -> Observer {
     let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
     for (side, at) in [(Side::A, ladder::Side::Left), (Side::B, ladder::Side::Right)] {
@@ -188,7 +189,7 @@ fn operate(
             let percent = |n: u8| Ratio::new(u64::from(n % 40), 100).expect("below one");
             pair.network.loss = percent(source.byte());
             pair.network.duplicate = percent(source.byte());
-            // Without checksums damage is not detected.
+            // Without checksums, damage is not detected, so no packet is damaged.
             pair.network.corrupt = if unprotected { Ratio::ZERO } else { percent(source.byte() / 4) };
             pair.network.jitter = Duration::from_millis(u64::from(source.byte()));
             pair.network.cut = (0..paths).filter(|_| source.one_in(4)).collect();
@@ -281,7 +282,7 @@ fn hear(pair: &mut Pair, apps: &mut [App; 2]) {
             match event {
                 Event::Accepted { id, .. } => app.ids.push(id),
                 Event::Readable { id, stream } => app.readable.push((id, stream)),
-                // SSNs count from 0 again, and data in flight is lost.
+                // After a restart, SSNs count from 0 again, and data in flight is lost.
                 Event::Restarted { id } => {
                     app.last.retain(|(other, _), _| *other != id);
                     app.partial.retain(|(other, _), _| *other != id);

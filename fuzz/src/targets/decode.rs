@@ -1,12 +1,12 @@
-//! Decoders: no input makes them panic. A decoded value is encoded and decoded again without change, and can be
-//! drawn.
+//! Runs decoders, which must not panic for any input. A decoded value must not change if it is encoded and decoded
+//! again, and it must be drawable.
 
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::sctp::{Chunk, Chunks, Param, Params, packet};
 use anabranch_wire::{icmp, ip, pcap as pcapng, sctp, tcp, udp};
 use std::net::IpAddr;
 
-/// An SCTP packet, its chunks, parameters and causes.
+/// Decodes an SCTP packet, its chunks, parameters and causes.
 pub fn sctp(input: &[u8]) {
     let _ = sctp::PacketView::parse(input);
     let mut sealed = input.to_vec();
@@ -23,7 +23,7 @@ pub fn sctp(input: &[u8]) {
     let mut chunks = view.chunks();
     while let Some(raw) = chunks.next_raw() {
         let Ok(raw) = raw else { break };
-        // Each chunk is also decoded as every other type that its value could be.
+        // Decodes the value of each chunk also as every other type that it could be.
         for param in Params::new(raw.value) {
             let _ = param.map(|param| (param.to_string(), again(&param)));
         }
@@ -51,7 +51,7 @@ fn again(param: &Param<'_>) {
     chunk.close();
 }
 
-/// An IP packet and its content: TCP with options, UDP, ICMP.
+/// Decodes an IP packet and its content: TCP with options, UDP, ICMP.
 pub fn ip(input: &[u8]) {
     let mut sealed = input.to_vec();
     if sealed.len() >= 20 && sealed[0] >> 4 == 4 {
@@ -85,13 +85,13 @@ fn payload(bytes: &[u8], source: IpAddr, target: IpAddr) {
     let _ = ladder.line(anabranch_base::Instant::ZERO, source, target, bytes);
 }
 
-/// The frames in the payload of a QUIC packet, and a whole datagram.
+/// Decodes the frames in the payload of a QUIC packet, and a whole datagram.
 pub fn quic(input: &[u8]) {
     anabranch_quic::testing::payload(input);
     anabranch_quic::testing::datagram(input);
 }
 
-/// A capture file, pcap or pcapng.
+/// Reads a capture file, pcap or pcapng.
 pub fn pcap(input: &[u8]) {
     let Ok(mut reader) = pcapng::Reader::new(input) else {
         return;

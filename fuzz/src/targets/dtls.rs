@@ -1,10 +1,10 @@
-//! DTLS below SCTP, with datagrams of unknown hosts and of a peer before, during and after its handshake: changed,
-//! late, repeated or made up.
+//! Runs DTLS below SCTP with irregular datagrams: changed, late, repeated or made up. They come from unknown hosts, and
+//! from a peer before, during and after its handshake.
 //!
-//! A client and a server of the layer, in virtual time; the input decides the fate of each datagram. Besides the
-//! absence of panics, two conditions must hold. A peer's packet is delivered unchanged and once, or not at all. A
-//! client that has sent no cookie receives at most three times the bytes that it has sent (RFC 9147 §5.1, as in RFC
-//! 9000 §8). Keys are updated every few records.
+//! A client and a server of the DTLS layer run in virtual time. The input decides what happens to each datagram.
+//! Besides the absence of panics, two conditions must hold. A peer's packet is delivered unchanged and once, or not at
+//! all. A client that has sent no cookie receives at most three times the bytes that it has sent (RFC 9147 §5.1, as in
+//! RFC 9000 §8). Keys are updated every few records.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 /// A datagram: source, destination, bytes.
 type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
 
-/// The datagrams to an end, and those from it.
+/// The datagrams that go to an end, and those that come from it.
 #[derive(Default)]
 struct Lane {
     inward: VecDeque<Datagram>,
@@ -76,9 +76,9 @@ struct End {
     socket: Box<dyn Datagrams>,
     lane: Rc<RefCell<Lane>>,
     at: SocketAddr,
-    /// Packets given to DTLS that have not arrived, with the number of equal ones.
+    /// Packets that were given to DTLS and have not arrived, each with the number of equal packets.
     sent: BTreeMap<Vec<u8>, usize>,
-    /// All datagrams that it has sent, for changes and repetitions.
+    /// All datagrams that the end has sent, which are later changed or repeated.
     kept: Vec<Vec<u8>>,
 }
 
@@ -95,7 +95,7 @@ impl End {
         Self { socket, lane, at, sent: BTreeMap::new(), kept: Vec::new() }
     }
 
-    /// Sends an SCTP packet, as far as DTLS inspects one.
+    /// Sends an SCTP packet. Only the fields that DTLS inspects are valid.
     async fn send(&mut self, to: SocketAddr, kind: u8, body: &[u8]) {
         // An INIT has the tag 0.
         let tag = if kind == 1 { [0; 4] } else { [7; 4] };
@@ -107,7 +107,7 @@ impl End {
         *self.sent.entry(packet).or_default() += 1;
     }
 
-    /// Receives everything that has arrived; returns the packets.
+    /// Receives everything that has arrived, and returns the packets.
     async fn take(&self) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut packets = Vec::new();
         poll_fn(|cx| {
@@ -129,7 +129,7 @@ pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let seed = u64::from(source.byte());
     let version = source.pick(&[Version::Only13, Version::Only12, Version::From12]);
-    // A pair keeps the secrets of all its connections, so each run has a pair of its own.
+    // A pair keeps the secrets of all its connections, so each run creates a new pair.
     let pair = Pair::new(version, 1_500).expect("a pair");
     let network = Network::new(seed);
     let node = network.host("here", &[IpAddr::from([10, 0, 0, 1])]);
@@ -142,10 +142,10 @@ pub fn run(input: &[u8]) {
 async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     let mut ends = [End::new(&world, pair, false), End::new(&world, pair, true)];
     let (client, server) = (ends[0].at, ends[1].at);
-    // The bytes from unknown hosts to the server, and from it to them.
+    // For each unknown host, the number of bytes from it to the server, and the number of bytes from the server to it.
     let mut strangers: BTreeMap<SocketAddr, (usize, usize)> = BTreeMap::new();
     ends[0].send(server, 1, &[]).await;
-    // Mostly the handshake is complete before the first irregular event.
+    // Mostly, completes the handshake before the first irregular event.
     for _ in 0..if source.one_in(3) { source.below(8) } else { 8 } {
         pass(&mut ends, &mut strangers).await;
     }
@@ -155,7 +155,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
         match source.below(12) {
             0..=2 => pass(&mut ends, &mut strangers).await,
             3 => {
-                // All datagrams are lost.
+                // All datagrams of the other end are lost.
                 ends[1 - to].lane.borrow_mut().outward.clear();
             }
             4 | 5 => {
@@ -200,7 +200,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     }
 }
 
-/// Keeps the datagrams that an end has sent, and counts those to unknown hosts.
+/// Keeps the datagrams that each end has sent, and counts the bytes of those to unknown hosts.
 fn note(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {
@@ -229,7 +229,7 @@ async fn pass(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, 
     }
 }
 
-/// Returns a datagram similar to those sent before.
+/// Returns a datagram that is similar to datagrams that were sent before.
 fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
     let kept = &ends[source.below(2) as usize].kept;
     let mut bytes = match kept.len() {
@@ -237,7 +237,7 @@ fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
         many => kept[source.below(many as u32) as usize].clone(),
     };
     if source.one_in(6) {
-        // A record header of DTLS 1.3 or 1.2 for data, with any content.
+        // Builds a record header of DTLS 1.3 or 1.2 for data, with any content.
         let header = if source.one_in(2) {
             vec![0x20 | source.byte() & 0x1f]
         } else {
@@ -259,7 +259,7 @@ fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
     for _ in 0..source.below(5) {
         let at = luck.below(bytes.len().max(1) as u64) as usize;
         match source.below(6) {
-            // Most decisions depend on headers.
+            // Changes a byte near the beginning, because most decisions of DTLS depend on headers.
             0 | 1 => {
                 if let Some(byte) = bytes.get_mut(at % 80) {
                     *byte = source.byte();

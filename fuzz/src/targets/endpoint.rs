@@ -1,8 +1,9 @@
-//! The endpoint with irregular packets: valid ones at the wrong time, changed ones with corrected checksum and tag,
-//! and ones that no stack sends.
+//! Runs the endpoint with irregular packets: valid packets at the wrong time, changed packets with corrected checksum
+//! and tag, and packets that no stack sends.
 //!
-//! Two endpoints communicate, with the extensions that the input switches on. The input decides the fate of each
-//! packet and inserts others. The state of the association (tags, TSNs, cookies, keys) is read from the wire.
+//! Two endpoints communicate, with the extensions that the input switches on. The input decides what happens to each
+//! packet, and inserts other packets. The inserted packets use the state of the association (tags, TSNs, cookies,
+//! keys), which is read from the packets on the wire.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -16,16 +17,16 @@ use anabranch_wire::sctp::{
 use hmac::{Hmac, Mac};
 use std::net::{IpAddr, SocketAddr};
 
-/// The packets and the state of one direction.
+/// The packets in flight to one host, and the state that they show.
 #[derive(Default)]
 struct OneWayState {
     ports: (u16, u16),
     tag: u32,
-    /// The highest TSN sent to it, and the TSN that it has acknowledged.
+    /// The highest TSN that was sent to the host. The next field is the TSN that the host has acknowledged.
     tsn: u32,
     acknowledged: u32,
     packets: Vec<Vec<u8>>,
-    /// The part of the authentication key that its peer contributes.
+    /// The part of the authentication key that the host's peer contributes.
     vector: Vec<u8>,
 }
 
@@ -36,7 +37,7 @@ struct Host {
     address: SocketAddr,
 }
 
-/// More packets at one instant count as a packet storm.
+/// If more packets are sent at one instant, they count as a packet storm, which is a failure.
 const PACKETS: usize = 4_000;
 
 /// Runs the decisions in `input`.
@@ -56,7 +57,7 @@ pub fn run(input: &[u8]) {
     let peer = hosts[1].address;
     let id = hosts[0].engine.associate(now, Associate::to(peer, 80)).expect("an address");
     hosts[0].ids.push(id);
-    // Mostly the association is established before the first irregular event.
+    // Mostly, establishes the association before the first irregular event.
     let calm = if source.one_in(4) { 0 } else { 4 };
     for _ in 0..calm {
         drain(now, &mut hosts, &mut towards);
@@ -155,7 +156,7 @@ fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [OneWayState; 2]) {
             assert!(host.engine.poll_timeout().is_none_or(|at| at > now), "no progress");
         }
     }
-    // Data that one side has acknowledged need not be kept by the other.
+    // Drops the oldest packets to a host if more than 64 are in flight.
     for to in [0, 1] {
         if towards[to].packets.len() > 64 {
             towards[to].packets.drain(..32);
@@ -209,7 +210,7 @@ fn hand(now: Instant, hosts: &mut [Host; 2], to: usize, payload: &[u8]) {
     hosts[to].engine.handle_packet(now, packet);
 }
 
-/// Delivers a packet in flight: unchanged, repeated, or changed.
+/// Delivers a packet in flight: unchanged, a second time, or changed.
 fn deliver(
     source: &mut Source<'_>,
     now: Instant,
@@ -246,7 +247,7 @@ fn deliver(
     hand(now, hosts, to, &bytes);
 }
 
-/// Returns a packet with the right ports and mostly the right tag, and chunks close to the expected ones.
+/// Returns a packet with the right ports, mostly the right tag, and chunks with numbers near the expected ones.
 fn craft(source: &mut Source<'_>, all: &[OneWayState; 2], to: usize) -> Vec<u8> {
     let (towards, back) = (&all[to], &all[1 - to]);
     let mut bytes = Vec::new();
@@ -350,7 +351,7 @@ fn chunk(source: &mut Source<'_>, towards: &OneWayState, back: &OneWayState, byt
             ReConfig::write(bytes, &[param]);
         }
         9 => {
-            // ASCONF and its answer, with parameters of any kind.
+            // Builds an ASCONF or an ASCONF-ACK, with parameters of any kind.
             let serial = near(source, towards.tsn.wrapping_add(2));
             let mut chunk = ChunkWriter::open(bytes, source.pick(&[0xc1, 0x80]), 0);
             chunk.bytes(&serial.to_be_bytes());
@@ -363,7 +364,7 @@ fn chunk(source: &mut Source<'_>, towards: &OneWayState, back: &OneWayState, byt
             chunk.close();
         }
         10 => {
-            // INIT, INIT ACK.
+            // Builds an INIT or INIT ACK.
             let mut chunk = ChunkWriter::open(bytes, source.pick(&[1, 2]), 0);
             chunk.bytes(&source.number().to_be_bytes());
             chunk.bytes(&source.number().to_be_bytes());
@@ -378,18 +379,18 @@ fn chunk(source: &mut Source<'_>, towards: &OneWayState, back: &OneWayState, byt
             chunk.close();
         }
         11 => {
-            // Chunks with a single number: SHUTDOWN, ECNE, CWR.
+            // Builds a chunk with a single number: SHUTDOWN, ECNE or CWR.
             let mut chunk = ChunkWriter::open(bytes, source.pick(&[7, 12, 13]), 0);
             chunk.bytes(&near(source, back.tsn).to_be_bytes());
             chunk.close();
         }
         12 => {
-            // Chunks without content.
+            // Builds a chunk without content.
             let kind = source.pick(&[8, 11, 14, 6, 10, 4, 5, 0x84]);
             ChunkWriter::open(bytes, kind, bits & 1).close();
         }
         13 => {
-            // ERROR and ABORT with causes; HEARTBEAT and HEARTBEAT ACK with content.
+            // Builds an ERROR or ABORT with causes, or a HEARTBEAT or HEARTBEAT ACK with content.
             let mut chunk = ChunkWriter::open(bytes, source.pick(&[9, 9, 9, 4, 5, 6]), bits & 1);
             for _ in 0..source.below(4) {
                 chunk.tlv(u16::from(source.byte() % 16), &[source.bytes(24)]);
@@ -456,7 +457,7 @@ pub fn tcp(input: &[u8]) {
                 if source.one_in(2) {
                     for _ in 0..=source.below(4) {
                         let at = source.below(bytes.len() as u32) as usize;
-                        // Ports are kept, because other ports belong to no connection.
+                        // Changes a byte after the ports, because a segment with other ports belongs to no connection.
                         if at >= 4 {
                             bytes[at] = source.byte();
                         }

@@ -1,8 +1,8 @@
-//! An HTTP server with arbitrary clients: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
+//! Runs an HTTP server with arbitrary clients: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
 //!
-//! The session is an in-memory script: all bytes of the client exist from the start, in pieces of any size, and the
-//! server's bytes are read, or not. Time is virtual. Every session ends: by the client, by an error, or by the idle
-//! timeout.
+//! The session is an in-memory script. All bytes of the client exist from the start, in pieces of any size, and the
+//! client may or may not read the server's bytes. Time is virtual. Every session must end: by the client, by an error,
+//! or by the idle timeout.
 
 use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};
@@ -20,7 +20,8 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes on one stream, which the server parses as HTTP/1.1 unless it recognizes another version.
+/// Serves a client that sends the input on one stream. The server parses it as HTTP/1.1 unless it recognizes another
+/// version.
 pub fn http1(input: &[u8]) {
     let mut source = Source::new(input);
     let manner = ClientBehavior::read(&mut source);
@@ -50,7 +51,7 @@ const FIELDS: [&[u8]; 8] = [
     b" folded\r\n",
 ];
 
-/// Generated frames on one stream, mostly valid.
+/// Serves a client that sends generated HTTP/2 frames on one stream, mostly valid ones.
 pub fn http2(input: &[u8]) {
     let mut source = Source::new(input);
     let manner = ClientBehavior::read(&mut source);
@@ -67,7 +68,7 @@ pub fn http2(input: &[u8]) {
     while !source.is_over() {
         let stream = if source.one_in(4) { source.number() } else { source.below(next + 4) };
         match source.below(8) {
-            // A request, mostly complete.
+            // Adds a request, which is mostly complete.
             0..=2 => {
                 let mut head = vec![0x82, 0x87, 0x84, 0x01, 1, b'a'];
                 if source.one_in(2) {
@@ -81,7 +82,7 @@ pub fn http2(input: &[u8]) {
                 frame(&mut said, 1, flags, next, &head);
                 next += 2;
             }
-            // RST_STREAM, WINDOW_UPDATE, SETTINGS with numbers of any size.
+            // Adds RST_STREAM, WINDOW_UPDATE or SETTINGS frames with numbers of any size.
             3 => frame(&mut said, 3, 0, stream, &source.number().to_be_bytes()),
             4 => frame(&mut said, 8, 0, stream, &source.number().to_be_bytes()),
             5 => {
@@ -98,11 +99,11 @@ pub fn http2(input: &[u8]) {
     serve(manner, vec![(0, said)], Versions::Both);
 }
 
-/// Streams of HTTP/3 in both directions, with generated frames, mostly valid.
+/// Serves a client that opens HTTP/3 streams in both directions, with generated frames that are mostly valid.
 pub fn http3(input: &[u8]) {
     let mut source = Source::new(input);
     let manner = ClientBehavior::read(&mut source);
-    // A variable-length integer (RFC 9000 §16), not always of the shortest form.
+    // Encodes a variable-length integer (RFC 9000 §16), not always in the shortest form.
     let integer = |source: &mut Source<'_>, value: u32| {
         let long = source.one_in(16);
         match value {
@@ -124,7 +125,7 @@ pub fn http3(input: &[u8]) {
         while !source.is_over() && !source.one_in(5) {
             let (kind, payload) = match source.below(6) {
                 0 | 1 if !one_way => {
-                    // RFC 9204 §4.5: static entries of GET, https, / and an authority.
+                    // RFC 9204 §4.5: the field section has the static entries of GET, https and /, and an authority.
                     let mut head = vec![0, 0, 0xd1, 0xd7, 0xc1, 0x50, 1, b'a'];
                     if source.one_in(2) {
                         let value = source.bytes(20);
@@ -153,7 +154,7 @@ pub fn http3(input: &[u8]) {
     serve(manner, streams, Versions::Http3);
 }
 
-/// The field `priority` (RFC 9218 §5), and the resulting order.
+/// Parses the field `priority` (RFC 9218 §5), and checks the resulting order of requests.
 pub fn priority(input: &[u8]) {
     let mut source = Source::new(input);
     let mut turns = Turns::default();
@@ -186,11 +187,11 @@ pub fn priority(input: &[u8]) {
 /// How a client sends its bytes and reads the server's.
 #[derive(Clone, Copy)]
 struct ClientBehavior {
-    /// The bytes that become available at a time.
+    /// The number of bytes that become available at a time.
     piece: usize,
-    /// Whether its streams end; otherwise they stay open without further bytes.
+    /// Whether the client's streams end. If not, they stay open without further bytes.
     ends: bool,
-    /// The bytes that it reads on each stream before it stops reading.
+    /// The number of bytes that the client reads on each stream before it stops reading.
     takes: usize,
 }
 
@@ -381,7 +382,7 @@ struct ScriptStream {
     said: Vec<u8>,
     at: usize,
     taken: usize,
-    /// Bytes were read: the next piece is available in another turn.
+    /// Whether bytes were read in this turn, so that the next piece is available only in the next turn.
     turn: bool,
 }
 
@@ -443,7 +444,7 @@ impl Stream for ScriptStream {
     }
 }
 
-/// The field `Alt-Svc` (RFC 7838 §3), composed of arbitrary pieces.
+/// Parses the field `Alt-Svc` (RFC 7838 §3), composed of arbitrary pieces.
 pub fn alt_svc(input: &[u8]) {
     const PIECES: [&str; 12] = ["h3", "h2", "=", "\"", ":443", "[::1]", ",", ";", "ma=", "9", " ", "clear"];
     let mut source = Source::new(input);

@@ -1,13 +1,13 @@
-//! One HTTP/3 request stream (RFC 9114 §4.1, RFC 9204 §4.5), of a request or of a response, without a session around
-//! it.
+//! Parses one HTTP/3 request stream (RFC 9114 §4.1, RFC 9204 §4.5), with a request or a response, without a session
+//! around it.
 //!
-//! The result does not depend on how the bytes are split: a message, or one error. The content is not longer than the
-//! input.
+//! The result is a message or one error. It must not depend on how the bytes are split, and the content must not be
+//! longer than the input.
 
 use crate::source::Source;
 use anabranch_http::http3::read_message;
 
-/// Generated frames of a message, mostly valid.
+/// Parses generated frames of a message, which are mostly valid.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let is_request = source.one_in(2);
@@ -43,16 +43,16 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     let mut section = if source.one_in(24) { source.bytes(2).to_vec() } else { vec![0, 0] };
     match is_request {
         _ if source.one_in(8) => {}
-        // GET, https, an authority and /.
+        // Adds the fields of a request: GET, https, an authority and /.
         true => section.extend([0xd1, 0xd7, 0x50, 1, b'a', 0xc1]),
         false => section.push(source.pick(&[0xd9, 0xd8, 0xda, 0xff])),
     }
     while !source.one_in(3) {
         match source.below(6) {
-            // A field of the static table, or an index beyond it.
+            // Adds a field of the static table, or an index beyond the table.
             0 => section.extend([0xff, source.byte() & 0x7f]),
             1 => section.push(0xc0 | source.byte()),
-            // A literal value, with or without Huffman coding.
+            // Adds a literal value, with or without Huffman coding.
             2 => {
                 let value = source.bytes(12).to_vec();
                 let huffman = if source.one_in(2) { 0x80 } else { 0 };
@@ -60,7 +60,7 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
                     [&[0x50 | source.byte() & 0x0f, huffman | value.len() as u8][..], &value].concat(),
                 );
             }
-            // A content length, matching the content or not.
+            // Adds a content length, which may or may not match the content.
             3 => section.extend([0x54, 1, source.pick(b"0359x ")]),
             4 => {
                 let name = source.pick(&[&b"x"[..], b"te", b"connection", b"X", b":path", b"host"]);
@@ -77,7 +77,7 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     section
 }
 
-/// Appends an integer (RFC 9000 §16), not always in the shortest form.
+/// Appends a variable-length integer (RFC 9000 §16), not always in the shortest form.
 fn put_varint(out: &mut Vec<u8>, value: u64, source: &mut Source<'_>) {
     let long = source.one_in(8);
     match value {

@@ -9,15 +9,15 @@ mod http3_stream;
 mod text;
 mod tunnels;
 
-/// A function that takes an input and must not panic.
+/// A fuzz target: a function that takes an input and must not panic.
 pub struct Target {
-    /// The name on the command line.
+    /// The name of the target on the command line.
     pub name: &'static str,
-    /// The folder of its corpus.
+    /// The folder of the target's corpus.
     pub corpus: &'static str,
     /// The maximum length of a random input, in bytes.
     pub length: usize,
-    /// Runs an input.
+    /// Runs the target with an input.
     pub run: fn(&[u8]),
 }
 

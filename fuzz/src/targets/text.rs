@@ -1,11 +1,11 @@
-//! Files written by users or downloaded: they are read, or refused with one line.
+//! Reads files that users write or download. A file must be read, or be refused with one line.
 
 use anabranch_lab::plan::{Draft, Plan};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// A HAR file, as JSON.
+/// Reads a HAR file, as JSON.
 pub fn har(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Err(error) = anabranch_http::har::read("fuzz.har", &text) {
@@ -13,8 +13,8 @@ pub fn har(input: &[u8]) {
     }
 }
 
-/// HAR text: the bytes of a file. Their sum selects the form: plain, compressed, encoded, wrapped in JavaScript or in
-/// a list, without times, or truncated.
+/// Reads the text of a HAR file. The sum of the input's bytes selects the form of the text: plain, compressed, encoded,
+/// wrapped in JavaScript or in a list, without times, or truncated.
 pub fn har_text(rest: &[u8]) {
     let form = rest.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
     let text = || String::from_utf8_lossy(rest);
@@ -49,7 +49,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
 }
 
-/// A plan in TOML.
+/// Reads a plan in TOML.
 pub fn plan(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(draft) = Draft::from_toml("fuzz.toml", &text)

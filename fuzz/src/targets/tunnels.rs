@@ -1,5 +1,5 @@
-//! Captures with tunnels, as `decode` reads them. An input is a list of decisions: packets of an association and of a
-//! connection are generated, put into tunnels and onto a link, truncated and changed.
+//! Decodes captures with tunnels, as the command `decode` does. An input is a list of decisions. Packets of an
+//! association and of a connection are generated, put into tunnels and onto a link, truncated and changed.
 
 use crate::source::Source;
 use anabranch_capture::{Settings, csv, decode, table};
@@ -8,7 +8,7 @@ use anabranch_wire::sctp::{Data, GapBlock, Heartbeat, HeartbeatAck, Init, Sack, 
 use anabranch_wire::tcp::{self, Flags, Header, Seq};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Link types, and the bytes before a packet on a link of this type.
+/// Link types, each with the bytes before a packet on such a link.
 const LINKS: &[(u16, &[u8])] = &[
     (101, &[]),
     (1, &[2, 2, 2, 2, 2, 2, 4, 4, 4, 4, 4, 4, 8, 0]),
@@ -25,7 +25,7 @@ const LINKS: &[(u16, &[u8])] = &[
     (248, &[]),
 ];
 
-/// UDP ports of tunnels, and their headers.
+/// UDP ports of tunnels, each with the tunnel's header.
 const IN_UDP: &[(u16, &[u8])] = &[
     (2_152, &[0x30, 0xff, 0, 0, 0, 0, 0, 1]),
     (2_152, &[0x36, 0xff, 0, 0, 0, 0, 0, 1, 0, 7, 0, 0x85, 1, 0, 9, 0x85, 2, 1, 1, 1, 1, 1, 1, 0]),
@@ -37,7 +37,7 @@ const IN_UDP: &[(u16, &[u8])] = &[
     (9_899, &[]),
 ];
 
-/// GRE headers: source routes, NVGRE, ERSPAN, PPTP.
+/// GRE headers: plain, with source routes, NVGRE, ERSPAN and PPTP.
 const GRE: &[&[u8]] = &[
     &[0, 0, 8, 0],
     &[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 4, 10, 0, 0, 3, 0, 0, 0, 0],
@@ -66,7 +66,7 @@ pub fn run(input: &[u8]) {
             let mut frame = [front, &packet].concat();
             let whole = frame.len();
             change(&mut source, &mut frame);
-            // Captured twice, as in captures of all interfaces.
+            // Writes the frame once or twice, as in captures of all interfaces.
             for _ in 0..1 + source.below(2) {
                 let length = if source.one_in(8) { source.number() } else { whole.max(frame.len()) as u32 };
                 for word in [micros / 1_000_000, micros % 1_000_000, frame.len() as u32, length] {
@@ -83,7 +83,7 @@ pub fn run(input: &[u8]) {
     let left_out: u64 = decoded.left_out.values().sum::<u64>() + decoded.not_followed.packets;
     let directions = decoded.conversations.iter().flat_map(|conversation| &conversation.directions);
     let counted: u64 = directions.clone().map(|way| way.packets + way.copies + way.damaged).sum();
-    // The fragments of one packet count once.
+    // All fragments of a packet count as one packet.
     assert!(left_out + counted <= frames, "{left_out} and {counted} of {frames}");
     for way in directions {
         assert!(way.captured_twice <= way.copies && way.checksums_left <= way.packets);
@@ -115,7 +115,7 @@ fn carried(source: &mut Source<'_>) -> Vec<u8> {
     ip(source, 132, &bytes)
 }
 
-/// Returns an IP packet with one of few addresses, so that packets belong to the same flows.
+/// Returns an IP packet with addresses from a small set, so that packets belong to the same conversations.
 fn ip(source: &mut Source<'_>, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let (from, to) = (source.below(3) as u8 + 1, source.below(3) as u8 + 1);
     let length = payload.len() as u16;
@@ -162,7 +162,7 @@ fn sctp(source: &mut Source<'_>) -> Vec<u8> {
     }
     packet::finish(&mut bytes, start);
     if source.one_in(4) {
-        // The checksum is left to the network card.
+        // Writes any checksum, as if the checksum were left to the network card.
         let sum = source.number();
         bytes[8..12].copy_from_slice(&sum.to_le_bytes());
     }

@@ -1,8 +1,8 @@
-//! Runs our SCTP and TCP against real programs: `field.sh` builds these and starts this.
+//! Runs our SCTP and TCP against real programs. `field.sh` builds those programs and starts this one.
 //!
 //! `field matrix PEER[,PEER..] [CASE]` prints the matrix. It starts `field column PEER/CARRIER [CASE [TRY]]` in
-//! separate namespaces. `field tcp [CASE]`, also in a separate namespace, prints the table of TCP. CASE is a part of
-//! a row's name, or `#` and the numbers of rows.
+//! separate namespaces. `field tcp [CASE]`, also in a separate namespace, prints the table of TCP. CASE is a part of a
+//! row's name, or `#` and the numbers of rows.
 
 use anabranch_interop::field::{Column, Kind};
 use anabranch_interop::field::{matrix, tcp};

@@ -1,4 +1,4 @@
-//! Runs our HTTP/3 against other implementations: `quic.sh` builds these and starts this.
+//! Runs our HTTP/3 against other implementations. `quic.sh` builds those programs and starts this one.
 //!
 //! `quic STACK[,STACK..] [CASE]` prints the matrix of these stacks and ours. CASE is a part of a row's name.
 

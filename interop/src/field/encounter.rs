@@ -1,7 +1,7 @@
 //! One association between our endpoint and a foreign program.
 //!
-//! A case is a script on it, as in the virtual network: it posts messages, gives commands to one side or the other,
-//! and waits for a bounded time.
+//! A case is a script on an encounter, as in the virtual network. The script posts messages, gives commands to either
+//! side, and waits for a bounded time.
 
 use super::Carrier;
 use super::place::{OURS, Place, ours, theirs};
@@ -29,40 +29,40 @@ use std::task::{Context, Poll};
 /// The set-up of an association.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Who sends the INIT.
+    /// The side that sends the INIT.
     pub begins: By,
-    /// Our settings besides those of every case.
+    /// Our settings in addition to those of every case.
     pub knobs: Vec<(&'static str, String)>,
-    /// The peer's arguments besides those of every case.
+    /// The peer's arguments in addition to those of every case.
     pub arguments: Vec<String>,
-    /// Whether it runs over IPv6.
+    /// Whether the association runs over IPv6.
     pub v6: bool,
-    /// The number of our addresses at first.
+    /// The number of our addresses when the association starts.
     pub here: usize,
-    /// The number of the peer's addresses.
+    /// The number of the peer's addresses when the association starts.
     pub there: usize,
 }
 
-/// The foreign end, and its reports.
+/// The foreign end, and what its program has reported.
 #[derive(Debug)]
 pub struct Theirs {
     program: Option<Rc<RefCell<Program>>>,
-    /// The program is listening or connecting.
+    /// Whether the program is listening or connecting.
     pub ready: bool,
-    /// The association is established.
+    /// Whether the association is established.
     pub up: bool,
-    /// How it ended.
+    /// The reason why the association ended; `None` while it lasts.
     pub closed: Option<String>,
-    /// The program itself has ended.
+    /// Whether the program has ended.
     pub ended: bool,
     /// The reports of the program, except messages.
     pub said: Vec<String>,
-    /// The messages that we send to the program.
+    /// The messages that we send to the program and that have not arrived there.
     pub inbox: Ledger,
     fault: Option<String>,
 }
 
-/// An encounter in progress.
+/// An association in progress between our endpoint and a foreign program.
 pub struct Encounter<'a> {
     /// The world of our end.
     pub world: Field,
@@ -86,7 +86,7 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
     let mut config = Config::default();
-    // Time is real here: timeouts are those of a near network, and waits are short.
+    // These cases run in real time. The timers are set for a near network, so that waits are short.
     let common = [
         ("rto_initial", "500ms"),
         ("rto_min", "300ms"),
@@ -96,7 +96,7 @@ fn config(setup: &Setup) -> Result<Config, String> {
         ("streams", "16"),
         ("sndbuf", "4MiB"),
         ("rcvbuf", "1MiB"),
-        // The kernel below their raw socket sends Protocol Unreachable whenever its buffer is full.
+        // The kernel of a peer with a raw socket sends Protocol Unreachable whenever the socket's buffer is full.
         ("icmp_doubt", "yes"),
     ];
     let own = setup.knobs.iter().map(|(key, value)| (*key, value.as_str()));
@@ -188,13 +188,13 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // Messages that the peer was to send before belong to no association any more.
+        // Messages that the peer had queued for the former association will never arrive.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
         Ok(())
     }
 
-    /// Returns DTLS over the road, with an observer above it.
+    /// Returns a DTLS socket over the road. An observer above DTLS sees the SCTP packets.
     fn secure(&self, socket: RoadSocket) -> Result<Box<dyn Datagrams>, String> {
         let settings = Settings {
             version: Version::From12,
@@ -278,7 +278,7 @@ impl<'a> Encounter<'a> {
         }
     }
 
-    /// Whether every message that must arrive has arrived.
+    /// Whether every message that must arrive has arrived at its receiver.
     #[must_use]
     pub fn all_arrived(&self) -> bool {
         self.ours().inbox.missing() == 0 && self.theirs.inbox.missing() == 0

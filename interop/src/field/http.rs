@@ -12,9 +12,9 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// The size of the object in bytes.
+/// The size of an object of 100 kB, in bytes.
 const SIZE: usize = 100_000;
-/// The message whose content the object has.
+/// The object's content is that of the test message with this number.
 const MESSAGE: u32 = 7;
 
 /// A running command of ours, which is killed on drop.
@@ -45,17 +45,18 @@ fn place_of(scheme: &str, carrier: Carrier, host: Ipv4Addr, udp: u16) -> String 
     }
 }
 
-/// Returns a file or directory for this peer only: in their PID namespaces all of them are process 1.
+/// Returns the path of a file or directory for this peer only. Process IDs do not distinguish peers, because each runs
+/// in its own PID namespace.
 fn scratch(column: Column, name: &str) -> PathBuf {
     let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
     programs.join(format!("{name}-{}", column.to_string().replace('/', "-")))
 }
 
-/// Objects that are requested at once, each on its own stream.
+/// The objects that a client requests at once, each on its own stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
     objects: usize,
-    /// The size of each, in bytes.
+    /// The size of each object in bytes.
     size: usize,
     /// Percentage of packets lost in each direction.
     loss: u8,
@@ -112,18 +113,18 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
         let losses = load.begin_losses()?;
         let begun = world.now();
-        // Without losses a peer that does not answer is given up soon. aiortc sends one object after the other, so the last
-        // one waits for all others.
+        // Without losses, `get` soon gives up a peer that does not answer. aiortc sends one object after the other, so
+        // the last object waits for all others.
         let silence = match (column.kind, load.loss) {
             (Kind::Aiortc, _) => "400s",
             (_, 0) => "10s",
             _ => "30s",
         };
-        // pion does not answer an INIT with address types or a list of addresses, and this host has several addresses
-        // (README, 7).
+        // pion does not answer an INIT that lists address types or addresses. This host has several addresses, so `get`
+        // would list them (README, fault 7).
         let set = match column.kind {
             Kind::Pion => &["--set", "address_types=no"][..],
-            // Its data channels have only the payload protocol identifiers of WebRTC (RFC 8831 §8).
+            // The data channels of aiortc have only the payload protocol identifiers of WebRTC (RFC 8831 §8).
             Kind::Aiortc => &["--ppid", WEBRTC_BINARY],
             Kind::Usrsctp | Kind::Linux => &[],
         };
@@ -139,7 +140,7 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         }
         let child = command.spawn().map_err(|error| format!("anabranch get: {error}"))?;
         let mut running = Running(child);
-        // With 2 % loss aiortc sends a quarter of a megabyte a second.
+        // With 2 % loss, aiortc sends only a quarter of a megabyte per second.
         let slow = if column.kind == Kind::Aiortc { 3 } else { 1 };
         let end = world.now() + load.patience() * slow;
         let status = loop {
@@ -173,9 +174,9 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
     outcome
 }
 
-/// RFC 8831 §8: the payload protocol identifier of strings.
+/// RFC 8831 §8: the payload protocol identifier of a WebRTC string.
 const WEBRTC_STRING: u32 = 51;
-/// RFC 8831 §8: that of binary data, as an argument.
+/// RFC 8831 §8: the payload protocol identifier of WebRTC binary data, as an argument of `get`.
 const WEBRTC_BINARY: &str = "53";
 
 /// The requests of the peer's client to our `serve`.
@@ -185,10 +186,11 @@ pub enum Asks {
     Three,
     /// Fifty objects of 1 MB, each on its own stream at once, with this percentage of packets lost in each direction.
     Fifty(u8),
-    /// One object; then the client is killed and starts again from the same ports. It is served at its first attempt
-    /// (RFC 9260 §5.2.4 A).
+    /// One object. Then the client is killed and starts again from the same ports. The new client must be served at its
+    /// first attempt (RFC 9260 §5.2.4 A).
     Again,
-    /// Three objects, in messages of this kind, which the answers must have, too (RFC 8831 §8).
+    /// Three objects, in messages with this payload protocol identifier. The answers must have the same identifier (RFC
+    /// 8831 §8).
     InKind(u32),
 }
 
@@ -225,7 +227,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     world.sleep_until(world.now() + Duration::from_millis(300)).await;
     let mut path = format!("/bytes/{size}");
     if column.kind == Kind::Aiortc && asks == Asks::InKind(WEBRTC_STRING) {
-        // In aiortc a string has to be UTF-8.
+        // aiortc requires that a string message is UTF-8, so the object is a text.
         path = format!("/text/{size}");
         let texts = root.join("text");
         std::fs::create_dir_all(&texts).map_err(|error| error.to_string())?;
@@ -255,7 +257,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     outcome
 }
 
-/// Waits until the peer's client is up and has received these objects, each on its own stream.
+/// Waits until the peer's client is connected and has received these objects, each on its own stream.
 async fn fetched(e: &mut Encounter<'_>, load: Load, path: &str) -> Result<(), String> {
     let Load { objects, size, .. } = load;
     e.until("the client", PATIENCE, |e| e.theirs.up).await?;

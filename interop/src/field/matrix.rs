@@ -1,5 +1,5 @@
-//! Runs every case with every peer and prints the matrix. Each peer has its own namespaces, and all run in parallel.
-//! Failed cases are repeated one at a time.
+//! Runs every case with every peer and prints the matrix. Each peer has its own namespaces, and all peers run in
+//! parallel. Failed cases are repeated one at a time.
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
@@ -19,11 +19,11 @@ use std::task::Poll;
 /// The result of a case with a peer.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// The case passed, failed by the peer's fault, or needs a feature that the peer lacks.
+    /// Whether the case passed, failed by a known fault of the peer, or needs a feature that the peer lacks.
     pub good: bool,
     /// The text in the matrix.
     pub text: String,
-    /// Why it failed.
+    /// The reason of a failure; empty if the cell is good.
     pub why: String,
 }
 
@@ -93,7 +93,7 @@ fn one(case: Case, place: &mut Place, attempt: usize) -> Result<String, String> 
     outcome.map_err(|why| format!("{why} [{}]", capture.display()))
 }
 
-/// Returns a suffix that keeps the next attempt from overwriting the capture of a failed one.
+/// Returns the suffix of a capture's name, so that the next attempt does not overwrite the capture of a failed attempt.
 #[must_use]
 pub fn capture_suffix(attempt: usize) -> String {
     if attempt == 1 { String::new() } else { format!("-try-{attempt}") }
@@ -107,7 +107,7 @@ fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
 }
 
-/// Reads the results of one peer's cases into `cells`, until the process has ended.
+/// Reads the results of one peer's cases into `cells`, until the process of that peer has ended.
 fn collect(
     mut child: Child,
     column: Column,
@@ -136,8 +136,8 @@ fn collect(
     child.wait().map(|_| ())
 }
 
-/// Runs the whole matrix and passes it to `row`, line by line; returns whether all cells are good. Failures are
-/// passed to `failed` after they were repeated without other load.
+/// Runs the whole matrix, and passes each line to `row`. Returns whether all cells are good. Failed cases are repeated
+/// without other load, and passed to `failed` if they fail again.
 ///
 /// # Errors
 /// A peer's process cannot be started.

@@ -1,5 +1,5 @@
-//! Runs our SCTP and TCP against real programs on a real network: other user-space stacks, the Linux kernel's SCTP in
-//! a guest, this kernel's TCP.
+//! Runs our SCTP and TCP against real programs on a real network. The peers are other user-space SCTP stacks, the SCTP
+//! of a Linux kernel in a virtual machine (the guest), and this kernel's TCP.
 //!
 //! | module | owns |
 //! |---|---|
@@ -33,7 +33,7 @@ pub enum Kind {
     Pion,
     /// The Linux kernel.
     Linux,
-    /// aiortc, WebRTC in Python: a client of `serve`, and a server for `get`.
+    /// aiortc, WebRTC in Python. It is a client of our `serve` and a server for our `get`.
     Aiortc,
 }
 
@@ -42,11 +42,11 @@ pub enum Kind {
 pub enum Carrier {
     /// UDP (RFC 6951).
     Udp,
-    /// IP protocol 132.
+    /// IP, with protocol number 132.
     Ip,
-    /// DTLS 1.2 (RFC 8261): theirs is OpenSSL's, or pion's.
+    /// DTLS 1.2 (RFC 8261). The peer uses the DTLS of OpenSSL, or pion's own.
     Dtls12,
-    /// DTLS 1.3: theirs is wolfSSL's.
+    /// DTLS 1.3. The peer uses the DTLS of wolfSSL.
     Dtls13,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Column {
     }
 }
 
-/// Whether a row is selected by `chosen`: a part of its name, or `#` and numbers with commas.
+/// Whether `chosen` selects a row. `chosen` is a part of the row's name, or `#` and row numbers separated by commas.
 #[must_use]
 pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
     match chosen.strip_prefix('#') {
@@ -119,11 +119,11 @@ pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
     }
 }
 
-/// The number of attempts of a cell: a busy machine can miss any deadline. Only a cell that fails every time, and
-/// alone from the second attempt on, counts as failed.
+/// The number of attempts of a cell, because a busy machine can miss any deadline. From the second attempt on, the cell
+/// runs alone. It counts as failed only if every attempt fails.
 pub const TRIES: usize = 3;
 
-/// Returns the note of a cell with the number of its attempt.
+/// Returns the note of a cell, with the number of the attempt if it is not the first.
 #[must_use]
 pub fn with_try(note: &str, attempt: usize) -> String {
     let ordinal = match attempt {

@@ -1,8 +1,8 @@
 //! The network of a peer: a separate network namespace behind two virtual cables, or a guest kernel behind two TAP
 //! devices.
 //!
-//! Everything is created in the namespaces in which `run` has started this process, and is removed with them. We have
-//! the first address of both networks, the peer the second.
+//! Everything is created in the namespaces of this process, and is removed with them. In both networks we have the
+//! first address, and the peer has the second.
 
 use super::program::Program;
 use super::{Carrier, Column, Kind};
@@ -48,7 +48,7 @@ fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec
 pub struct Place {
     /// The peer and its carrier.
     pub column: Column,
-    /// The folder of the programs.
+    /// The folder of the peers' programs.
     programs: PathBuf,
     /// The process that keeps the peer's namespace alive.
     far: Option<Child>,
@@ -56,10 +56,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Creates the cables, and boots the guest if there is one.
-    ///
-    /// # Errors
-    /// The step that failed.
+    /// Creates the cables, and boots the guest if the peer is the Linux kernel.
     pub fn open(column: Column) -> io::Result<Self> {
         let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
         run("ip", ["link", "set", "lo", "up"])?;
@@ -121,16 +118,13 @@ impl Place {
         Ok(())
     }
 
-    /// Returns the guest if the peer runs in one. The first report of a guest is `booted`.
+    /// Returns the guest if the peer runs in a guest. The first report of a guest is `booted`.
     #[must_use]
     pub fn guest(&self) -> Option<Rc<RefCell<Program>>> {
         self.guest.clone()
     }
 
-    /// Boots the guest again, in any state.
-    ///
-    /// # Errors
-    /// The guest does not start.
+    /// Boots the guest again, whatever state it is in.
     pub fn boot_again(&mut self) -> io::Result<()> {
         self.guest = None;
         self.boot()
@@ -183,10 +177,11 @@ impl Drop for Place {
 
 /// Loses packets at random in both directions between our programs and the peer, until it is dropped.
 ///
-/// iptables filters in our own namespace: INPUT drops packets from the peer, OUTPUT our own. Peers send packets one
-/// by one, and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT comes before the kernel
-/// splits a buffer of several datagrams (GSO, `UDP_SEGMENT`), so one drop there loses all datagrams of a call. Our
-/// program gets EPERM for them, and treats them as lost. Over protocol 132 packets are filtered one by one.
+/// iptables filters packets in our own namespace: INPUT drops packets of the peer, OUTPUT drops ours. Peers send
+/// packets one by one, and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT sees a UDP
+/// buffer of several datagrams before the kernel splits it (GSO, `UDP_SEGMENT`), so one drop loses all datagrams of a
+/// call. Our program gets EPERM for the call, and treats its datagrams as lost. Packets of protocol 132 are filtered
+/// one by one.
 #[derive(Debug)]
 pub struct Losses {
     percent: u8,
@@ -213,7 +208,7 @@ impl Losses {
         run("iptables", packets.into_iter().chain(chance).chain(["-j", "DROP"]))
     }
 
-    /// Returns the number of lost packets of the peer, and of ours. Datagrams of one call count once.
+    /// Returns the number of lost packets of the peer, and of ours. All datagrams of one call count as one packet.
     ///
     /// # Errors
     /// iptables does not list its counters.
@@ -222,7 +217,7 @@ impl Losses {
         for ((chain, _), count) in CHAINS.iter().zip(&mut counts) {
             let output = Command::new("iptables").args(["-w", "-nvxL", chain]).output()?;
             let text = String::from_utf8_lossy(&output.stdout);
-            // Two heading lines are followed by the rule, which begins with its number of packets.
+            // The rule follows two heading lines, and begins with its number of packets.
             let packets = text.lines().nth(2).and_then(|rule| rule.split_whitespace().next());
             *count = packets
                 .and_then(|packets| packets.parse().ok())

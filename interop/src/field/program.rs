@@ -2,14 +2,15 @@
 //!
 //! | command | does |
 //! |---|---|
-//! | `send N STREAM SIZE o\|u f\|t\|r LIMIT` | message N, ordered or not, reliable, for LIMIT ms, or with LIMIT retransmissions |
+//! | `send N STREAM SIZE o\|u f\|t\|r LIMIT` | sends message N, ordered (`o`) or unordered (`u`), reliable (`f`), with a lifetime of LIMIT ms (`t`), or with LIMIT retransmissions (`r`) |
 //! | `get STREAM PATH` | asks for an object by HTTP |
 //! | `shutdown`, `abort` | end the association |
-//! | `reset STREAM..`, `streams N` | RE-CONFIG: its own streams are reset; N are added |
+//! | `reset STREAM..`, `streams N` | RE-CONFIG: resets streams of the program, or adds N streams |
 //! | `add ADDRESS`, `remove ADDRESS` | ASCONF |
-//! | `die`, `quit` | end the program: by SIGKILL, or not |
+//! | `die`, `quit` | end the program, by SIGKILL or regularly |
 //!
-//! A guest's console keeps only 4 kB of unread input: each command is answered by `took`, and few are outstanding.
+//! A guest's console keeps only 4 kB of unread input. The program therefore answers each command with `took`, and few
+//! commands are outstanding.
 //!
 //! Reports begin with `: `, so that a kernel's messages on the same line are not taken for reports:
 //! - `ready`, `connected`, `up`, `restarted`, `down WHY`
@@ -32,7 +33,7 @@ pub struct Program {
     said: Arc<Mutex<Said>>,
 }
 
-/// The commands to the program.
+/// The input of the program, and the commands that wait for it.
 #[derive(Debug)]
 struct Ear {
     stdin: Option<ChildStdin>,
@@ -47,7 +48,7 @@ impl Ear {
         {
             self.under_way += 1;
             if let Some(stdin) = &mut self.stdin {
-                // A program that has ended reads no commands.
+                // Writing fails if the program has ended. The error is ignored.
                 let _ = stdin.write_all(format!("{line}\n").as_bytes());
             }
         }
@@ -78,7 +79,7 @@ impl Program {
     /// The program cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // A guest consists of several processes.
+        // A guest consists of several processes, so all of them are killed as a group.
         command.process_group(0);
         let mut child = command.spawn()?;
         let said = Arc::new(Mutex::new(Said::default()));
@@ -114,7 +115,8 @@ impl Program {
     /// Queues a command for the program.
     pub fn tell(&mut self, line: &str) {
         let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
-        // Commands for the guest's previous program are obsolete.
+        // A command that starts with `/` starts a new program in the guest. Commands for the previous program are
+        // obsolete.
         if line.starts_with('/') {
             ear.waiting.clear();
             ear.under_way = 0;
@@ -126,7 +128,7 @@ impl Program {
         }
     }
 
-    /// Puts a command in front of all queued ones.
+    /// Puts a command in front of all queued commands.
     pub fn tell_first(&mut self, line: &str) {
         let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
         ear.waiting.push_front(line.to_owned());

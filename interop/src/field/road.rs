@@ -1,8 +1,8 @@
 //! The operating system's world behind a road: a layer that can lose, delay and reorder packets, can be cut, and
 //! captures them.
 //!
-//! It is between our engine and the socket, so it acts on both directions like a network, whatever carries the
-//! packets, and without the privilege to change the host's filters. Packets pass it one by one.
+//! The road is between our engine and the socket. It therefore acts on both directions like a network, for every
+//! carrier, and needs no privilege to change the host's filters. Packets pass it one by one.
 
 use super::tun::TunSocket;
 use crate::peer::Seen;
@@ -28,13 +28,13 @@ pub struct Road {
     rng: RefCell<Rng>,
     /// The rate of lost packets, per million.
     pub loss_ppm: Cell<u64>,
-    /// The rate of packets that others overtake, per million.
+    /// The rate of packets that later packets overtake, per million.
     pub reorder_ppm: Cell<u64>,
     /// The additional delay of overtaken packets.
     pub behind: Cell<Duration>,
-    /// The one-way delay.
+    /// The one-way delay of every packet.
     pub delay: Cell<Duration>,
-    /// Addresses to and from which no packet gets through.
+    /// Addresses that are cut off: packets from and to them are lost.
     pub cut: RefCell<BTreeSet<IpAddr>>,
     /// Packets that we have sent, before losses.
     pub from_us: RefCell<Seen>,
@@ -148,9 +148,9 @@ pub struct Field {
     os: OsWorld,
     /// The road.
     pub road: Rc<Road>,
-    /// The device to which TCP packets go; other packets go to a socket of the operating system.
+    /// The device for TCP packets. Other packets go to a socket of the operating system.
     tun: Rc<RefCell<Option<TunSocket>>>,
-    /// UDP carries DTLS records, whose content is not visible.
+    /// Whether UDP carries DTLS records, whose content the road cannot read.
     secure: bool,
 }
 
@@ -223,7 +223,7 @@ impl World for Field {
     }
 }
 
-/// The socket behind the road.
+/// The socket behind the road: one of the operating system, or the device for TCP.
 #[derive(Debug)]
 enum Lane {
     Os(OsSocket),
@@ -268,7 +268,7 @@ pub struct RoadSocket {
     held: RefCell<BTreeMap<(Instant, u64), Held>>,
     count: Cell<u64>,
     input: RefCell<RecvBatch>,
-    /// A packet that the socket has not accepted yet, or nothing.
+    /// The packet that the socket has not accepted yet. The batch is empty if there is none.
     output: RefCell<SendBatch>,
 }
 
@@ -288,7 +288,7 @@ impl RoadSocket {
         }
     }
 
-    /// Returns the first packet of one direction that has arrived.
+    /// Removes and returns the first packet of one direction that has arrived.
     fn arrived(&self, outward: bool) -> Option<Held> {
         let now = self.world.now();
         let mut held = self.held.borrow_mut();
@@ -298,7 +298,7 @@ impl RoadSocket {
         held.remove(&key)
     }
 
-    /// Returns whether the next packet has arrived; if not, sets the timer to its arrival.
+    /// Returns whether the next packet has arrived. If it has not, sets the timer to its arrival.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
         // A packet that waits for the socket needs no timer.
         let stuck = !self.output.borrow().is_empty();
@@ -335,7 +335,8 @@ impl Datagrams for RoadSocket {
         batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
         self.forward(cx)?;
-        // A task that only waits for outgoing packets is not polled before their time.
+        // If the next packet has already arrived, wakes the task, because a task that only sends would not be polled
+        // again.
         if self.is_time(cx) {
             cx.waker().wake_by_ref();
         }

@@ -1,6 +1,7 @@
 //! Runs our TCP engine against the TCP of the kernel, over a TUN device.
 //!
-//! Both are sessions of `transport`, so one script controls both. The road is between our engine and the device.
+//! Both ends are sessions of the `transport` crate, so one script controls both. The road is between our engine and the
+//! device.
 
 use super::matrix::capture_suffix;
 use super::place::run;
@@ -25,7 +26,7 @@ use std::rc::Rc;
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// 10 MB in one direction, with loss or reordering.
+    /// The side sends 10 MB, with the given loss or reordering.
     Bulk(By, Way),
     /// The close of a connection.
     Close(Close),
@@ -42,18 +43,18 @@ pub enum Way {
     Reordered,
 }
 
-/// How a connection ends.
+/// The way in which a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// One side finishes, the other reads the end and finishes later.
+    /// The side finishes. The other side reads the end of the data, and finishes later.
     First(By),
-    /// One side finishes, the other sends 1 MB more before it does.
+    /// The side finishes. The other side sends 1 MB more before it finishes.
     Half(By),
     /// Both sides finish at the same time.
     Both,
-    /// A reset during a transfer.
+    /// The side resets the connection during a transfer.
     Reset(By),
-    /// No listener: the connecting side is notified at once.
+    /// There is no listener, and the connecting side is notified at once.
     Refused(By),
 }
 
@@ -103,15 +104,15 @@ const OURS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 2);
 const MTU: u32 = 1500;
 const SIZE: usize = 10_000_000;
 
-/// Runs the cases that `chosen` names, started by us and by the kernel, in namespaces of this process. Prints a line
-/// for each.
+/// Runs the cases that `chosen` names, in namespaces of this process. In each case, first we and then the kernel open
+/// the connection. Prints a line for each case.
 ///
 /// # Errors
 /// The world cannot be created.
 pub fn column(chosen: &str) -> io::Result<bool> {
     run("ip", ["link", "set", "lo", "up"])?;
-    // The host's default may ignore losses (BBR), which would be another comparison. Every kernel has Reno; the
-    // setting applies only to this namespace.
+    // Selects Reno, which every kernel has, because the host's default may ignore losses (BBR). The setting applies
+    // only to this namespace.
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno")?;
     println!("{:<34}{:<24}{:<24}", "TCP", "we connect", "they connect");
     let mut green = true;
@@ -165,7 +166,7 @@ fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, 
     let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
     road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: vec![THEIRS.into()], seed: Some(number as u64), ..Options::default() };
-    // The device has to exist before the world asks for its address.
+    // The device has to exist before the world is created, because the world asks for the device's address.
     let outcome = prepare().and_then(|()| {
         os::run(options, async |world| {
             let limit = Duration::from_secs(90);
@@ -201,7 +202,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, road: Rc<Road>) -> Result<Str
     let field = Field::new(os.clone(), road.clone());
     let device = Tun::open(DEVICE).map_err(|error| format!("TUN: {error}"))?;
     field.put_tun(TunSocket::new(device, OURS, MTU));
-    // With losses detected by time: 5 % takes the older recoveries very long.
+    // The profile `modern` detects losses by time. With 5 % loss, the older methods take very long.
     let mut config = Config::profile("modern").unwrap_or_default();
     for (key, value) in [("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("wscale", "yes"), ("sack", "yes")] {
         config.set(key, value).map_err(text)?;
@@ -263,7 +264,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, road: Rc<Road>) -> Result<Str
     }
 }
 
-/// Records the peer's largest window.
+/// Records the peer's largest window in `widest`.
 fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
     let (within, ours) = (world.clone(), ours.clone());
     let task = async move {
@@ -276,7 +277,7 @@ fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
     world.spawn("window", task).detach();
 }
 
-/// Sends all bytes, then closes the other direction; returns the time.
+/// Sends all bytes, and then closes the opposite direction. Returns the duration as a text.
 async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<String, String> {
     let begun = world.now();
     let sender = world.spawn("sender", async move {
@@ -374,7 +375,7 @@ async fn close<A: Session, B: Session>(
     }
 }
 
-/// The side that has not finished sends 1 MB to the one that has.
+/// The side that has not finished sends 1 MB to the side that has finished.
 async fn after_half<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<(), String> {
     let bytes = pattern(3, 1_000_000);
     let sender = world.spawn("sender", async move {

@@ -1,7 +1,7 @@
-//! Our TCP on the same host as the kernel's: a TUN device behind which our address is.
+//! Our TCP on the same host as the kernel's TCP. Our address is behind a TUN device.
 //!
-//! The kernel routes packets for our address to the device; packets that we send arrive at it as if from a network.
-//! The IP header is written and removed here.
+//! The kernel routes packets for our address to the device. Packets that we write to the device reach the kernel as if
+//! they came from a network. This module adds and removes the IP header.
 
 use anabranch_base::{RecvBatch, SendBatch};
 use anabranch_wire::ip::{Packet, v4};

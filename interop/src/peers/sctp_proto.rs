@@ -18,9 +18,11 @@ use std::sync::Arc;
 pub(super) struct End {
     epoch: Epoch,
     endpoint: Endpoint,
-    /// Each INIT starts an association, a duplicate too; at most one is established.
+    /// The associations by key. Each INIT starts an association, even a duplicate INIT. At most one association is
+    /// established.
     associations: BTreeMap<usize, Association>,
-    /// The one that is established, or was started last.
+    /// The key of the established association. If none is established, the key of the association that was started
+    /// last.
     current: usize,
     packets: VecDeque<Bytes>,
     told: VecDeque<Told>,
@@ -29,7 +31,7 @@ pub(super) struct End {
     down: bool,
 }
 
-/// The maximum number of rounds of a loop that ends when there is no output left.
+/// The maximum number of rounds of [`settle`](End::settle), whose loop ends when the stack has no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
@@ -67,7 +69,7 @@ impl End {
         }
     }
 
-    /// Takes all events and packets of the associations.
+    /// Takes all events and packets out of the associations.
     fn settle(&mut self, now: Instant) {
         let now = self.epoch.at(now);
         for (&handle, association) in &mut self.associations {

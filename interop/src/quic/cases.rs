@@ -1,9 +1,9 @@
 //! The cases of the QUIC interop runner, under its names: files, network, and the conditions besides the complete
 //! arrival of all files.
 //!
-//! There are three differences from the runner. Files are smaller and the network is faster (a transfer has 5 MB at
-//! 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. A dozen connections are made in parallel instead of
-//! fifty, at 25 % loss in each direction.
+//! The cases differ from those of the runner in three respects. Files are smaller and the network is faster (a transfer
+//! has 5 MB at 20 Mbit/s, not 10 MB at 10 Mbit/s). All cases use HTTP/3. In the cases with many handshakes, a dozen
+//! connections are made in parallel instead of fifty, at 25 % loss in each direction.
 
 use super::headers::Kind;
 use super::meeting::Meeting;
@@ -88,7 +88,8 @@ impl Case {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
     }
 
-    /// Whether the client has to end with an error line: ours supports only version 1, so its server does not.
+    /// Whether the client must end with an error line. Our client does so in the case of version negotiation, because
+    /// it supports only version 1.
     #[must_use]
     pub fn is_refusal(self, client: Stack) -> bool {
         self == Self::VersionNegotiation && client == Stack::Ours
@@ -107,8 +108,8 @@ impl Case {
             Self::Multiconnect => &[1 << 10; 12],
             Self::TransferLoss | Self::TransferCorruption => &[2 << 20],
             Self::RebindPort | Self::RebindAddr => &[3 << 20],
-            // Our client updates its keys at random after 10 to 1000 sent packets. On a busy machine these may be
-            // acknowledgements of up to ten packets each. quiche never starts an update.
+            // Our client updates its keys at random after 10 to 1000 sent packets. On a busy machine each of these
+            // packets may acknowledge up to ten packets, so the file must be large. quiche never starts a key update.
             Self::KeyUpdate if pair == Pair { client: Stack::Ours, server: Stack::Quiche } => &[16 << 20],
             Self::KeyUpdate => &[4 << 20],
         };
@@ -133,7 +134,7 @@ impl Case {
     }
 
     /// Returns the number and the size of the objects that our client loads with each of two sessions. `get` does not
-    /// keep sessions when it ends; `load` does, and discards the content.
+    /// keep its session for a second run. `load` does, and discards the content of the objects.
     #[must_use]
     pub fn load(self, client: Stack) -> Option<(usize, usize)> {
         match (self, client) {
@@ -143,7 +144,7 @@ impl Case {
         }
     }
 
-    /// Whether the client's windows have to grow.
+    /// Whether the client's windows start small, so that they have to grow.
     #[must_use]
     pub fn is_narrow(self) -> bool {
         self.told_to_client() == Self::Transfer.name()
@@ -155,7 +156,7 @@ impl Case {
         self == Self::Multiconnect
     }
 
-    /// Checks the conditions; returns a remark for the matrix.
+    /// Checks the conditions of the case, and returns a remark for the matrix.
     ///
     /// # Errors
     /// The condition that does not hold.
@@ -194,7 +195,8 @@ impl Case {
     }
 }
 
-/// Checks the number of handshakes: a server chooses a connection ID for each connection that it answers.
+/// Checks the number of handshakes by the server's connection IDs. A server chooses one for each connection that it
+/// answers.
 fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for header in &meeting.seen.from_server {
@@ -208,8 +210,8 @@ fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     Err(format!("{} handshakes, {expected} expected", ids.len()))
 }
 
-// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: it also continues its packet numbers. They are encrypted, so
-// this function cannot check them, but the server would reject other numbers.
+// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: the client also continues its packet numbers. Packet
+// numbers are encrypted, so this function cannot check them, but the server would reject wrong ones.
 fn check_retry(meeting: &Meeting) -> Result<String, String> {
     let retry = meeting.seen.from_server.iter().find(|header| header.kind == Kind::Retry);
     let retry = retry.ok_or("no Retry packet")?;
@@ -220,7 +222,8 @@ fn check_retry(meeting: &Meeting) -> Result<String, String> {
     Err("no Initial with the token of the Retry".into())
 }
 
-/// The first handshake has a certificate, the second has none. If `early`, its answer accepts early data.
+/// Checks that the first handshake has a certificate and the second has none. If `early` is set, the second answer must
+/// accept early data.
 fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     let mut by_connection: BTreeMap<String, (usize, bool, bool)> = BTreeMap::new();
     let datagrams = meeting.client_side()?;
@@ -242,7 +245,8 @@ fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     }
 }
 
-/// Requests are sent as 0-RTT data: the 0-RTT packets must have at least half the size of the requested names.
+/// Checks that requests are sent as 0-RTT data. The 0-RTT packets must have at least half the size of the requested
+/// names.
 fn check_early(meeting: &Meeting) -> Result<String, String> {
     let early: usize = meeting
         .seen
@@ -260,13 +264,13 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
     Ok(format!("{:.1} kB early", early as f64 / 1e3))
 }
 
-/// All requests are sent before the first large answer.
+/// Checks that all requests are sent before the first large answer.
 fn check_streams(meeting: &Meeting) -> Result<String, String> {
     let mut asked = BTreeSet::new();
     let mut answers = 0;
     let port = meeting.front.port();
     for datagram in meeting.client_side()? {
-        // Requests are on streams 0, 4, 8, ...
+        // Client requests are on streams 0, 4, 8, and so on (RFC 9000 §2.1).
         let streams =
             datagram.streams.iter().filter(|stream| stream.parse::<u64>().is_ok_and(|id| id % 4 == 0));
         if datagram.target.port() == port {
@@ -285,7 +289,7 @@ fn check_streams(meeting: &Meeting) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Both ends have sent packets of both key phases.
+/// Checks that both ends have sent packets of both key phases.
 fn check_key_phases(meeting: &Meeting) -> Result<String, String> {
     let mut packets = BTreeMap::new();
     for datagram in meeting.client_side()? {

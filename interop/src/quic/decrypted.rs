@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The fields of a datagram that cases need; numbers are written as in tshark.
+/// The fields of a datagram that the cases need. Types are numbers in text form, as tshark writes them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
     /// The sender.
@@ -30,13 +30,13 @@ pub struct Datagram {
     pub responses: Vec<String>,
 }
 
-/// Returns all QUIC datagrams of a capture. `port` is the server's port in it.
+/// Returns all QUIC datagrams of a capture. `port` is the server's port in the capture.
 ///
 /// # Errors
 /// tshark is missing, or cannot read the file.
 pub fn read(capture: &Path, keys: &[&Path], port: u16) -> Result<Vec<Datagram>, String> {
     let folder = capture.parent().unwrap_or(Path::new("."));
-    // Both ends may have written secrets.
+    // Both ends may have written secrets, so their files are joined.
     let all = folder.join("all.keys");
     let text: Vec<u8> = keys.iter().flat_map(|file| std::fs::read(file).unwrap_or_default()).collect();
     std::fs::write(&all, text).map_err(|error| format!("{}: {error}", all.display()))?;
@@ -104,7 +104,7 @@ fn datagram(line: &str) -> Option<Datagram> {
         extensions: list(extensions),
         frames: list(frames),
         streams: list(streams),
-        // Version 4.0 writes 1, later ones True.
+        // tshark 4.0 writes 1 for a set bit, and later versions write True.
         key_phases: list(phases).iter().map(|bit| bit == "1" || bit == "True").collect(),
         challenges: list(challenges),
         responses: list(responses),

@@ -43,7 +43,7 @@ pub struct Header {
     pub bytes: usize,
 }
 
-/// Returns the long headers of the packets in a datagram, as far as they can be read.
+/// Returns the long headers of the packets in a datagram, up to the first packet that cannot be read.
 #[must_use]
 pub fn of(datagram: &[u8]) -> Vec<Header> {
     let mut found = Vec::new();

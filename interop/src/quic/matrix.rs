@@ -1,5 +1,5 @@
-//! Runs every case with every pair, several in parallel, and prints the matrix. Failed cases are repeated without
-//! other load.
+//! Runs every case with every pair, several in parallel, and prints the matrix. Failed cases are repeated one at a
+//! time.
 
 use super::cases::Case;
 use super::{Pair, Stack, meeting};
@@ -15,7 +15,8 @@ struct Cell {
     text: String,
 }
 
-/// Failures caused by another implementation: the number of the fault in README, and the text of the failure.
+/// Known failures of other implementations: client, server, case, the number of the fault in the README, and the text
+/// of the failure.
 const FAULTS: [(Stack, Stack, Case, u32, &str); 0] = [];
 
 fn fault(pair: Pair, case: Case, why: &str) -> Option<u32> {
@@ -25,8 +26,8 @@ fn fault(pair: Pair, case: Case, why: &str) -> Option<u32> {
     known.map(|(.., number, _)| *number)
 }
 
-/// Runs the whole matrix and passes it to `row`, line by line; returns whether all cells are good. `stacks` are the
-/// foreign stacks. Failures are passed to `failed`.
+/// Runs the whole matrix, and passes each line to `row`. Returns whether all cells are good. `stacks` are the foreign
+/// stacks. Failures are passed to `failed`.
 pub fn matrix(
     stacks: &[Stack],
     chosen: &str,
@@ -92,5 +93,5 @@ fn cell(pair: Pair, case: Case, attempt: usize, failed: &impl Fn(&str)) -> Cell 
     }
 }
 
-/// The number of parallel cells: most of their time they wait for the network.
+/// The number of cells that run in parallel. Most of the time, a cell waits for the network.
 const AT_ONCE: usize = 4;

@@ -51,7 +51,7 @@ impl Meeting {
     }
 }
 
-/// Runs a case with a pair; returns a remark if it passes. After a failure all files stay in `folder`.
+/// Runs a case with a pair, and returns a remark if it passes. After a failure, all files of the run stay in `folder`.
 ///
 /// # Errors
 /// Why it failed.
@@ -104,7 +104,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
         }
     }
     drop(clients);
-    // The last packets of the client are still in flight.
+    // Waits, because the last packets of the client are still in flight.
     std::thread::sleep(2 * weather.delay + Duration::from_millis(20));
     let seen = relay.finish();
     drop(server);
@@ -119,7 +119,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     case.check(&meeting)
 }
 
-/// Creates the files; returns their names and contents.
+/// Creates the files of the site, and returns their names and contents.
 fn prepare(place: &Place, case: Case, pair: Pair) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let _ = fs::remove_dir_all(&place.folder);
     fs::create_dir_all(place.site())?;

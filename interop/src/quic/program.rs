@@ -1,6 +1,6 @@
 //! Starts each end: a server that prints its address, and a client that ends by itself.
 //!
-//! Foreign ends are the programs that `peers/NAME.sh` has built; ours is the user's command line. Their output is
+//! Foreign ends are the programs that `peers/NAME.sh` has built. Our end is the `anabranch` command. Their output is
 //! written to files beside the captures.
 
 use super::Stack;
@@ -41,7 +41,7 @@ impl Place {
         self.folder.join(format!("{side}.keys"))
     }
 
-    /// Returns the output of a program.
+    /// Returns the text that a program has printed so far.
     #[must_use]
     pub fn said(&self, side: &str) -> String {
         std::fs::read(self.folder.join(format!("{side}.txt")))
@@ -97,7 +97,7 @@ impl Place {
         let mut server = self.start("server", &mut command)?;
         let begun = Instant::now();
         while begun.elapsed() < STARTED {
-            // The last line may be incomplete.
+            // The last line is not read, because it may be incomplete.
             if let Some(at) = whole_lines(&self.said("server")).find_map(address) {
                 return Ok((server, at));
             }
@@ -146,7 +146,7 @@ impl Place {
                     }
                     _ => {
                         command.arg("get").args(files.iter().map(|file| format!("h3://{at}/{file}")));
-                        // The slash at the end makes it a directory.
+                        // The slash at the end makes `get` treat the target as a directory.
                         command.arg("-o").arg(self.target().join(""));
                     }
                 }
@@ -178,10 +178,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Waits for its end; `None` if it takes too long.
-    ///
-    /// # Errors
-    /// The operating system's error.
+    /// Waits until the program ends; `None` if it still runs at `until`.
     pub fn wait(&mut self, until: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             let status = self.child.try_wait()?;

@@ -1,9 +1,9 @@
-//! The network between two programs: a UDP relay on loopback with delay and a limited rate. It loses and changes
-//! datagrams, and gives a client another port or address during a transfer, as a NAT does.
+//! The network between two programs: a UDP relay on loopback with delay and a limited rate. The relay loses and changes
+//! datagrams. During a transfer it can give a client another port or address, as a NAT does.
 //!
-//! The fate of a datagram depends on the seed, its client and its number, not on its time of arrival. Each client (by
-//! its address) has its own socket towards the server. Datagrams are stored as pcapng, as seen by either end, and
-//! their long headers are recorded.
+//! Whether a datagram is lost or changed depends on the seed, its client and its number, not on its time of arrival.
+//! Each client (by its address) has its own socket towards the server. Datagrams are stored as pcapng, as seen by
+//! either end, and their long headers are recorded.
 
 use super::headers::{self, Header};
 use anabranch_base::Rng;
@@ -25,27 +25,29 @@ pub struct Weather {
     pub delay: Duration,
     /// The rate in each direction.
     pub bits_per_second: u64,
-    /// The maximum number of datagrams in flight in each direction; further ones are lost.
+    /// The maximum number of datagrams in flight in each direction; further datagrams are lost.
     pub queue: usize,
     /// The rate of lost datagrams, per million.
     pub lost_ppm: u64,
     /// The rate of datagrams with a changed byte, per million.
     pub damaged_ppm: u64,
-    /// The maximum number of impaired datagrams in a row.
+    /// The maximum number of datagrams in a row that are lost or changed.
     pub in_a_row: u32,
     /// After this number of datagrams from a client it gets another port, at most [`MOST_MOVES`] times.
     pub rebind_after: Option<u64>,
-    /// The client also gets another address.
+    /// Whether the client gets another address in addition to another port.
     pub rebind_address: bool,
-    /// Packets to the previous address still reach the client, as with NATs that forget late.
+    /// Whether packets to the previous address still reach the client, as behind a NAT that forgets late.
     pub old_place_stays: bool,
 }
 
-/// A quiche server follows a client to two further addresses, and may not answer later ones, whatever the client.
+/// The maximum number of times that a client gets another address. A quiche server follows a client to two further
+/// addresses, and may not answer at later ones.
 pub const MOST_MOVES: u64 = 2;
 
 impl Weather {
-    /// Delay and rate as in the interop runner's simulations (15 ms, there 10 Mbit/s), without impairments.
+    /// A network without losses. The delay of 15 ms is that of the interop runner's simulations, whose rate is 10
+    /// Mbit/s.
     pub const FAIR: Self = Self {
         delay: Duration::from_millis(15),
         bits_per_second: 20_000_000,
@@ -177,11 +179,11 @@ struct State {
     flows: BTreeMap<SocketAddr, Flow>,
     due: BTreeMap<(Instant, u64), Held>,
     count: u64,
-    /// When the last datagram of each direction has left.
+    /// The time when the last datagram of each direction has left the link.
     free: [Instant; 2],
     waiting: [usize; 2],
     seen: Seen,
-    /// The capture as a client sees it, and as the server does.
+    /// The captures: as a client sees the packets, and as the server sees them.
     captures: [Capture; 2],
     readers: Vec<JoinHandle<()>>,
     over: bool,
@@ -196,7 +198,7 @@ struct Flow {
     rebound: u64,
 }
 
-/// The random state of one direction of one client.
+/// The random state of one direction of a client, which decides the fate of its datagrams.
 #[derive(Debug)]
 struct Luck {
     rng: Rng,
@@ -229,7 +231,7 @@ impl Shared {
         }
     }
 
-    /// Reads datagrams from the server at one socket, as long as it is the client's.
+    /// Reads datagrams from the server at one socket, as long as the client uses that socket.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {
@@ -253,7 +255,8 @@ impl Shared {
         }
     }
 
-    /// Handles a datagram, from the server at socket `place` or from a client: decides its fate and when it leaves.
+    /// Handles a datagram from a client, or from the server at the socket `place`. Decides whether it is lost or
+    /// changed, and when it leaves.
     fn take(self: &Arc<Self>, way: Way, client: SocketAddr, place: Option<&UdpSocket>, bytes: &[u8]) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -351,7 +354,7 @@ impl Shared {
             };
             self.keep(&mut state.captures[side], ends, &bytes);
             drop(state);
-            // If the end is gone, the error is ignored.
+            // The receiver may be gone, so an error of `send_to` is ignored.
             let _ = match way {
                 UP => back.send_to(&bytes, self.server),
                 _ => self.front.send_to(&bytes, client),
@@ -409,7 +412,7 @@ fn capture(file: &Path) -> io::Result<Capture> {
     Ok(Some(writer))
 }
 
-/// Whether no datagram arrived, or the other end is gone.
+/// Whether the error only means that no datagram arrived, or that the other end is gone.
 fn is_quiet(error: &io::Error) -> bool {
     matches!(
         error.kind(),

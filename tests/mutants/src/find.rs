@@ -12,9 +12,9 @@ use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
 /// A part of a mutant's text.
 #[derive(Clone, Debug)]
 pub enum Piece {
-    /// New text.
+    /// New text that replaces source text.
     Text(String),
-    /// Bytes of the source file, including the mutants within them.
+    /// The text of these bytes of the source file, including the mutants within them.
     Source(Range<usize>),
 }
 
@@ -23,11 +23,11 @@ pub enum Piece {
 pub enum Form {
     /// An expression that replaces the original.
     Instead(Vec<Piece>),
-    /// A statement that is left out.
+    /// The statement is left out.
     Nothing,
-    /// Returns this value at the beginning of a function body.
+    /// The function body begins with a return of this value.
     Return(String),
-    /// A guard after the pattern of a match arm: the arm no longer matches.
+    /// The match arm gets a guard after its pattern, so that it no longer matches.
     NoMatch,
 }
 
@@ -36,11 +36,11 @@ pub enum Form {
 pub struct Mutant {
     /// The bytes of the file that the mutant replaces.
     pub range: Range<usize>,
-    /// The line on which it begins, from 1.
+    /// The line on which the mutant begins, from 1.
     pub line: usize,
-    /// A description.
+    /// A description of the change.
     pub what: String,
-    /// How the mutant is written.
+    /// How the mutant is written with its switch.
     pub form: Form,
 }
 
@@ -102,7 +102,7 @@ impl Finder<'_> {
         self.function = before;
     }
 
-    /// Whether a body only returns this value.
+    /// Whether a function body only returns this value.
     fn is_value(&self, block: &syn::Block, value: &str) -> bool {
         let unused = |statement: &Stmt| matches!(statement, Stmt::Local(local) if matches!(local.pat, syn::Pat::Wild(_)));
         match block.stmts.split_last() {
@@ -158,7 +158,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Constants cannot call the switch, and patterns are not expressions.
+    // Constants cannot call the switch, and patterns are not expressions, so neither is mutated.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
@@ -277,14 +277,14 @@ fn values(output: &ReturnType) -> Vec<String> {
         "Option" => &["None", "Some(Default::default())"],
         "Result" => &["Ok(Default::default())"],
         "Poll" => &["std::task::Poll::Pending"],
-        // A constructor has no other value to return.
+        // A constructor is not mutated, because it has no other value to return.
         "Self" => &[],
         _ => &["Default::default()"],
     };
     texts.iter().map(|&text| text.into()).collect()
 }
 
-/// Whether a part of a condition binds names, so that it cannot be put in parentheses.
+/// Whether a condition binds names with `let`, so that it cannot be put in parentheses.
 fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,

@@ -145,7 +145,8 @@ fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, Str
     let (mut drawn, mut before) = (Vec::new(), 0);
     let mut state = options.seed;
     for (lines, mut found) in areas {
-        // The shares are rounded so that they add up to the count.
+        // The number of mutants of a file is proportional to its lines. Shares are rounded so that they add up to the
+        // count.
         let share = options.count * (before + lines) / all - options.count * before / all;
         before += lines;
         let share = share.min(found.len());
@@ -178,7 +179,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns the next number of SplitMix64.
+/// Returns the next number of the generator SplitMix64.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

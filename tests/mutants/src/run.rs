@@ -8,13 +8,13 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// The limit of a program's elapsed time with a mutant: this factor times its elapsed time without one, plus this duration.
-/// The limit is generous because the machine may be busy. A mutant that loops is stopped earlier, by the limit of processor
-/// time, which is the processor time without a mutant.
+/// The limit of a test program's elapsed time with a mutant: this factor times its elapsed time without a mutant, plus
+/// this duration. The limit is generous because the machine may be busy. A limit of processor time stops a mutant that
+/// loops earlier.
 const PATIENCE: (u32, Duration) = (8, Duration::from_secs(10));
 /// The lowest limit of processor time, in seconds.
 const LEAST_PROCESSOR_TIME: u64 = 10;
-/// The limit of a program's address space in KiB: a mutant may allocate without end.
+/// The limit of a program's address space in KiB: a mutant may allocate endlessly.
 const MEMORY_KIB: u64 = 6 << 20;
 
 /// The test programs of a crate.
@@ -28,14 +28,14 @@ pub struct Tests {
 #[derive(Debug)]
 struct Program {
     path: PathBuf,
-    /// The time it takes without a mutant.
+    /// The time that the program takes without a mutant.
     took: Duration,
-    /// The mutants that it reaches.
+    /// The numbers of the mutants that the program reaches.
     reached: BTreeSet<usize>,
 }
 
 impl Tests {
-    /// Runs each program once without a mutant; it must pass.
+    /// Runs each program once without a mutant. Fails if a program does not pass.
     pub fn new(folder: PathBuf, paths: Vec<PathBuf>, skip: &[String]) -> Result<Self, String> {
         let mut tests = Self { folder, programs: Vec::new(), skip: skip.to_vec() };
         for path in paths {
@@ -52,7 +52,7 @@ impl Tests {
             let reached = reached.lines().filter_map(|number| number.parse().ok()).collect();
             tests.programs.push(Program { path, took, reached });
         }
-        // Unit tests come first, the others ordered by their time.
+        // Unit tests run first, and then the other programs, the fastest first.
         if let Some((_, others)) = tests.programs.split_first_mut() {
             others.sort_by_key(|program| program.took);
         }
@@ -110,7 +110,7 @@ impl Tests {
     }
 }
 
-/// Whether a program succeeds within this time; kills it if it takes longer.
+/// Whether a program succeeds within this time. Kills the program if it takes longer.
 fn passes(mut child: Child, limit: Duration) -> bool {
     let begin = Instant::now();
     loop {

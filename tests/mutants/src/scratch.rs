@@ -1,6 +1,6 @@
 //! A copy of the tree in which one crate contains all drawn mutants, and the crate's test programs.
 //!
-//! A mutant that does not compile is identified by the position of the error and left out: it is not viable.
+//! A mutant that does not compile is not viable. It is identified by the position of the error, and left out.
 
 use crate::find::Mutant;
 use crate::write::{Written, write};
@@ -41,8 +41,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Copies all files of the tree at `tree` that git tracks or would add, except those that `build` writes with
-    /// mutants. Unchanged files are not touched, so they are not compiled again.
+    /// Copies all files below `tree` that git tracks or would add, except the files that `build` writes with mutants.
+    /// Unchanged files are not written again, so that cargo does not compile them again.
     pub fn copy(tree: &Path, name: &str, drawn: &[Drawn]) -> io::Result<Self> {
         let target = tree.join("target/mutants").join(name);
         let root = target.join("tree");
@@ -63,7 +63,7 @@ impl Scratch {
     }
 
     /// Writes the mutants into the copy and compiles the tests of `package`, until all remaining mutants compile.
-    /// Returns their numbers, and the test programs.
+    /// Returns the numbers of the viable mutants, and the test programs.
     pub fn build(
         &self,
         package: &str,
@@ -71,7 +71,7 @@ impl Scratch {
         drawn: &[Drawn],
         targets: &[String],
     ) -> Result<(BTreeSet<usize>, Vec<PathBuf>), String> {
-        // Mutants that did not compile last time are not tried again.
+        // Mutants that did not compile in an earlier run are not tried again.
         let known = self.target.join("unviable");
         let unviable = fs::read_to_string(&known).unwrap_or_default();
         let mut unviable: BTreeSet<String> = unviable.lines().map(String::from).collect();
@@ -158,8 +158,8 @@ fn error_place(line: &str) -> Option<(&str, usize, usize)> {
     Some((parts.next()?, line, column))
 }
 
-/// Returns the mutant that caused an error: the innermost one around its position, otherwise the nearest one in the
-/// file.
+/// Returns the mutant that caused an error. This is the innermost mutant around the position of the error, or else the
+/// nearest mutant in the file.
 fn blamed(written: &Written, line: usize, column: usize, viable: &BTreeSet<usize>) -> Option<usize> {
     let begin: usize = written.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let inside: usize =

@@ -1,4 +1,4 @@
-//! Tests of finding and writing mutants.
+//! Tests that mutants are found, and that they are written with their switches.
 
 use crate::find;
 use crate::write::write;

@@ -3,7 +3,7 @@
 use crate::find::{Form, Mutant, Piece};
 use std::ops::Range;
 
-/// A file with its mutants, and their positions.
+/// A source file with its mutants, and their positions.
 #[derive(Debug, Default)]
 pub struct Written {
     /// The text of the file.
@@ -12,7 +12,7 @@ pub struct Written {
     pub places: Vec<(usize, Range<usize>)>,
 }
 
-/// Writes `source` with these mutants, which are in its order.
+/// Writes `source` with these mutants, which are in the order of the source.
 pub fn write(source: &str, mutants: &[(usize, &Mutant)]) -> Written {
     let mut writer = Writer { source, written: Written::default() };
     writer.range(0..source.len(), mutants, None);
@@ -29,7 +29,7 @@ impl Writer<'_> {
         self.written.text.push_str(text);
     }
 
-    /// Writes a part of the source with the mutants within it, except those of exactly the range `but`.
+    /// Writes a range of the source with the mutants within it. Mutants of exactly the range `but` are left out.
     fn range(&mut self, part: Range<usize>, mutants: &[(usize, &Mutant)], but: Option<&Range<usize>>) {
         let mut inside: Vec<_> = mutants
             .iter()
@@ -37,7 +37,7 @@ impl Writer<'_> {
             .filter(|(_, mutant)| part.start <= mutant.range.start && mutant.range.end <= part.end)
             .filter(|(_, mutant)| Some(&mutant.range) != but)
             .collect();
-        // Of several that begin at one position the outermost comes first; empty ranges come before all others.
+        // Of several mutants that begin at the same position, empty ranges come first, and then the outermost mutant.
         inside.sort_by_key(|(_, mutant)| {
             (mutant.range.start, !mutant.range.is_empty(), usize::MAX - mutant.range.end)
         });
@@ -56,7 +56,7 @@ impl Writer<'_> {
         self.text(&self.source[at..part.end].to_owned());
     }
 
-    /// Writes all mutants of one range.
+    /// Writes all mutants of the same range, as a choice between them and the original.
     fn choice(&mut self, range: &Range<usize>, same: &[(usize, &Mutant)], all: &[(usize, &Mutant)]) {
         let begin = self.written.text.len();
         let (nothing, instead): (Vec<_>, Vec<_>) =

@@ -2,8 +2,8 @@
 //! author would write it.
 //!
 //! A connection is one stream of bytes in each direction, cut into segments of a fixed size. The receiver keeps
-//! segments that arrive in order and drops the rest. When nothing was acknowledged for a while, the sender goes back
-//! and sends everything again.
+//! segments that arrive in order and drops the rest. If nothing is acknowledged for a while, the sender goes back and
+//! sends all unacknowledged data again.
 
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 /// The IP protocol number of Go-back-N.
 pub const PROTOCOL: u8 = 253;
-/// The size of a packet's header: kind, both ports, position.
+/// The size of a packet's header in bytes: kind, both ports, stream offset.
 const HEADER: usize = 13;
 const OPEN: u8 = 0;
 const OPENED: u8 = 1;
@@ -27,7 +27,7 @@ const DATA: u8 = 2;
 const LAST: u8 = 3;
 const ACK: u8 = 4;
 const RESET: u8 = 5;
-/// The size of a sender's buffer, and of a receiver's for an application that does not read.
+/// The size in bytes of a sender's buffer, and of a receiver's buffer for unread data.
 const BUFFER: usize = 64 * 1024;
 /// The number of peers whose UDP ports are kept.
 const MAX_PEERS: usize = 1024;
@@ -109,7 +109,7 @@ impl<W: World> Runs<W> for GoBackN {
     }
 }
 
-/// Go-back-N in UDP, for real networks. Its URLs are `http+gbn://`.
+/// Go-back-N in UDP, for real networks. Its URLs begin with `http+gbn://`.
 #[derive(Clone, Copy, Debug)]
 pub struct InUdp;
 
@@ -145,7 +145,7 @@ impl Protocol for InUdp {
     }
 }
 
-/// Its default UDP port.
+/// The default UDP port of Go-back-N.
 const UDP_PORT: u16 = 9253;
 
 impl<W: World> Runs<W> for InUdp {
@@ -157,7 +157,7 @@ impl<W: World> Runs<W> for InUdp {
                 Carrier::Ip => 0,
             };
             let socket = world.bind(Local::Udp { port }).await?;
-            // Two programs of one host have different ports.
+            // The first local port is random, so that two programs on one host have different ports.
             let next_port = 30_000 + world.rng("gbn").below(20_000) as u16;
             let engine = Endpoint { config, local: socket.local(), next_port, ..Endpoint::default() };
             Ok(Rc::new(BoundHost::over(world, engine, socket, None)) as _)
@@ -177,7 +177,7 @@ pub struct Endpoint {
     connections: BTreeMap<Id, Connection>,
     /// The UDP ports of peers; 0 on IP.
     carried: BTreeMap<SocketAddr, u16>,
-    /// Peers without a connection, which are sent a reset.
+    /// Peers to which a reset must be sent, because they have no connection.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
     packets: u64,
@@ -187,14 +187,14 @@ pub struct Endpoint {
 
 #[derive(Debug, Default)]
 struct Connection {
-    /// The initiator's port.
+    /// The number of the connection, which is the initiator's port.
     key: u64,
     initiator: bool,
     established: bool,
-    /// The kind of a packet without data that is to be sent.
+    /// The kind of a packet without data that must be sent; `None` if there is none.
     due: Option<u8>,
     out: VecDeque<u8>,
-    /// The position at which `out` begins, the next position to send, and the highest position ever sent.
+    /// Three stream offsets: that of the first byte in `out`, the next to send, and the highest that was ever sent.
     base: u64,
     next: u64,
     highest: u64,
@@ -255,7 +255,8 @@ impl Endpoint {
         });
     }
 
-    /// Returns the segment that may be sent now: its position, its end, and whether it ends the stream.
+    /// Returns the segment that may be sent now: the stream offsets of its beginning and its end, and whether it ends
+    /// the stream.
     fn segment(&self, connection: &Connection) -> Option<(u64, u64, bool)> {
         let (next, end) = (connection.next, connection.end());
         let last = (next + self.config.segment).min(end);
@@ -307,7 +308,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 connection.inbox.extend(data);
-                // The end of the stream has a position of its own, so that it is acknowledged.
+                // The end of the stream takes one stream offset of its own, so that it is acknowledged.
                 connection.peer_finished = kind == LAST;
                 connection.received += data.len() as u64 + u64::from(kind == LAST);
                 let units = position..position + data.len() as u64;
@@ -521,5 +522,5 @@ impl SessionEngine for Endpoint {
     }
 }
 
-/// The time after which everything is sent again.
+/// The time without acknowledgement after which all unacknowledged data is sent again.
 const TIMEOUT: Duration = Duration::from_millis(400);

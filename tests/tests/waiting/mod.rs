@@ -1,4 +1,4 @@
-//! Tests wait for conditions. They do not sleep for a guessed time and do not read the clock (CONTRIBUTING.md,
+//! Checks that tests wait for conditions, do not sleep for a guessed time, and do not read the clock (CONTRIBUTING.md,
 //! "Tests").
 //!
 //! Virtual time is free: a sleep in a simulated world takes no real time.
@@ -14,7 +14,7 @@ const SLEEP: &str = "sleep";
 const CLOCK: &str = "clock";
 /// A sleep in a world of the operating system.
 const REAL_WORLD: &str = "sleep in the real world";
-/// A peer that is deliberately slow.
+/// The pace of a peer that is deliberately slow.
 const PACE: &str = "pace";
 
 /// The permitted exceptions: file, kind, count and reason.
@@ -135,7 +135,7 @@ fn tests_wait_for_conditions_and_not_for_time() {
     );
 }
 
-/// Returns the tests of a workspace: whole files, and the last part of files that end with tests.
+/// Returns the test code of a workspace: whole files, and the last part of files that end with tests.
 fn test_sources() -> Vec<(String, String)> {
     let root = root();
     let mut folders: Vec<_> = crates().into_values().collect();

@@ -25,7 +25,7 @@ impl Bulk {
     pub fn new(world: &SimWorld, version: Version) -> Self {
         let ends = ends(world, version);
         let mut config = Config::default();
-        // As over DTLS elsewhere: without a checksum (RFC 9653); buffers of 1 MiB as in the other benchmarks.
+        // Over DTLS, SCTP packets have no checksum (RFC 9653). The buffers of 1 MiB are those of the other benchmarks.
         for (key, value) in
             [("sndbuf", "1048576B"), ("rcvbuf", "1048576B"), ("max_burst", "0"), ("zero_checksum", "yes")]
         {
@@ -84,15 +84,15 @@ impl Bulk {
         [0, 1].map(|from| self.carry(from)).iter().sum()
     }
 
-    /// Carries the packets of one end to the other, batch by batch, and processes them at both; returns the bytes of
-    /// messages that were read.
+    /// Carries the packets of end `from` through DTLS to the other end, batch by batch. Returns the bytes of messages
+    /// that the other end read.
     fn carry(&mut self, from: usize) -> usize {
         let (mut cx, mut got) = (Context::from_waker(Waker::noop()), 0);
         loop {
             self.send.clear();
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
-                // The packet waits for the handshake; the engine is notified when the handshake is complete.
+                // The packets wait for the DTLS handshake. The engine is notified when the handshake is complete.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }

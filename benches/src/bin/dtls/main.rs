@@ -1,8 +1,8 @@
-//! DTLS below SCTP in memory, with both ends in one thread. It measures sealing and opening, and a bulk transfer,
-//! compared with the cipher alone and with quinn, as well as handshakes, and the memory of ten thousand connections.
+//! Measures DTLS below SCTP in memory, with both ends in one thread. Sealing and opening are compared with the cipher
+//! alone, and a bulk transfer with quinn. Handshakes, and the memory of ten thousand connections, are also measured.
 //!
-//! The layer wraps an in-memory socket as it wraps one of the operating system. So the cost is all that the layer
-//! adds to a packet, at both ends.
+//! The DTLS layer wraps an in-memory socket just as it wraps a socket of the operating system. The measured cost is
+//! therefore everything that the layer adds to a packet, at both ends.
 
 mod bulk;
 mod quinn;
@@ -28,8 +28,8 @@ use std::task::{Context, Poll, Waker};
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Datagrams of one direction, joined as by the kernel: source, destination, size of each, where they begin in the
-/// buffer. No byte is copied, because the network is not measured.
+/// Datagrams of one direction, joined as the kernel joins them: source, destination, size of each datagram, offset of
+/// the first in the buffer. No byte is copied, because the network is not measured.
 type Lane = Rc<RefCell<VecDeque<(SocketAddr, SocketAddr, usize, usize, Vec<u8>)>>>;
 
 struct Wire {
@@ -101,7 +101,7 @@ fn ends(world: &SimWorld, version: Version) -> [End; 2] {
 }
 
 impl End {
-    /// Sends packets of this size; returns whether they were accepted.
+    /// Sends `count` packets to `to`. Returns whether DTLS accepted them.
     fn send(&self, batch: &mut SendBatch, from: SocketAddr, to: &Self, packet: &[u8], count: usize) -> bool {
         batch.clear();
         (batch.source, batch.target) = (from, to.at);
@@ -114,7 +114,7 @@ impl End {
         sent
     }
 
-    /// Receives everything that has arrived; returns the number of bytes.
+    /// Receives everything that has arrived. Returns the number of bytes.
     fn take(&self, batch: &mut RecvBatch) -> usize {
         let (mut cx, mut bytes) = (Context::from_waker(Waker::noop()), 0);
         while let Poll::Ready(Ok(())) = self.socket.poll_recv(&mut cx, batch) {
@@ -150,8 +150,8 @@ fn meet([client, server]: &[End; 2], from: SocketAddr, send: &mut SendBatch, rec
 }
 
 fn main() {
-    // After a block of this size was freed, glibc keeps freed memory. Otherwise the first benchmark would pay for
-    // pages that the system takes back and returns, which is a third of quinn's time.
+    // After a block of this size was freed, glibc keeps freed memory. Without this line, the first benchmark would pay
+    // for pages that go back to the kernel and return, which is a third of quinn's time.
     drop(black_box(vec![1_u8; 31 << 20]));
     let network = Network::new(1);
     let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));

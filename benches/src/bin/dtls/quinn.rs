@@ -36,7 +36,7 @@ impl Bulk {
         } else {
             provider::cipher_suite::TLS13_AES_256_GCM_SHA384
         };
-        // Initial packets use AES-128-GCM, whatever cipher is negotiated.
+        // Initial packets need AES-128-GCM, whatever cipher is negotiated.
         let suites = [suite, provider::cipher_suite::TLS13_AES_128_GCM_SHA256];
         let mut cipher_suites = suites.to_vec();
         cipher_suites.dedup();
@@ -133,7 +133,8 @@ impl Bulk {
         got
     }
 
-    /// Carries the datagrams of one end to the other, batch by batch; returns the bytes of the stream that were read.
+    /// Carries the datagrams of end `from` to the other end, batch by batch. Returns the bytes of the stream that the
+    /// other end read.
     fn carry(&mut self, from: usize) -> usize {
         let mut got = self.read();
         while self.carry_one(from) {
@@ -142,7 +143,7 @@ impl Bulk {
         got
     }
 
-    /// Carries one batch; returns whether there was one.
+    /// Carries one batch of datagrams. Returns false if there was none.
     fn carry_one(&mut self, from: usize) -> bool {
         let [first, second] = &mut self.ends;
         let (end, peer) = if from == 0 { (first, second) } else { (second, first) };
@@ -159,7 +160,7 @@ impl Bulk {
             }
         }
         self.datagrams.clear();
-        // At most as many datagrams per call as our engine writes.
+        // One call writes at most as many datagrams as one call of our engine.
         let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else {
             return false;
         };

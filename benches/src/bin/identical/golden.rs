@@ -1,9 +1,10 @@
-//! Golden texts in the tests of two trees: the contents of `expect![..]`.
+//! Golden texts in the tests of two trees. A golden text is the content of an `expect![..]`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Returns the golden texts of one tree's tests that are missing in the other tree, each by its first non-empty line.
+/// Returns the golden texts in the tests of tree `before` that are missing in tree `after`. Each is represented by its
+/// first non-empty line.
 pub fn lost(before: &Path, after: &Path) -> Result<Vec<String>, String> {
     let (before, after) = (texts(before)?, texts(after)?);
     let first_line =

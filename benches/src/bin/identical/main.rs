@@ -2,14 +2,14 @@
 //!
 //!     cargo run --release --bin identical -- --base REV [--only WORD] [--rename OLD=NEW].. [--keep DIR]
 //!
-//! Checks the earlier commit out below `target/regression`, builds `anabranch` of both trees, and runs each command
-//! of `commands.txt` with both in an empty folder. Exit codes, standard output, standard error and all written files
-//! (captures, results.json, reports) must be equal, except the duration of the runs. In addition each golden text of
-//! the earlier tree's tests (`expect![..]`) must exist in this tree. `--rename` declares a renamed word: it is
-//! replaced in the earlier commit's text output (never in JSON or captures), and the widths of columns and lines may
-//! then differ. `--keep` keeps the files of both trees for inspection.
+//! Checks the earlier commit out below `target/regression`, and builds `anabranch` of both trees. Runs each command of
+//! `commands.txt` with both programs, each in an empty folder. Exit codes, standard output, standard error and all
+//! written files (captures, results.json, reports) must be equal, except the duration of the runs. In addition each
+//! golden text of the earlier tree's tests (`expect![..]`) must exist in this tree. `--rename` declares a renamed word.
+//! The word is replaced in the earlier commit's text output (never in JSON or captures), and the widths of columns and
+//! lines may then differ. `--keep` keeps the files of both trees for inspection.
 //!
-//! Prints a line for each command; the exit code is 1 if one differs.
+//! Prints a line for each command. The exit code is 1 if the output of a command differs.
 
 #[path = "../regression/build.rs"]
 #[expect(dead_code, reason = "`regression` runs the benchmarks")]
@@ -89,7 +89,7 @@ fn compare() -> Result<bool, String> {
     Ok(same == count && lost.is_empty())
 }
 
-/// Runs a command in an empty folder; returns its output and files, by name.
+/// Runs a command in an empty folder. Returns its output and its files, by name.
 fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
     if folder.exists() {
@@ -111,7 +111,7 @@ fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String,
     }
     files(folder, folder, &mut all).map_err(wrong)?;
     for (name, bytes) in &mut all {
-        // The duration of the runs, in JSON and at the end of a report.
+        // These marks enclose the duration of the runs, in JSON and at the end of a report.
         let marks = match name.rsplit('.').next() {
             Some("json") => ("\"elapsed_s\": ", "\n"),
             Some("html") => (" threads, ", " s. Results schema"),
@@ -135,7 +135,7 @@ fn files(root: &Path, folder: &Path, all: &mut BTreeMap<String, Vec<u8>>) -> std
     Ok(())
 }
 
-/// Removes the first text between two marks.
+/// Removes the first text that is enclosed by these marks.
 fn without(text: &str, (begin, end): (&str, &str)) -> String {
     let Some((before, rest)) = text.split_once(begin) else { return text.to_owned() };
     let Some((_, after)) = rest.split_once(end) else { return text.to_owned() };
@@ -147,7 +147,7 @@ fn squeezed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a file with this name is read only by people.
+/// Whether the file with this name is a text that only people read, so that `--rename` applies to it.
 fn is_text(name: &str) -> bool {
     matches!(name, "stdout" | "stderr") || name.ends_with(".html")
 }

@@ -1,4 +1,4 @@
-//! The aims and the results: one row each, printed at the end.
+//! The aims and the results, with one row for each aim. The table is printed at the end.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ struct Row {
     aim: Aim,
 }
 
-/// The wanted ratio; without a peer, the wanted value.
+/// The wanted ratio of our result to the peer's result; without a peer, the wanted value.
 #[derive(Clone, Copy)]
 pub enum Aim {
     AtLeast(f64),
@@ -24,7 +24,7 @@ pub enum Aim {
 }
 
 impl Aims {
-    /// Adds our own result.
+    /// Adds a row with our result alone.
     pub fn alone(&self, what: &str, ours: f64, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             what: what.to_owned(),
@@ -35,7 +35,8 @@ impl Aims {
         });
     }
 
-    /// Adds our result with a peer's; `None` if the peer is missing, and then `peer` says how to get it.
+    /// Adds a row with our result and a peer's result. `theirs` is `None` if the peer is missing; `peer` then says how
+    /// to get it.
     pub fn beside(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             what: what.to_owned(),

@@ -1,5 +1,5 @@
-//! The throughput of UDP alone: in trains with GSO, GRO and a CRC32c of each packet at both ends, or with one call
-//! per datagram and nothing else. The program starts itself as the child.
+//! The throughput of UDP alone. Datagrams are sent in trains (GSO, GRO) with a CRC32c of each packet at both ends, or
+//! with one call per datagram and no checksum. The benchmark starts itself as the child process for each end.
 
 use crate::flows::Flow;
 use anabranch_wire::sctp::crc32c;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub const PACKET: usize = 1452;
 const TRAIN: usize = 44;
 
-/// Returns the rates of a transfer of `bytes` in messages of `message` bytes, which took `seconds` and cost `spent`
+/// Returns the rates of a transfer of `bytes` bytes in messages of `message` bytes. It took `seconds` and cost `spent`
 /// seconds of CPU time.
 pub fn flow(bytes: f64, seconds: f64, spent: f64, message: usize) -> Flow {
     Flow {
@@ -22,7 +22,7 @@ pub fn flow(bytes: f64, seconds: f64, spent: f64, message: usize) -> Flow {
     }
 }
 
-/// Runs one of the two ends.
+/// Runs one of the two ends, as a child process.
 pub fn run(words: &[String]) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -70,7 +70,7 @@ fn send_trains(to: &str, seconds: u64) {
             segment_size: Some(PACKET),
             src_ip: None,
         };
-        // A full queue loses packets, as for any other sender.
+        // An error is ignored, because a full queue loses packets, as for any other sender.
         let _ = state.try_send((&socket).into(), &transmit);
     }
     end(&socket, to);
@@ -117,8 +117,8 @@ fn receive_singly(at: &str) {
     receive(|| socket.recv(&mut buffer).unwrap_or(0));
 }
 
-/// Receives until a datagram of three bytes arrives; prints the number of bytes before it, their time, and the
-/// processor time.
+/// Receives until a datagram of three bytes arrives. Prints the number of bytes before that datagram, their duration,
+/// and the processor time.
 fn receive(mut next: impl FnMut() -> usize) {
     let (mut bytes, mut first, mut last) = (0, None, Instant::now());
     loop {

@@ -22,7 +22,8 @@ const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Runs all cells in turn, `runs` times, and prints them; `None` for a cell that cannot be measured.
+    /// Measures all cells in turn, `runs` times, and prints a line for each. A cell that cannot be measured has no
+    /// flows.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {
@@ -43,7 +44,7 @@ impl Bench {
         found
     }
 
-    /// Bulk transfers, compared with the maximum of UDP, and with the kernel's TCP.
+    /// Measures bulk transfers, compared with the maximum of UDP and with the kernel's TCP.
     pub fn bulk(&self) {
         let server = self.server(&["bulk", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
         let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
@@ -120,7 +121,7 @@ impl Bench {
         self.aims.beside(what, ours, &name, median(1), AtMost(0.7));
     }
 
-    /// Without GSO and GRO, compared with UDP with one call per datagram.
+    /// Measures transfers without GSO and GRO, compared with UDP with one call per datagram.
     pub fn single(&self) {
         let server = self.server(&["bulk", "--no-offload", "--listen", &self.at("sctp")]);
         let url = &server.urls[0];
@@ -154,7 +155,7 @@ impl Bench {
         }
     }
 
-    /// UDP alone, in trains or packet by packet.
+    /// Measures UDP alone, in trains or packet by packet.
     fn floor(&self, how: &str) -> Flow {
         let this = this_program();
         let address = format!("{}:0", self.net.server_address());
@@ -172,7 +173,7 @@ impl Bench {
         floor::flow(*bytes, *seconds, spent + cost, PACKET)
     }
 
-    /// The round trip of a 64-byte message.
+    /// Measures the round trip of a 64-byte message.
     fn ping(&self) -> Ping {
         let this = this_program();
         let mut echo = self.net.server(&this);
@@ -199,7 +200,8 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Reads the client's output: median, 99th percentile and its processor time. The other end is still running.
+    /// Reads the client's output: median, 99th percentile and the client's processor time. The other end (`echo`) is
+    /// still running.
     pub fn of(told: &[f64], echo: &Running) -> Option<Self> {
         let &[median, most, cpu] = told else { return None };
         let rounds = PINGS.parse::<f64>().ok()? * 1.1;

@@ -1,13 +1,14 @@
-//! Speed between real processes: `bulk`, `load` and `serve` compared with usrsctp, the kernel's TCP, nginx, and UDP
-//! alone.
+//! Measures the speed between real processes. `bulk`, `load` and `serve` are compared with usrsctp, the kernel's TCP,
+//! nginx, and UDP alone.
 //!
-//! Everything runs in one go, in two network namespaces joined by a veth pair of MTU 1500 where the host allows it,
-//! otherwise on the loopback interface. Runs are interleaved and medians printed: trust the ratios and the CPU
-//! seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
+//! The processes run in two network namespaces that a veth pair with an MTU of 1500 joins. If the host does not allow
+//! namespaces, they use the loopback interface. Runs are interleaved, and medians are printed. Trust the ratios and the
+//! CPU seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
 //!
-//! - `flows`: bulk, small messages and ping-pong; `floor`, `ping`, `usrsctp`: their other programs
+//! - `flows`: bulk transfers, small messages and ping-pong; `floor`, `ping`, `usrsctp`: the other programs of these
+//!   measurements
 //! - `web`: HTTP; `sessions`: thousands of associations
-//! - `net`: namespaces; `aims`: the table at the end
+//! - `net`: the namespaces; `aims`: the table at the end
 
 mod aims;
 mod floor;
@@ -51,7 +52,7 @@ fn main() {
     };
     println!("{}; medians of {} runs of {} s", bench.net.told(), bench.runs, bench.seconds);
     for (name, part) in PARTS {
-        // A million associations are measured only by name.
+        // The part `million` runs only if `--only` names it.
         if only == *name || (only.is_empty() && *name != "million") {
             part(&bench);
         }
@@ -89,7 +90,7 @@ impl Bench {
         format!("{scheme}://{}:0", self.net.server_address())
     }
 
-    /// Starts `anabranch` as a server; returns it with the URLs that it prints.
+    /// Starts `anabranch` as a server. Returns the server with the URLs that it prints.
     fn server(&self, words: &[&str]) -> Server {
         let mut command = self.net.server(&self.anabranch);
         let mut child =
@@ -110,7 +111,8 @@ impl Bench {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {told}"))
     }
 
-    /// Starts a child whose first line says that it is ready; returns the remaining lines and the first one.
+    /// Starts a child whose first line says that it is ready. Returns the child, its remaining lines, and the first
+    /// line.
     fn ready(&self, mut command: Command) -> (Running, Lines, String) {
         let mut child = Running(command.stdout(Stdio::piped()).spawn().expect("it starts"));
         let mut lines = BufReader::new(child.0.stdout.take().expect("its output")).lines();
@@ -138,11 +140,11 @@ fn wait(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// A child that is killed on drop.
+/// A child process that is killed on drop.
 struct Running(Child);
 
 impl Running {
-    /// Returns the processor time of all its threads so far, in seconds.
+    /// Returns the processor time of all threads of the child so far, in seconds.
     fn cpu(&self) -> f64 {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).into_iter().flatten().flatten();
         let nanos = |task: fs::DirEntry| {
@@ -166,12 +168,12 @@ struct Server {
 }
 
 impl Server {
-    /// Returns the processor time so far, in seconds.
+    /// Returns the processor time of the server so far, in seconds.
     fn cpu(&self) -> f64 {
         self.child.cpu()
     }
 
-    /// Returns the resident memory in kB (of 1000 bytes).
+    /// Returns the resident memory of the server in kB (of 1000 bytes).
     fn memory(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with("VmRSS:"));

@@ -1,7 +1,7 @@
 //! The network of the programs: two network namespaces joined by a veth pair, or the loopback interface.
 //!
-//! Namespaces outlive the process that created them, and here a panic does not unwind. A hook removes them and the
-//! processes in them; those of a killed run are removed by the next run.
+//! Namespaces outlive the process that created them. A panic hook removes them and the processes in them, because a
+//! panic does not unwind in this program. The next run removes the namespaces of a run that was killed.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// Returns the loopback interface if `loopback`, or if namespaces are not permitted.
+    /// Creates the namespaces. Uses the loopback interface if `loopback` is set, or if namespaces are not permitted.
     pub fn make(loopback: bool) -> Self {
         if loopback {
             return Self { names: None };

@@ -62,7 +62,7 @@ async fn send(world: OsWorld, to: SocketAddr, size: usize, count: usize) {
         }
         spans.push(begun.elapsed());
     }
-    // The first tenth is the warm-up.
+    // The first tenth of the round trips is the warm-up.
     let mut spans = spans.split_off(count / 10);
     spans.sort_unstable();
     let at = |rank: usize| spans[spans.len() * rank / 100].as_nanos() as f64 / 1e3;

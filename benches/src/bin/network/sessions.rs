@@ -1,4 +1,5 @@
-//! Thousands of associations: opening and closing, holding, and opening and closing for a long time.
+//! Measures thousands of associations: opening and closing them, holding them, and opening and closing them for a long
+//! time.
 
 use crate::aims::Aim::{AtLeast, AtMost};
 use crate::{Bench, Running, Server, number, wait};
@@ -13,7 +14,7 @@ impl Bench {
         self.server(&["serve", "/", "-q", "--connections", "20000", "--listen", &self.at("sctp")])
     }
 
-    /// Opens and closes associations, 64 at a time, for a time or up to a number.
+    /// Opens and closes associations, 64 at a time. `bound` limits their duration or their number.
     fn churned(&self, url: &str, bound: [&str; 2]) -> Value {
         let words = ["load", url, "-c", "64", "--objects-per-session", "0", "-q", "--json", "-"];
         self.client(&[&words[..], &bound].concat())
@@ -39,8 +40,8 @@ impl Bench {
         self.aims.alone("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
     }
 
-    /// Measures the server's memory for 10,000 concurrent associations, almost all idle, and after each has been
-    /// served.
+    /// Measures the server's memory for 10,000 concurrent associations: once if almost all are idle, and once if each
+    /// has been served.
     pub fn memory(&self) {
         let [idle, served] = [("1/s", 10.0), ("1000/s", 1e4)].map(|(rate, least)| self.held(rate, least));
         println!("\nan association of 10,000, kB in the server: idle {idle:.2}, each served {served:.2}");
@@ -88,14 +89,14 @@ impl Bench {
             sizes.push(server.memory());
             println!("{opened:>24}{:>20}", sizes[sizes.len() - 1]);
         }
-        // State left by 100,000 associations is bounded: tags of closed associations are kept for two minutes, at
-        // most 65,536 of them.
+        // The state that closed associations leave is bounded: their tags are kept for two minutes, and at most 65,536
+        // tags.
         let growth = sizes[10].saturating_sub(sizes[5]) as f64 / 1e5 * 1e3;
         self.aims.alone("bytes left by each after 100,000", growth, AtMost(5.0));
         self.aims.alone("failures of 200,000 opened and closed", failed, AtMost(0.0));
     }
 
-    /// Opens and closes a million associations; none may fail.
+    /// Opens and closes a million associations. None of them may fail.
     pub fn million(&self) {
         let server = self.idle_server();
         let begun = Instant::now();
@@ -113,8 +114,8 @@ impl Bench {
     }
 }
 
-/// Panics unless all sessions existed, at the same time and without a failure. Otherwise a figure divided by their
-/// number would mean something else.
+/// Panics unless all sessions were open at the same time, without a failure. Only then can a total be divided by
+/// `sessions`.
 fn all_there(result: &Value, sessions: u32) {
     for what in ["total", "established", "most_concurrent"] {
         let found = number(&result["connections"][what]);

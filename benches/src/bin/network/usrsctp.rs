@@ -26,7 +26,7 @@ impl Usrsctp {
         }
     }
 
-    /// Transfers messages of `size` bytes; prints a reason and returns `None` on failure.
+    /// Transfers messages of `size` bytes. Returns `None` and prints the reason on failure.
     pub fn transfer(&self, bench: &Bench, size: u32) -> Option<Flow> {
         let port = PORT.to_string();
         let mut receiver = bench.net.server(&self.program);
@@ -53,7 +53,7 @@ impl Usrsctp {
         Ping::of(&told, &echo)
     }
 
-    /// Returns the numbers that a client prints; the client is ended if it makes no progress.
+    /// Returns the numbers that a client prints. Kills the client if it makes no progress.
     fn client(&self, bench: &Bench, words: &[&str]) -> Option<Vec<f64>> {
         let mut client = bench.net.client("timeout".as_ref());
         client.arg((bench.seconds + 20).to_string()).arg(&self.program).args(words);

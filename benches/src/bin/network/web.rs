@@ -92,7 +92,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// Starts nginx with one worker; `None` if it is not installed.
+    /// Starts nginx with one worker. Returns `None` if nginx is not installed.
     fn start(net: &Net, site: &Path) -> Option<Self> {
         let place = site.join("nginx.conf");
         let (at, root) = (format!("{}:8081", net.server_address()), site.display());
@@ -107,7 +107,7 @@ impl Nginx {
             net.server(Path::new("nginx")).arg("-c").arg(&place).stderr(Stdio::null()).spawn().ok()?;
         let mut child = Running(child);
         wait(Duration::from_millis(500));
-        // `ip` itself starts even if nginx is missing.
+        // If nginx is missing, only the wrapper `ip` starts, and it ends at once.
         if !matches!(child.0.try_wait(), Ok(None)) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Builds of two trees of the project: an earlier commit in a separate checkout, and the tree of this program.
+//! Builds two trees of the project: an earlier commit in a separate checkout, and the tree that contains this program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Builds the project at a commit, checked out below `target/regression`, with these programs of the benchmarks.
+    /// Checks a commit out below `target/regression`, and builds its `anabranch` and these benchmark programs.
     pub fn of_commit(revision: &str, programs: &[&str]) -> Result<Self, String> {
         let root = root();
         let id = run(Command::new("git")
@@ -33,12 +33,12 @@ impl Tree {
         Self::build(&checkout, "release", programs)
     }
 
-    /// Builds the project around this program.
+    /// Builds `anabranch` and these benchmark programs of the tree that contains this program.
     pub fn of_this_checkout(programs: &[&str]) -> Result<Self, String> {
         Self::build(&root(), "dist", programs)
     }
 
-    /// Builds `anabranch` with a profile, and the benchmarks' programs with their own.
+    /// Builds `anabranch` with this profile, and the benchmark programs with their own profile.
     fn build(root: &Path, profile: &str, programs: &[&str]) -> Result<Self, String> {
         eprintln!("building {}", root.display());
         let cargo = |folder: &Path, profile: &str, words: &[&str]| {

@@ -2,11 +2,12 @@
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
-//! Checks the earlier commit out below `target/regression` and builds both trees: the earlier one with `release`,
-//! which was its fastest profile, this one with `dist`. The programs of the benchmarks have the same profile in both.
-//! Each round runs every workload three times, in an order that rotates with the round: the base, the base again,
-//! this tree. The measure is the user time of all processes of a run; the work has a fixed size. There are 15 to 60
-//! rounds, until the 95 % t-interval of each workload's tree/base is at most 2 % wide on either side.
+//! Checks the earlier commit out below `target/regression` and builds both trees. The earlier tree uses the profile
+//! `release`, which was its fastest, and this tree uses `dist`. The benchmark programs have the same profile in both
+//! trees. Each round runs every workload three times: with the base, with the base again, and with this tree. The order
+//! rotates from round to round. The measure is the user time of all processes of a run, for a fixed amount of work.
+//! There are 15 to 60 rounds, until the 95 % t-interval of each workload's tree/base is at most 2 % wide on either
+//! side.
 //!
 //! Prints the geometric means of base/base first (equal programs: the noise of the machine), then of tree/base. A
 //! workload has become slower if the lower bound of tree/base exceeds 1.02: then the exit code is 1. It is 2 if
@@ -28,7 +29,7 @@ use workload::Workload;
 const BASE: &str = "d4256a92";
 /// The lower bound of a ratio above which a workload counts as slower.
 const SLOWER: f64 = 1.02;
-/// Rounds continue while the interval of a ratio is wider than this on either side.
+/// Rounds continue while the 95 % interval of a ratio is wider than this on either side, as a share of the ratio.
 const PRECISION: f64 = 0.02;
 /// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;
@@ -118,7 +119,8 @@ fn measure() -> Result<ExitCode, String> {
     })
 }
 
-/// Whether the ratio of a workload is precise enough after the rounds so far.
+/// Whether the ratio of a workload is precise enough after the rounds so far. The lists have the user seconds of base,
+/// base and this tree.
 fn seconds_are_precise([first, _, ours]: &[Vec<f64>; 3]) -> bool {
     Ratio::of(ours, first).half_width() <= PRECISION
 }
@@ -150,8 +152,9 @@ impl Ratio {
     }
 }
 
-/// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom, by the expansion of Cornish and
-/// Fisher (Abramowitz and Stegun 26.7.5). It is exact to 1 % from four degrees on, and too wide below.
+/// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom, by the expansion of Cornish and Fisher
+/// (Abramowitz and Stegun 26.7.5). The result is within 1 % of the exact quantile from four degrees on, and too large
+/// below.
 fn t_quantile(freedom: usize) -> f64 {
     let (z, v) = (1.959_964_f64, freedom as f64);
     let g1 = (z.powi(3) + z) / 4.0;

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 
 /// A program run of a fixed size whose user time is compared.
 pub struct Workload {
-    /// The benchmark it is a part of: `speed`, `memory` or `network`.
+    /// The benchmark to which the workload belongs: `speed`, `memory` or `network`.
     pub part: &'static str,
     pub name: &'static str,
     kind: Kind,
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Workload {
-    /// Returns all workloads; each takes half a second to two seconds.
+    /// Returns all workloads. Each takes half a second to two seconds.
     pub fn all() -> Vec<Self> {
         use Kind::{Bench, Bulk, Serve};
         let new = |part, name, kind| Self { part, name, kind };
@@ -71,15 +71,17 @@ impl Workload {
         ]
     }
 
-    /// Returns the user seconds of all processes of one run. For `speed` it is the time per million transmissions,
-    /// because a transport with another behaviour sends more or fewer of them in the same simulated time.
+    /// Returns the user seconds of all processes of one run. For `speed`, returns the seconds per million
+    /// transmissions, because the number of transmissions in the same simulated time depends on the transport's
+    /// behaviour.
     pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
         let before = children_user();
         match &self.kind {
             Kind::Bench(program, words) => {
                 let told = succeed(Command::new(tree.benches.join(program)).args(*words))?;
                 if self.part == "speed" {
-                    // For example "anabranch tcp  1758080  4255873  235.0".
+                    // The line looks like "anabranch tcp 1758080 4255873 235.0". The third word is the number of
+                    // transmissions.
                     let row = told.lines().rev().find(|line| line.starts_with("anabranch"));
                     let count = row.and_then(|row| row.split_whitespace().nth(2)?.parse::<f64>().ok());
                     let count = count.ok_or_else(|| format!("no transmissions in {told:?}"))?;

@@ -94,7 +94,7 @@ fn data_whose_checksum_is_left_to_the_card_is_counted() {
     }
 }
 
-/// Data with a wrong checksum is sent again before the peer acknowledges it, so the first packet was damaged.
+/// Data with a wrong checksum is sent again before the peer acknowledges it. The first packet then counts as damaged.
 #[test]
 fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     let mut tape = CaptureBuilder::ethernet();
@@ -115,11 +115,12 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     // the same side had right checksums.
     segment(&mut tape, 440_000, A, (header(401, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     assert_eq!((up(&tape).damaged, up(&tape).bytes), (2, 300));
-    // This data was acknowledged long ago, so its wrong checksum says nothing about the checksums of this side.
+    // This data was acknowledged long ago, so the wrong checksum of this copy says nothing about the checksums of this
+    // side.
     segment(&mut tape, 450_000, A, (header(101, 901, Flags::ACK), &[7; 100]), TestChecksum::Wrong);
     segment(&mut tape, 460_000, A, (header(401, 901, Flags::ACK), &[8; 100]), TestChecksum::Right);
     segment(&mut tape, 490_000, B, (header(901, 501, Flags::ACK), b""), TestChecksum::Right);
-    // A wrong checksum on a sequence number before all data says nothing either.
+    // A wrong checksum says nothing about this side either if the sequence number is before all data.
     segment(
         &mut tape,
         500_000,
@@ -132,8 +133,8 @@ fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     assert_eq!((found.damaged, found.checksums_left, found.bytes), (4, 0, 400));
 }
 
-/// Segments that the receiver's network card joined have the checksum of the first segment, which is wrong for the
-/// joined one. Segments that were not joined have right checksums.
+/// The receiver's network card joins segments. The joined segment has the checksum of the first segment, which is wrong
+/// for the whole. Segments that were not joined have right checksums.
 #[test]
 fn segments_joined_on_receipt_are_counted_in_order() {
     let mut tape = CaptureBuilder::ethernet();
@@ -152,7 +153,8 @@ fn segments_joined_on_receipt_are_counted_in_order() {
     assert_eq!(found.checksums_left, 2);
 }
 
-/// The acknowledgement was captured before the data, for example because the network card has several queues.
+/// The acknowledgement is captured before the data that it acknowledges, for example because the network card has
+/// several queues. The data is not damaged.
 #[test]
 fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     let mut tape = CaptureBuilder::ethernet();
@@ -163,7 +165,7 @@ fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
 }
 
-/// If damage changed the ports of a packet, the packet seems to belong to a conversation of its own.
+/// If damage changes the ports of a packet, the packet looks like a conversation of its own.
 #[test]
 fn a_single_packet_with_a_bad_checksum_is_damaged() {
     for write in [|b: &mut Vec<u8>| data(100, 0).emit(b), |b: &mut Vec<u8>| sack(100, &[], &[]).emit(b)] {
@@ -171,8 +173,8 @@ fn a_single_packet_with_a_bad_checksum_is_damaged() {
         packet_of(&mut tape, 0, (A, B), sctp(true, TAG_B, write), TestChecksum::Wrong);
         let found = up(&tape);
         assert_eq!((found.damaged, found.packets, found.data), (1, 0, 0));
-        // A second packet of the same conversation shows that damage did not make up the ports. The wrong checksums are
-        // then left to the network card.
+        // A second packet of the same conversation shows that damage did not make up the ports. The wrong checksums
+        // then count as left to the network card.
         packet_of(&mut tape, 10, (A, B), sctp(true, TAG_B, |b| data(101, 0).emit(b)), TestChecksum::Wrong);
         assert_eq!((up(&tape).damaged, up(&tape).packets, up(&tape).checksums_left), (0, 2, 2));
     }
@@ -378,7 +380,8 @@ fn packets_that_were_captured_twice_count_once() {
                     segment(t, 0, A, (sent, &[7; 100]), TestChecksum::Right)
                 });
             }
-            // A host sent three identical acknowledgements in quick succession. They are not copies (RFC 5681 §2).
+            // A host sends three identical acknowledgements in quick succession. They are duplicate acknowledgements
+            // and no copies (RFC 5681 §2).
             for n in 0..3 {
                 let ack = header(901, 201 + ports, Flags::ACK);
                 put(base + 700_000 + n * 100, &|t| segment(t, 0, B, (ack, b""), TestChecksum::Right));
@@ -435,7 +438,7 @@ fn a_gap_that_is_filled_after_one_report_is_reordering() {
         let found = up(&tape);
         (found.reordered, found.retransmitted.fast, found.retransmitted.timeout)
     };
-    // The gap opens at 101 ms, and the round-trip time is 50 ms.
+    // In this capture, the gap opens at 101 ms, and the round-trip time is 50 ms.
     for at in [108, 130, 143] {
         assert_eq!((fill(1, at, 50), fill(2, at, 50)), ((1, 0, 0), (1, 0, 0)), "{at}");
     }

@@ -75,7 +75,7 @@ impl Client {
             if to_stderr {
                 let _ = std::io::stderr().write_all(text.as_bytes());
             } else {
-                // If the reader has closed the pipe, the text is dropped without an error.
+                // An error is ignored, because the reader may have closed the pipe.
                 let _ = say(text);
             }
         };
@@ -117,8 +117,8 @@ impl Client {
         paths.begin(test.begun());
         framing.paths = paths.fields();
         let all = test.each(KernelChoices::of);
-        // Without a connection it is unknown whether Multipath TCP would have been negotiated, so the result says nothing
-        // about it.
+        // Without a connection it is unknown whether Multipath TCP would have been negotiated, so the result does not
+        // mention Multipath TCP.
         let multipath: Option<Vec<bool>> = all.iter().map(|choices| choices.multipath).collect();
         let multipath = multipath.filter(|sessions| !sessions.is_empty());
         framing.multipath = multipath.map(|sessions| sessions.into_iter().filter(|one| *one).count() as u64);
@@ -132,7 +132,7 @@ impl Client {
     }
 }
 
-/// A test that performs on a connector of any type.
+/// A test that runs on a connector of any type.
 struct Performing {
     client: Client,
     world: OsWorld,

@@ -90,7 +90,8 @@ impl Server {
                 return Poll::Ready(Ok(done));
             }
             if self.once {
-                // A session that ends wakes no task that this future polls, so a timer polls for the end of the session.
+                // The end of a session wakes no task that this future polls. A timer therefore checks for the end of
+                // the session.
                 anabranch_world::Timer::set(&mut timer, Some(world.now() + LOOKING));
                 let _ = anabranch_world::Timer::poll(&mut timer, cx);
             }
@@ -159,7 +160,7 @@ impl WithListener for Testing<'_> {
     }
 }
 
-/// Returns the failure of the command for a place that cannot be listened on.
+/// Returns the failure of the command if the server cannot listen on a place.
 fn failure(listen: &Listen, failure: ListenFailure) -> Failure {
     let what = match failure {
         ListenFailure::Socket(Some(to), why) => format!("{to}: {}", text(to, &why)),

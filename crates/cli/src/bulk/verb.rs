@@ -144,8 +144,8 @@ pub fn run(matches: &ArgMatches, transports: &Transports) -> Result<Done, Failur
         paths: serde_json::Map::default(),
     };
     let quiet = matches.get_flag("quiet");
-    // An end that has no data to send reports twice a second how much it has received. The gaps between those reports are
-    // not interruptions, so interruptions are reported only for directions in which data flows.
+    // An end without data to send only reports twice a second how much it has received. The gaps between such reports
+    // are not interruptions, so interruptions are reported only for directions in which data flows.
     let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
     let client = Client { url, plan, settings: made, sctp_port, tls, quiet, framing, paths };
     let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);

@@ -1,7 +1,7 @@
 //! Decompresses captures that are compressed with gzip, while they are read.
 //!
-//! A gzip file does not tell its expanded size in advance, and a small file may expand to a very large one. So beyond
-//! [`FREE`] bytes, the output may be at most [`MOST`] times the number of bytes read from the file.
+//! A gzip file does not tell its expanded size in advance, and a small file may expand to a very large one. Beyond
+//! [`FREE`] bytes, the output may therefore be at most [`MOST`] times the number of bytes read from the file.
 
 use flate2::read::MultiGzDecoder;
 use std::cell::Cell;
@@ -20,7 +20,7 @@ const MOST: u64 = 100;
 pub struct Capture {
     /// The content of the capture, uncompressed.
     pub bytes: Box<dyn Read>,
-    /// Set if the compressed data is incomplete. Known only after `bytes` has been read to its end.
+    /// Whether the compressed data is incomplete, which is known only after `bytes` has been read to its end.
     pub cut: Rc<Cell<bool>>,
 }
 
@@ -73,8 +73,8 @@ impl<R: Read> Read for Unpacked<R> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let read = match self.decoder.read(into) {
             Ok(read) => read,
-            // The file is cut off. The packets before that point can still be shown, so this is treated as the end of the
-            // capture.
+            // The file is cut off. The packets before the cut can still be shown, so the cut is treated as the end of
+            // the capture.
             Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
                 self.cut.set(true);
                 return Ok(0);

@@ -1,7 +1,8 @@
 //! Creates files below a directory, with names that come from another host.
 //!
-//! Each directory of the path is opened relative to its parent directory. The file is created and renamed relative to the
-//! innermost directory. So a symbolic link that somebody creates in the meantime cannot lead out of the directory.
+//! Each directory of the path is opened relative to its parent directory. The file is created and renamed relative to
+//! the innermost directory. A symbolic link that somebody creates in the meantime therefore cannot lead out of the
+//! directory.
 
 use super::{Reserved, failure, under_way};
 use crate::Failure;
@@ -29,7 +30,7 @@ impl Parent {
     fn create_new(&self, partial: &Path) -> io::Result<File> {
         let name = partial.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The user's umask applies, as to any new file.
+        // The kernel applies the user's umask to this mode, as to any new file.
         Ok(openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?.into())
     }
 }

@@ -75,7 +75,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
 }
 
 /// Runs the study from its copy in the bundle, as the script of the bundle does. Stores the resulting files and the
-/// printed output as the expected ones.
+/// printed output as the expected results.
 fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(Outputs, Done), Failure> {
     let folder = root.join("studies").join(own);
     let scratch = root.join("run");

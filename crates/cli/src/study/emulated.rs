@@ -1,8 +1,8 @@
-//! `anabranch study run --world emulated`: runs the protocols of this host's kernel on emulated test beds of studies. The
-//! results are compared with the published values and with the simulation.
+//! `anabranch study run --world emulated`: runs the protocols of this host's kernel on emulated test beds of studies.
+//! The results are compared with the published values and with the simulation.
 //!
-//! Everything that this host cannot run is reported before the first run. Then each side runs in real time. By default
-//! there is one run at a time, because concurrent runs would compete for the CPU.
+//! Everything that this host cannot run is reported before the first run. Then the emulated runs of each study take
+//! place in real time. By default there is one run at a time, because concurrent runs would compete for the CPU.
 
 use super::{Directory, failure, identity, open};
 use crate::race::{self, STOP};
@@ -80,7 +80,7 @@ fn first_seed(run: &ArgMatches) -> u64 {
 /// Runs the emulated sides of the studies.
 ///
 /// # Errors
-/// The request is wrong or this host lacks something, and nothing was run; or a run failed.
+/// The request is wrong or this host lacks something, in which case nothing was run; or a run failed.
 pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
     let studies = studies(run)?;
     let plans = plans(run, &studies)?;

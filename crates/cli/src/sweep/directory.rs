@@ -1,11 +1,11 @@
 //! The directory of a sweep. The file `sweep.json` describes the sweep. The folder `points/` holds a file for each
 //! completed point, and the page loads and captures of the point.
 //!
-//! For the first points, `course.json` files hold events that the report draws and that packets do not show.
+//! For the first points, `course.json` files hold events that the report draws, but that packets do not show.
 //!
-//! The file of a point is renamed to its final name after all other files of the point. So the existence of this file
-//! means that the point is complete. A command that writes to the directory holds a lock on `sweep.json`, so that there is
-//! only one writer. If a writer is killed, another command can resume the sweep.
+//! The file of a point is renamed to its final name after all other files of the point. The existence of this file
+//! therefore means that the point is complete. A command that writes to the directory holds a lock on `sweep.json`, so
+//! that there is only one writer. If a writer is killed, another command can resume the sweep.
 
 use crate::Failure;
 use crate::files::{self, Kind, Reserved};
@@ -226,7 +226,7 @@ impl Directory {
         files::settle(&self.points())
     }
 
-    /// Rejects files in `points/` that belong to none of this directory's points.
+    /// Returns an error if `points/` has a file that belongs to none of this directory's points.
     pub fn check_strays(&self) -> Result<(), Failure> {
         // Reports the stray file whose name sorts first, so that the message does not depend on the order of directory
         // entries.

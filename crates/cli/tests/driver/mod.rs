@@ -1,7 +1,7 @@
-//! Debian's chromium, controlled through WebDriver: fantoccini talks to a chromedriver that the test starts.
+//! Controls Debian's chromium through WebDriver. The crate fantoccini talks to a chromedriver that the test starts.
 //!
-//! Owns the browser process, how a page is displayed (width, colours, paper), and the browser's complaints: console
-//! errors, and requests for anything other than the page itself.
+//! This module owns the browser process and the way in which a page is displayed (width, colours, paper). It also
+//! collects the browser's complaints: console errors, and requests for anything except the page itself.
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder};
@@ -29,7 +29,7 @@ impl Look {
         Self::Screen { width: 390, dark: false },
         Self::Screen { width: 390, dark: true },
         Self::Paper { width: 1280, dark: true },
-        // The width of A4 between its margins.
+        // 703 pixels is the width of A4 between its margins.
         Self::Paper { width: 703, dark: false },
     ];
 
@@ -101,7 +101,7 @@ impl Browser {
                     break port.trim_end_matches('.').to_owned();
                 }
             };
-            // Drain its output, so that it does not block.
+            // Reads all further output of chromedriver, so that it does not block.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             let options = json!({
                 "goog:chromeOptions": { "args": [

@@ -1,5 +1,5 @@
-//! A peer of a program under test: a world with our SCTP, so that the test decides what is sent on each stream and
-//! when.
+//! A peer of a program under test. It is a world with our SCTP, in which the test decides what is sent on each stream
+//! and when.
 
 #![cfg(target_os = "linux")]
 
@@ -49,7 +49,7 @@ pub async fn pace(world: &OsWorld, time: Duration) {
     world.sleep_until(world.now() + time).await;
 }
 
-/// A host whose associations request this number of streams.
+/// Returns a host whose associations request this number of streams.
 pub async fn host(world: &OsWorld, streams: u16) -> SctpHost<OsWorld> {
     let mut config = Config::default();
     (config.streams, config.reconfig) = (streams, true);

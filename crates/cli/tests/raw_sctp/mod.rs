@@ -1,4 +1,4 @@
-//! Hand-made SCTP in UDP: a peer that stores next to nothing, sends arbitrary chunks, and can act as a thousand peers.
+//! Hand-made SCTP in UDP. The peer stores almost nothing, sends arbitrary chunks, and can act as a thousand peers.
 //!
 //! Each association needs only a few words of memory. Received data is counted and discarded, and the advertised window
 //! does not depend on any buffer.
@@ -22,27 +22,27 @@ pub struct Raw {
 /// The few words of state that the attacker keeps for an association.
 #[derive(Clone, Default)]
 pub struct Association {
-    /// Our SCTP port; our verification tag is the same.
+    /// Our SCTP port, which is also our verification tag.
     port: u16,
     peer_tag: u32,
     pub established: bool,
     pub aborted: bool,
     /// The next TSN that we send.
     pub tsn: u32,
-    /// The highest TSN of the peer up to which all have arrived.
+    /// The highest TSN of the peer up to which all TSNs have arrived.
     cumulative: u32,
     /// The number of bytes of user data received.
     pub received: u64,
     /// The window that the next SACK advertises.
     pub window: u32,
-    /// The number of bytes after which the window is closed for good.
+    /// The number of received bytes after which the window stays closed.
     pub allowed: u64,
     /// The peer's last advertised window, and its last cumulative acknowledgement of our TSNs.
     pub peer_window: u32,
     pub acknowledged: u32,
-    /// The number of RE-CONFIG requests sent.
+    /// The number of RE-CONFIG requests that we have sent.
     requests: u32,
-    /// The peer's result for the last one: 1 is success (RFC 6525 §4.4).
+    /// The peer's result for the last RE-CONFIG request. 1 is success (RFC 6525 §4.4).
     pub result: Option<u32>,
 }
 
@@ -104,17 +104,17 @@ impl Raw {
         body.extend(window.to_be_bytes());
         body.extend([0xff; 4]);
         body.extend(tsn.to_be_bytes());
-        // Supported extensions: RE-CONFIG.
+        // The parameter Supported Extensions, with RE-CONFIG.
         body.extend([0x80, 0x08, 0, 5, 0x82, 0, 0, 0]);
         self.send(at, 0, &[chunk(1, 0, &body)]);
     }
 
-    /// Receives and answers packets until `silences` waits of a millisecond have passed without one.
+    /// Receives and answers packets until `silences` waits of a millisecond have passed without a packet.
     pub fn listen(&mut self, silences: u32) {
         self.listen_while(silences, |_| true);
     }
 
-    /// Listens as [`listen`](Self::listen) does, but only while `is_wanted` holds.
+    /// Like [`listen`](Self::listen), but only while `is_wanted` holds.
     pub fn listen_while(&mut self, silences: u32, is_wanted: impl Fn(&Self) -> bool) {
         let mut silent = 0;
         while silent < silences && is_wanted(self) {
@@ -215,7 +215,7 @@ impl Raw {
         self.send(at, peer_tag, &[chunk(3, 0, &body)]);
     }
 
-    /// Returns a DATA chunk whose TSN is `ahead` beyond the next one.
+    /// Returns a DATA chunk whose TSN is `ahead` beyond the next TSN.
     pub fn data(&self, at: usize, ahead: u32, (stream, ssn): (u16, u16), marks: u8, bytes: &[u8]) -> Vec<u8> {
         let mut body = Vec::new();
         body.extend((self.associations[at].tsn.wrapping_add(ahead)).to_be_bytes());

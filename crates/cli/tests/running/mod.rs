@@ -24,9 +24,9 @@ pub fn anabranch() -> Command {
 /// A server that has printed its URLs.
 pub struct Running {
     child: Child,
-    /// The URLs that it has printed.
+    /// The URLs that the server has printed.
     pub urls: Vec<String>,
-    /// The lines on its standard error from then on.
+    /// The lines that the server prints to standard error after its URLs.
     lines: mpsc::Receiver<String>,
 }
 
@@ -36,7 +36,7 @@ impl Running {
         Self::start_with(words, Stdio::null())
     }
 
-    /// Starts `anabranch` as [`start`](Self::start) does, with this standard output, to which a server writes its log.
+    /// Like [`start`](Self::start), with this standard output, to which a server writes its log.
     pub fn start_with(words: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
         command.args(words);
@@ -136,13 +136,13 @@ impl Running {
         (code, self.lines.iter().collect())
     }
 
-    /// Sends SIGHUP, so that it reads its files again.
+    /// Sends SIGHUP, so that the program reads its files again.
     pub fn hang_up(&self) {
         let status = Command::new("kill").arg("-HUP").arg(self.child.id().to_string()).status();
         assert!(status.expect("kill").success());
     }
 
-    /// Waits until it prints a line that contains `words`.
+    /// Waits until the program prints a line that contains `words`.
     pub fn line(&self, words: &str) {
         loop {
             let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {words}"));
@@ -152,7 +152,7 @@ impl Running {
         }
     }
 
-    /// Stops the process with SIGSTOP. It does nothing from here on, but its sockets stay open.
+    /// Stops the process with SIGSTOP. It does nothing from now on, but its sockets stay open.
     pub fn pause(&self) {
         let status = Command::new("kill").arg("-STOP").arg(self.child.id().to_string()).status();
         assert!(status.expect("kill").success());
@@ -180,7 +180,7 @@ pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        // The tests of all files run in one process.
+        // The number distinguishes directories, because the tests of all files run in one process.
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let made = MADE.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("anabranch-{}-{made}-{name}", std::process::id()));
@@ -229,7 +229,7 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().expect("read") }
 }
 
-/// The standard error of a program.
+/// Returns the standard error of a program.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -280,7 +280,7 @@ pub fn has(program: &str) -> bool {
     let there = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
-    // Programs whose Debian package has another name.
+    // These programs belong to a Debian package with another name.
     let package = match program {
         "nghttp" | "h2load" => "nghttp2-client",
         "nginx" => "nginx-light",
@@ -296,7 +296,7 @@ pub fn has(program: &str) -> bool {
     there
 }
 
-/// Pseudo-random bytes without short repetitions.
+/// Returns pseudo-random bytes without short repetitions.
 pub fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..length)

@@ -1,5 +1,5 @@
-//! Peers of a server with several threads: engines on sockets of the test, in UDP or on IP. The test makes them move
-//! between addresses and ports, and lose their state.
+//! Peers of a server with several threads. They are engines on sockets of the test, in UDP or on IP. The test makes the
+//! peers move between addresses and ports, and lose their state.
 
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
@@ -85,7 +85,7 @@ impl Link {
 }
 
 impl Peer {
-    /// A peer with an SCTP port of its own on these addresses, in one UDP port.
+    /// Creates a peer with its own SCTP port on these addresses, in one UDP port.
     pub fn new(addresses: &[[u8; 4]], seed: u64) -> Self {
         loop {
             let (mut port, mut links) = (0, Vec::new());
@@ -100,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// A peer whose packets travel directly on IP, on these addresses.
+    /// Creates a peer on these addresses whose packets travel directly on IP.
     pub fn on_ip(addresses: &[[u8; 4]], seed: u64) -> Self {
         Self::over(addresses.iter().map(|&ip| Link::ip(ip).expect("permitted")).collect(), seed)
     }
@@ -192,12 +192,12 @@ impl Peer {
         self.engine.send(self.now(), id, message, bytes).expect("room");
     }
 
-    /// Checks that a request is answered.
+    /// Checks that the server answers a request.
     pub fn is_served(&mut self, id: AssociationId) {
         self.is_served_as(id, 63, 63);
     }
 
-    /// Checks that a request with one payload protocol identifier is answered with another.
+    /// Checks that the server answers a request with one payload protocol identifier by a response with another.
     pub fn is_served_as(&mut self, id: AssociationId, asked: u32, answered: u32) {
         self.send(id, asked, REQUEST);
         let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
@@ -211,7 +211,7 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Checks that the peer is served at its first address, and then also from the second one to `there`.
+    /// Checks that the peer is served at its first address, and then also from its second address to `there`.
     pub fn assert_moves_to(&mut self, id: AssociationId, there: IpAddr) {
         // The other path is probed first (RFC 9260 §5.4) and used afterwards.
         self.is_served(id);
@@ -228,7 +228,8 @@ fn engine(sockets: &[(SocketAddr, Link, usize)], seed: u64) -> Endpoint {
     Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
 }
 
-/// Peers restart during an association, during a response, and once more: the server serves each at its first attempt.
+/// Peers restart during an association, during a response, and once more. The server must serve each peer at its first
+/// attempt.
 pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     for seed in 0..PEERS {
         let mut peer = new(seed);
@@ -247,7 +248,8 @@ pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     }
 }
 
-/// Peers lose an association and treat its packets as out of the blue: the server ends it, and serves the next one.
+/// Peers lose an association and treat its packets as out of the blue. The server must end the association, and serve
+/// the next one.
 pub fn vanish(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     let mut peers: Vec<Peer> = (0..PEERS).map(new).collect();
     for (peer, seed) in peers.iter_mut().zip(100..) {
@@ -289,5 +291,5 @@ pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
     (each.to_vec(), *handed, *lost)
 }
 
-/// How long a peer waits for a packet.
+/// The time for which a peer waits for a packet.
 const SHORT: Duration = Duration::from_millis(1);

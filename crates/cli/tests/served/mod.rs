@@ -1,5 +1,5 @@
-//! Debian's chromium as a client of `serve`: a page of 72 objects over HTTP/2 and over HTTP/3 according to its own net
-//! log, with the digest of each body.
+//! Debian's chromium as a client of `serve`. It loads a page of 72 objects over HTTP/2 and over HTTP/3, as its net log
+//! shows, and computes the digest of each body.
 
 use crate::driver::is_required;
 use crate::wait::comes_true;
@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 /// The number of objects besides the document.
 const OBJECTS: u32 = 71;
 
-/// Requests all objects at once, and replaces the document's text by their digests.
+/// A document that requests all objects at once, and replaces its own text by their digests.
 const DOCUMENT: &str = "<!doctype html><meta charset=utf-8><title>72</title><body><script>
 const hex = bytes => Array.from(new Uint8Array(bytes), byte => byte.toString(16).padStart(2, '0')).join('');
 const digest = async number => {
@@ -149,7 +149,7 @@ fn requests(log: &Value) -> [usize; 2] {
     [count("HTTP2_SESSION_SEND_HEADERS"), count("HTTP3_HEADERS_SENT")]
 }
 
-/// Loads the page over both versions.
+/// Loads the page over both versions, and checks that it is complete.
 pub fn a_page_comes_whole(program: &str, place: &Path) {
     fs::create_dir_all(place.join("o")).expect("a directory");
     fs::write(place.join("index.html"), DOCUMENT).expect("a file");
@@ -166,7 +166,7 @@ pub fn a_page_comes_whole(program: &str, place: &Path) {
     // The name also has an IPv6 address, on which nothing listens.
     let here = "--host-resolver-rules=MAP localhost 127.0.0.1".to_owned();
     for (version, port) in server.ports.into_iter().enumerate() {
-        // Responses over TLS advertise HTTP/3, which the browser must not use here.
+        // Responses over TLS advertise HTTP/3, which the browser must not use in the run over HTTP/2.
         let way = [format!("--origin-to-force-quic-on=localhost:{port}"), "--disable-quic".to_owned()];
         let words = [trust.clone(), here.clone(), way[usize::from(version == 0)].clone()];
         let Some((text, log)) = load(place, &format!("https://localhost:{port}/"), &words) else { return };

@@ -30,8 +30,8 @@ impl Field {
         self.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
     }
 
-    /// Returns whether a program could take this field for Content-Length or Transfer-Encoding. Some programs do not
-    /// distinguish `-` from other punctuation in names (RFC 3875 §4.1.18).
+    /// Returns whether some programs take this field for Content-Length or Transfer-Encoding, although it has another
+    /// name. Some programs do not distinguish `-` from other punctuation in names (RFC 3875 §4.1.18).
     pub(super) fn resembles_framing_field(&self) -> bool {
         let same = |(ours, theirs): (u8, u8)| {
             ours.eq_ignore_ascii_case(&theirs) || theirs == b'-' && !ours.is_ascii_alphanumeric()
@@ -128,7 +128,7 @@ pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> 
     Ok(())
 }
 
-/// The fields that would be meaningless or harmful in trailers.
+/// The fields that are dropped from trailers, because they would be meaningless or harmful there.
 const HEADS_ALONE: [&str; 24] = [
     "age",
     "alt-svc",

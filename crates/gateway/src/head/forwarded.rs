@@ -1,10 +1,9 @@
-//! The header fields by which a reverse gateway describes the client to its origin. These are `Forwarded` (RFC 7239), and
-//! `X-Forwarded-For`, `-Host` and `-Proto`, which most programs read.
+//! The header fields by which a reverse gateway describes the client to its origin. These are `Forwarded` (RFC 7239),
+//! and `X-Forwarded-For`, `-Host` and `-Proto`, which most programs read.
 //!
-//! An origin trusts these fields, so a client must not control them. A reverse gateway drops such fields of a client, and
-//! fields with names that an origin could confuse with them. It keeps the fields of a trusted proxy in front of it, and adds
-//! its own values. A forward gateway does not disclose its clients. It forwards these fields unchanged, because they are
-//! end-to-end there.
+//! An origin trusts these fields, so a client must not control them. A reverse gateway drops such fields of a client,
+//! and fields with names that an origin could confuse with them. It keeps the fields of a trusted proxy in front of it,
+//! and adds its own values. A forward gateway does not disclose its clients, and forwards these fields unchanged.
 
 use super::fields::{Field, write_field};
 use crate::allow::Network;
@@ -128,7 +127,8 @@ mod tests {
     use super::super::Request;
     use super::*;
 
-    /// Returns the fields that are forwarded of a request from `client` with `fields`. `proxies` are the trusted proxies.
+    /// Returns the fields that the gateway forwards for a request with `fields` from `client`. `proxies` are the
+    /// trusted proxies.
     fn onward(client: &str, proxies: &[&str], fields: &str) -> String {
         let head = format!("GET / HTTP/1.1\r\nHost: a.example:81\r\n{fields}\r\n");
         let request = Request::parse(head.as_bytes(), false).expect("a request");

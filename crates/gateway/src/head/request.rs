@@ -54,8 +54,8 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// Returns the head to forward, with `host` in Host, with `target`, and with `via` added to Via. `forwarded` adds the
-    /// fields that describe the client. The caller adds the empty line at its end.
+    /// Returns the head to forward, with `host` in Host, with `target`, and with `via` added to Via. `forwarded` adds
+    /// the fields that describe the client. The caller adds the empty line at the end of the head.
     pub(crate) fn onward(
         &self,
         host: &str,
@@ -88,7 +88,7 @@ impl Request {
     pub(crate) fn bytes(&self) -> usize {
         let fields: usize =
             self.fields.iter().map(|field| field.name.len() + field.value.len() + FIELD).sum();
-        // The target is in memory twice: parsed, and as it was written.
+        // The target is in memory twice: once parsed, and once as the client wrote it.
         fields + 2 * self.written.len()
     }
 

@@ -25,8 +25,9 @@ pub(crate) struct Response {
     pub(crate) close: bool,
 }
 
-/// Refuses bytes that cannot be the beginning of a status line: another protocol, another version, or an invalid status. A
-/// part of the line is enough to decide. RFC 9112 §4: the form is `HTTP/1.1 200 OK`, and the reason phrase is optional.
+/// Refuses bytes that cannot be the beginning of a status line: another protocol, another version, or an invalid
+/// status. A part of the status line is enough to decide. RFC 9112 §4: the form is `HTTP/1.1 200 OK`, and the reason
+/// phrase is optional.
 pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
     const LINE: &[u8] = b"HTTP/1.V SDD";
     let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
@@ -154,8 +155,8 @@ impl Response {
         let end = rest.find('/')?;
         let there = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
-        // Do not shorten a path that browsers would read as another host: one that begins with `//`, or one with characters
-        // that browsers normalize. They treat `\\` as `/`, and ignore control characters.
+        // Does not shorten a path that browsers would read as another host: a path that begins with `//`, or a path
+        // with characters that browsers normalize. They treat `\\` as `/`, and ignore control characters.
         let other =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
         (there == origin.authority && !other).then_some(path)

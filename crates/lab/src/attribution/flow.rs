@@ -2,7 +2,7 @@
 //!
 //! This module finds the packets that carried given bytes of a stream: their first transmission, their retransmissions,
 //! and their arrival. The code calls a TSN (SCTP), or a byte (TCP), a *unit*. All tables are built in one pass over the
-//! traces, and are searched by bisection. So attributing all objects takes O(n log n) time.
+//! traces, and are searched by bisection. Attributing all objects therefore takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
@@ -54,8 +54,8 @@ struct Piece {
     at: u64,
     packet: u64,
     cause: SendCause,
-    /// The latest time before `at` at which other data was sent for the first time, or 0 if there is none. No new data
-    /// was sent between `previous` and `at`.
+    /// The latest time before `at` at which other data was sent for the first time, or 0 if there is none. Between
+    /// `previous` and `at`, the sender sent no new data.
     previous: u64,
 }
 
@@ -134,13 +134,13 @@ struct Builder {
     repeats: Vec<Transmission>,
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
-    /// The periods in which the sender sent nothing until a timer expired.
+    /// The periods in which the sender sent nothing until a retransmission timer expired.
     silences: Vec<(u64, u64)>,
     /// For each stream, the TSN or byte after the last one that was sent.
     high: BTreeMap<u64, u64>,
     /// The time of the last transmission.
     last: u64,
-    /// The time of the latest first transmission, and of the one before it.
+    /// The time of the latest first transmission, and of the first transmission before it.
     fresh: u64,
     previous: u64,
 }
@@ -195,7 +195,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // If each stream has numbers of its own, the order of transmission differs from the order of the numbers.
+        // If each stream has its own numbers, pieces are not transmitted in the order of these numbers.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -257,7 +257,7 @@ impl Flow {
             return None;
         }
         let mut copies = self.transmissions(unit, arrived);
-        // Transmissions after the one that arrived do not matter.
+        // Transmissions after the one that arrived are left out.
         if let Some(copy) = copies.iter().position(|&(_, _, by)| by == packet) {
             copies.truncate(copy + 1);
         }
@@ -281,9 +281,9 @@ impl Flow {
         all
     }
 
-    /// Returns how long these bytes waited between `from` and `until` before they were first sent. Only waits that
-    /// ended with their own transmission count. The first time is due to the congestion window, and the second to the
-    /// receiver's window.
+    /// Returns how long these bytes waited between `from` and `until` before they were first sent. A wait counts only
+    /// if it ended with the transmission of these bytes. The first result is the wait for the congestion window, and
+    /// the second is the wait for the receiver's window.
     pub fn sender_wait(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;

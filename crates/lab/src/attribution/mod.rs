@@ -1,5 +1,5 @@
-//! Explains the response time of each object. Eleven instants divide the response time into parts whose sum is exactly
-//! the whole.
+//! Explains the response time of each object. Eleven instants divide the response time into parts, whose sum is exactly
+//! the response time.
 //!
 //! This module defines the parts. The client and the server record milestones (`http::observe`): when an object was
 //! issued, assigned, served, written and delivered, and which bytes of which stream it occupies. Both engines record
@@ -18,13 +18,14 @@
 //! | `sent`, `copy`, `complete` | as `req_sent`, `req_copy` and `req_in`, but for the response |
 //! | `delivered` | the client's transport gave the last byte to the application |
 //!
-//! A single arrival may complete an object with several of its bytes. The last of these bytes is then followed back to
-//! its first transmission.
+//! A single arrival may bring several of the bytes that complete an object. The last of these bytes is then traced back
+//! to its first transmission.
 //!
 //! # Instants that are out of order or unknown
 //!
-//! The instants never decrease. An instant that is earlier than its predecessor is set to the predecessor. An instant that
-//! is later than `delivered` is set to `delivered`. The part between the two is then zero. This happens in two cases:
+//! The instants never decrease. An instant that is earlier than its predecessor is set to the predecessor. An instant
+//! that is later than `delivered` is set to `delivered`. The part between the two is then zero. This happens in two
+//! cases:
 //! - A client may write a request before the connection is established. `assigned` is then the time from which a byte
 //!   could move: the establishment, or the first data sent with the handshake.
 //! - A server may record `serving` at the same time at which it also writes.
@@ -33,18 +34,18 @@
 //!
 //! With TLS or HTTP/2, the byte ranges of the milestones belong to a different stream than those of the trace.
 //! [`Placement`] maps the bytes of one stream to the bytes of the other. A record or frame counts as a whole, because
-//! its receiver cannot read a part of it earlier. So bytes that wait because of a gap in another record or frame are
-//! `blocked`. Over HTTP/2 this also happens between streams.
+//! its receiver cannot read a part of it earlier. Bytes that wait because of a gap in another record or frame are
+//! therefore `blocked`. Over HTTP/2 this also happens between streams.
 //!
-//! The part `secure` contains the handshakes of TLS and DTLS. For TLS it lasts from the time when the transport could
-//! carry data until the session could. For DTLS it lasts from the time when the transport wanted to start until it
-//! could. QUIC has a single handshake for transport and security. It counts as `connect` until the server's first
-//! packet arrives, which takes at least a round trip. The rest of it (certificates, and round trips for them) counts as
-//! `secure`, until data can flow.
+//! The part `secure` contains the handshakes of TLS and DTLS. For TLS, `secure` lasts from the time when the transport
+//! could carry data until the session could carry data. For DTLS, it lasts from the time when the transport wanted to
+//! start until it could start. QUIC has a single handshake for transport and security. This handshake counts as
+//! `connect` until the server's first packet arrives, which takes at least a round trip. The rest of the handshake
+//! (certificates, and round trips for them) counts as `secure`, until data can flow.
 //!
-//! A milestone may be missing, if a server records none. It is then set to its predecessor, so its part is zero. In an
-//! emulated run, the traces do not show which packet delivered the bytes. The parts that need this knowledge are null,
-//! and the others are still given.
+//! A milestone is missing if the server does not record it. It is then set to its predecessor, so that its part is
+//! zero. In an emulated run, the traces do not show which packet delivered the bytes. The parts that need this
+//! knowledge are null, and the others are still given.
 
 mod flow;
 mod sender_limit;
@@ -68,8 +69,8 @@ pub struct Attributed {
     pub send_detail: Option<SendDetail>,
 }
 
-/// The positions of TLS records that clients and servers sent on all connections, if TLS is used. The positions of
-/// HTTP/2 frames are in the [`Record`] of milestones.
+/// The positions of TLS records that clients and servers sent on all connections, if TLS is used. The [`Record`] of
+/// milestones has the positions of HTTP/2 frames.
 pub type Records = Directions<Placement>;
 
 /// The position of bytes in an engine's trace.
@@ -125,7 +126,8 @@ fn one(
     let milestones = record.connections.get(&exchange.connection);
     let connection = connections.get(&exchange.connection);
 
-    // An object that the server pushes has no request, so nothing is sent for it and it does not wait for a request.
+    // An object that the server pushes has no request, so no request is sent, and the object does not wait for a
+    // request.
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
@@ -198,9 +200,9 @@ fn one(
     Some(Attributed { instants: Some(instants), why, send_detail: Some(detail) })
 }
 
-/// The times at which a connection could carry more and more. A time is `None` if it is not known.
+/// The times at which a connection reached each stage of its set-up. A time is `None` if it is not known.
 struct Readiness {
-    /// The start of the handshakes: that of DTLS, or that of the transport.
+    /// The start of the handshakes: of DTLS if there is DTLS, else of the transport.
     begun: Option<u64>,
     /// The start of the transport's handshake.
     opened: Option<u64>,
@@ -233,7 +235,8 @@ impl Readiness {
     }
 
     /// Returns how much of a wait the transport's handshake took, and how much the handshakes of security took. The
-    /// handshake of DTLS comes before that of the transport, and the handshake of TLS after it. QUIC has a single handshake.
+    /// handshake of DTLS comes before the handshake of the transport, and the handshake of TLS after it. QUIC has a
+    /// single handshake.
     fn waits(&self, wait: (u64, u64)) -> (u64, u64) {
         let part = |from: Option<u64>, until: Option<u64>| match (from, until) {
             (Some(from), Some(until)) => overlap(wait, (from, until)),
@@ -285,7 +288,8 @@ fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
 
 impl Journey {
     /// Returns how much of the time between `from` and `until` passed before fast retransmissions, and before
-    /// transmissions that a timer caused. The period between two transmissions counts by the cause of the later one.
+    /// transmissions that a timer caused. The period between two transmissions counts by the cause of the later
+    /// transmission.
     fn recovery(&self, (from, until): (u64, u64)) -> (u64, u64) {
         let (mut recovery, mut timeout) = (0, 0);
         let mut last = from;
@@ -294,8 +298,8 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // Limiting the instants may have moved `until` beyond the last transmission. The remaining time counts by the
-        // cause of that transmission, too.
+        // Limiting the instants may have moved `until` beyond the last transmission. The remaining time also counts by
+        // the cause of the last transmission.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

@@ -19,7 +19,7 @@ pub(super) enum Class {
     Congestion = 1,
     /// The receiver's window is full.
     Receiver = 2,
-    /// There is another reason: no bytes wait, or the sender has reasons of its own.
+    /// No bytes wait, or the sender waits for another reason.
     Other = 3,
 }
 

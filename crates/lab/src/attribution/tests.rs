@@ -40,7 +40,8 @@ impl Story {
         self.server.push(TraceRecord { at: at(ms), connection: KEY, event });
     }
 
-    /// Adds an object on a stream. `times` are the times when it was issued, assigned, served, written and delivered.
+    /// Adds an object on a stream. `times` are the times when the object was issued, assigned, served, written and
+    /// delivered.
     fn object(
         &mut self,
         stream: u64,
@@ -239,7 +240,7 @@ fn waiting_while_others_bytes_go_first_is_turn() {
     }
     let why = story.why();
     assert_eq!(why[0], Parts { cwnd: 80, wire: 80, ..Parts::default() });
-    // The first object was sent until 200 ms. Then the congestion window held the second object back.
+    // The server sent the first object until 200 ms. Then the congestion window held the second object back.
     assert_eq!(why[1], Parts { turn: 80, cwnd: 80, wire: 80, ..Parts::default() });
 }
 
@@ -305,7 +306,7 @@ fn a_needless_repeat_costs_nothing_when_the_first_copy_arrives_first() {
     story.request(80, 0, 0..100, 1);
     story.sent(120, 0..1000, 1, SendCause::New);
     story.sent(1120, 0..1000, 2, SendCause::Timeout);
-    // The first transmission took more than a second, and arrived before the second one.
+    // The first transmission took more than a second, and arrived before the second transmission.
     story.arrived(1200, 0..1000, 1);
     assert_eq!(story.why(), [Parts { wire: 40 + 1080, ..Parts::default() }]);
 }
@@ -420,7 +421,7 @@ fn random_traces_always_add_up() {
             for time in &mut times {
                 *time = rng.below(500);
             }
-            // Recorded times always have this order, so the random times must have it, too.
+            // In recorded times, the delivery always comes last, so it must also come last in the random times.
             let last = times.iter().copied().max().unwrap_or(0);
             times[4] = last;
             times[0] = times[0].min(times[1]);

@@ -1,9 +1,9 @@
 //! Conditions of the network and the workload, for example loss. They are not settings of a contestant. An experiment
 //! removes a condition for both contestants.
 //!
-//! A condition shows where a gap arises, but not why. Two conditions are removed by ideal behaviour. For `order`, no
-//! message waits for earlier ones, which SCTP offers with `unordered=yes`. For `handshake`, handshakes cost no time,
-//! because all connections exist before the page time begins.
+//! A condition shows where a gap arises, but not why. Two conditions are removed by making the contestants ideal.
+//! Without `order`, no message waits for earlier messages, which SCTP offers with `unordered=yes`. Without `handshake`,
+//! handshakes cost no time, because all connections exist before the page time begins.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
@@ -15,7 +15,7 @@ use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 /// The maximum number of runs for conditions, for each seed: eight conditions with two contestants each.
 pub const MOST: usize = 2 * 8;
 
-/// A point and two contestants from which one condition was removed.
+/// A point and two contestants without one of their conditions.
 pub struct ReducedPoint {
     /// The name of the condition.
     pub name: &'static str,
@@ -28,7 +28,7 @@ pub struct ReducedPoint {
 /// A function that removes a condition from a point. It returns `None` if the point does not have the condition.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
-/// The conditions in the order of their importance, because the budget may not suffice for all.
+/// The conditions in the order of their importance, because the budget may not suffice for all conditions.
 const CONDITIONS: [(&str, Change); 4] = [
     ("loss", |point| {
         let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
@@ -37,7 +37,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // An event at a fixed time, for example a failure, would happen at a different time of the page.
+        // Without handshakes, an event at a fixed time, for example a failure, would happen at another time of the
+        // page.
         let timeless = point.network.fails.is_empty()
             && point
                 .network
@@ -67,7 +68,8 @@ const CONDITIONS: [(&str, Change); 4] = [
     }),
 ];
 
-/// The conditions that are tried last: limits of the network. Every point has them, and few gaps depend on them.
+/// The conditions that are tried last, which are limits of the network. Every point has them, and few gaps depend on
+/// them.
 const LIMITS: [(&str, Change); 2] = [
     ("queue", |point| {
         let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;
@@ -112,7 +114,8 @@ fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<
     Some(ReducedPoint { name: "security", point: point.clone(), contestants })
 }
 
-/// Lets messages be delivered without waiting for earlier ones. Returns `None` unless both contestants support this.
+/// Lets messages be delivered without waiting for earlier ones. Returns `None` unless both contestants support
+/// unordered messages.
 fn without_order(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<ReducedPoint> {
     point.workload.messages?;
     let unordered = contestants.map(|contestant| {

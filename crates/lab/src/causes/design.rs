@@ -2,9 +2,10 @@
 //!
 //! The quick search compares the winner with the fastest contestant that is significantly slower. It changes all
 //! factors together, then each factor alone, and then all factors except one. After that it changes pairs of factors
-//! that have no effect alone, and finally it removes conditions, until the budget is used up. Which experiments are
-//! left out depends only on results, never on a clock. The full search changes all subsets of factors for every pair of
-//! contestants. It also works in the other direction, and gives the winner settings of the loser.
+//! that have no effect alone. Finally it removes conditions. The search ends when the budget is used up. Which
+//! experiments are left out depends only on results, never on a clock. The full search changes all subsets of factors
+//! for every pair of contestants. The full search also works in the opposite direction, in which the winner gets
+//! settings of the loser.
 
 use super::conditions;
 use super::estimate::{Estimate, FEWEST, Finding, Values};
@@ -50,7 +51,7 @@ pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError
     Ok(())
 }
 
-/// Returns the comparison of the two contestants if it says that one is faster. Otherwise `None`.
+/// Returns the comparison of the two contestants if it is decided; otherwise `None`.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
     // A comparison names the later contestant of the plan first.
@@ -119,7 +120,7 @@ impl Search<'_, '_> {
         Ok(Some((causes, experiment)))
     }
 
-    /// Measures v, the remaining gap, for the sets of factors that this kind of search needs.
+    /// Measures v, the remaining gap, for each set of factors that this kind of search needs.
     fn measure(
         &mut self,
         differences: &Differences<'_>,
@@ -133,8 +134,8 @@ impl Search<'_, '_> {
         let mut values = seen.of_factors(n, full);
         let open_loop = self.bench.point().workload.arrivals.is_some();
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
-            // With all factors changed, the loser is identical to the winner, whose runs already exist. (In the
-            // opposite direction, the winner is identical to the loser.)
+            // With all factors changed, the loser is identical to the winner, whose runs already exist. In the opposite
+            // direction, the winner is identical to the loser.
             values.found(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
@@ -145,7 +146,7 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // The factors with the largest effect alone come first, because the budget may not suffice for all.
+        // The factors with the largest effect alone come first, because the budget may not suffice for all factors.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
@@ -207,8 +208,8 @@ impl Search<'_, '_> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();
         let tried = conditions::of(self.bench.point(), contestants);
-        // The confidence level is corrected for the number of conditions. The probability that any interval is wrong is
-        // at most 5 %.
+        // The confidence level is corrected for the number of conditions. The probability that at least one interval is
+        // wrong is at most 5 %.
         let level = 1.0 - 0.05 / tried.len().max(1) as f64;
         for without in tried {
             if !self.affords(&without.point, 2) {

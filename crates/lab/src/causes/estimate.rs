@@ -52,13 +52,13 @@ impl Estimate {
         Self { mean: total, resampled }
     }
 
-    /// Returns the difference between this estimate and the other one, computed for each resample.
+    /// Returns the difference between this estimate and `other`, computed for each resample.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         self.plus(other, -1.0)
     }
 
-    /// Returns the sum of this estimate and the other one multiplied by `times`, computed for each resample.
+    /// Returns the sum of this estimate and `times` the estimate `other`, computed for each resample.
     #[must_use]
     pub fn plus(&self, other: &Self, times: f64) -> Self {
         Self {
@@ -109,10 +109,10 @@ impl Effect {
         self.either(f64::gt)
     }
 
-    /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. The
-    /// printed effect is the effect alone, if its interval exceeds `threshold`, because a user who makes the change
-    /// sees that effect. Otherwise it is the effect that decides. The effect last may be larger than the whole gap, if
-    /// another factor is harmful.
+    /// Returns the effect to print for a factor. `favours` says whether the factor is a cause and not harmful. If the
+    /// interval of the effect alone exceeds `threshold`, that effect is printed, because a user who makes the change
+    /// sees it. Otherwise the effect that decides is printed. The effect last may exceed the whole gap, if another
+    /// factor is harmful.
     #[must_use]
     pub fn printed(&self, favours: bool, threshold: f64, level: f64) -> &Estimate {
         let [low, high] = self.alone.interval(level);
@@ -187,8 +187,8 @@ impl Values {
         (1 << self.factors) - 1
     }
 
-    /// Returns the confidence level of each effect. It is corrected for the number of factors: the probability that any
-    /// interval is wrong is at most 5 %.
+    /// Returns the confidence level of each effect. It is corrected for the number of factors: the probability that at
+    /// least one interval is wrong is at most 5 %.
     #[must_use]
     pub fn level(&self) -> f64 {
         1.0 - 0.05 / self.factors.max(1) as f64
@@ -238,8 +238,8 @@ impl Values {
         effect.interval(self.level())[0] > self.threshold()
     }
 
-    /// Returns whether a factor may need others: it has no relevant effect alone, but it has one last. A mean effect
-    /// above the threshold counts as relevant even if its interval is wide.
+    /// Returns whether a factor may need other factors: it has no relevant effect alone, but a relevant effect last. A
+    /// mean effect above the threshold counts as relevant even if its interval is wide.
     #[must_use]
     pub fn needs_others(&self, factor: usize) -> bool {
         self.effect(factor)

@@ -12,7 +12,7 @@ pub const MOST: usize = 5;
 /// The maximum number of factors after each group has become one factor.
 pub const MOST_GROUPS: usize = 6;
 
-/// A setting that differs between the contestants, and the change that removes the difference.
+/// A setting that differs between the contestants, and the change that sets it to the other contestant's value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     group: Group,
@@ -68,7 +68,7 @@ impl Factor {
 /// A set of factors. Bit i is set if the set contains factor i.
 pub type Set = u32;
 
-/// The differences between two contestants, by which one can be changed into the other step by step.
+/// The differences between two contestants. Changing them step by step turns one contestant into the other.
 #[derive(Debug)]
 pub struct Differences<'a> {
     point: &'a PointPlan,
@@ -105,7 +105,7 @@ impl<'a> Differences<'a> {
         (1 << self.factors.len()) - 1
     }
 
-    /// Returns the contestant `subject` with the factors in `set` changed to the values of the other contestant.
+    /// Returns `subject` with the factors in `set` changed to the values of the other contestant.
     ///
     /// # Errors
     /// [`PlanError`] when the changed settings contradict each other.
@@ -248,7 +248,7 @@ fn changes(
 
 /// Returns the changes that enable or disable the encryption of `subject`, so that it is encrypted if and only if
 /// `model` is. The encryption is TLS above the transport or DTLS below it. A transport with TLS built in cannot be
-/// changed. If the transports differ, the kind of encryption cannot be changed.
+/// changed. If the transports differ, encryption can be enabled or disabled, but not replaced by another kind.
 fn security(
     (subject, mine): (&Contestant, &BTreeMap<String, String>),
     (model, other): (&Contestant, &BTreeMap<String, String>),
@@ -265,8 +265,8 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // If both contestants have the same transport, the table of settings has the keys `tls` and `dtls`. Only related
-    // keys are added here.
+    // If both contestants have the same transport, the table of settings has the keys `tls` and `dtls`. Only keys that
+    // depend on `tls` or `dtls` are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),

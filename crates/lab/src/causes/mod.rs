@@ -2,9 +2,9 @@
 //!
 //! The causes of the winner's lead are searched among the settings in which winner and loser differ ([`factors`], by
 //! the table of [`settings`]). The loser gets some of the winner's settings, and loads the same page with the same
-//! seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results. [`conditions`] are
-//! properties of the network and the workload that are removed for both contestants. [`check`] tests a plan's claims
-//! about causes.
+//! seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results. [`conditions`]
+//! removes properties of the network and the workload for both contestants. [`check`] tests a plan's claims about
+//! causes.
 
 pub mod check;
 mod conditions;
@@ -93,9 +93,9 @@ struct Bench<'a> {
     /// The index of the point in the plan.
     index: usize,
     options: &'a Options<'a>,
-    /// The number of runs so far, of the race and of all experiments.
+    /// The number of runs made so far, for the race and for all experiments.
     before: usize,
-    /// The number of runs so far for the current gap.
+    /// The number of runs made so far for the current gap.
     made: usize,
 }
 

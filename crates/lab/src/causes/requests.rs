@@ -1,9 +1,9 @@
 //! Describes how a contestant's requests use connections and streams, in terms that all transports share.
 //!
-//! A client's keys mix two effects. On a connection with one stream, a request waits for the request before it. With
-//! six connections, TCP does not pipeline by default. [`Requests`] separates the effects into three numbers:
-//! connections, streams per connection, and outstanding requests per connection. Each number can be set to the value of
-//! the other contestant while the others keep their values.
+//! A client's keys combine several effects. For example, one stream per connection makes a request wait for the request
+//! before it, and six connections turn pipelining off by default. [`Requests`] separates the effects into three
+//! numbers: connections, streams per connection, and outstanding requests per connection. Each number can be set to the
+//! other contestant's value while the other two numbers stay unchanged.
 
 use super::settings::Group;
 use crate::plan::{Contestant, PlanError, PointPlan};
@@ -83,7 +83,7 @@ impl Requests {
         })
     }
 
-    /// Returns whether an aspect has the same effect in both, for a workload with this number of objects.
+    /// Returns whether both contestants are alike in an aspect, for a workload with this number of objects.
     pub fn alike(&self, other: &Self, aspect: Aspect, objects: usize) -> bool {
         match aspect {
             Aspect::Connections => self.connections == other.connections,

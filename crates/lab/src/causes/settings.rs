@@ -215,8 +215,8 @@ pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the setting that determines the setting `key`, if two contestants differ in both. Under DTLS, an association
-/// has a single path and uses UDP.
+/// Returns the setting that determines the setting `key`. If contestants differ in both, only the former can be
+/// changed. Under DTLS, an association has a single path and uses UDP.
 pub fn follows(key: &str) -> Option<&'static str> {
     matches!(key, "paths" | "encap").then_some("dtls")
 }
@@ -228,7 +228,8 @@ pub fn translated(key: &str, value: &str) -> Option<&'static str> {
         ("cc", "rfc9260" | "rfc4960" | "rfc2960") => Some("reno"),
         // quinn-cubic is another implementation of the same algorithm (RFC 9438).
         ("cc", "quinn-cubic") => Some("cubic"),
-        // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (from RFC 3390), and RFC 9260 §7.2.1 has almost the same.
+        // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (from RFC 3390), and RFC 9260 §7.2.1 has almost the same
+        // formula.
         ("iw", "rfc9260" | "rfc4960") => Some("rfc5681"),
         ("iw", "rfc5681") => Some("rfc4960"),
         ("iw", "rfc6928") => Some("10"),

@@ -63,8 +63,8 @@ fn conditions_of_a_point_can_be_removed() {
     assert!(names(&messages, both).is_empty());
 }
 
-/// Returns the changes that make the second contestant like the first. Each comes with the text of the contestant after
-/// that change alone.
+/// Returns the changes that make the second contestant like the first. Each change comes with the text of the
+/// contestant after that change alone.
 fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
     let plan = plan(flags, contestants);
     let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };
@@ -110,7 +110,8 @@ fn shared_settings_are_copied_across_transports() {
     let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
     let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
     assert_eq!(across(modern, same), ["pipeline=yes"]);
-    // On the only stream of TCP, a request waits for the one before it. The changed contestant must wait, too.
+    // On the only stream of TCP, a request waits for the request before it. Requests of the changed contestant must
+    // wait, too.
     assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
 }
 
@@ -126,8 +127,8 @@ fn settings_that_are_many_are_tried_by_group() {
     assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
 }
 
-/// If each arrival brings as many objects as a connection has streams, another number of streams makes another
-/// workload.
+/// With `arrivals-of=connections`, each arrival brings as many objects as a connection has streams, so another number
+/// of streams would change the workload. Checks that no such change is tried.
 #[test]
 fn what_would_change_the_workload_is_left_out() {
     let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];
@@ -166,8 +167,8 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     (sizes, lost)
 }
 
-/// The link decides random losses. With other settings, a contestant sends other packets at other times. Whether the
-/// n-th packet on the link is lost does not depend on the settings.
+/// With other settings, a contestant sends other packets at other times. Checks that the settings do not change whether
+/// the n-th packet on the link is lost.
 #[test]
 fn another_setting_does_not_change_random_losses() {
     let flags = [("page", "news"), ("loss", "5%"), ("queue", "10000p")];

@@ -30,8 +30,8 @@ pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "
 pub struct DefaultConditions {
     /// Whether the plan asks for a race without encryption.
     pub cleartext: bool,
-    /// Whether there are several networks. An association under DTLS has only one path (RFC 8261 §6.1), so all contestants
-    /// race without encryption.
+    /// Whether there are several networks. If so, all contestants race without encryption, because an association over
+    /// DTLS has only one path (RFC 8261 §6.1).
     pub several_paths: bool,
     /// Whether the workload is messages.
     pub messages: bool,

@@ -1,8 +1,8 @@
 //! Memory limits. A plan that needs more memory than a machine has is rejected before anything runs.
 //!
-//! Every object of every run stays in memory until the results are written. These are the results of one point
-//! (combination of factor levels) or of all points. Every packet of a run stays in memory until the run has been
-//! analysed. An object takes about 2 kB and a packet 400 bytes. Both sizes were measured and rounded up.
+//! Every object of every run stays in memory until its results are written: those of one point (combination of factor
+//! levels), or those of all points. Every packet of a run stays in memory until the run has been analysed. An object
+//! takes about 2 kB and a packet 400 bytes. Both sizes were measured and rounded up.
 
 use super::error::PlanError;
 use super::{Contestant, Outline, PointPlan};
@@ -11,8 +11,7 @@ use anabranch_base::time::nanos;
 /// The maximum number of paths, and of hosts on one side.
 pub const MAX_HOSTS: usize = 250;
 
-/// Rejects a point that does not fit in memory, even if the points of the plan run one after the other. `several` says
-/// whether the plan has more points.
+/// Rejects a point that does not fit in memory by itself. `several` says whether the plan has more points.
 ///
 /// # Errors
 /// [`PlanError`] with the number, the limit, and advice on what to make smaller.

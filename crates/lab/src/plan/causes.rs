@@ -1,8 +1,8 @@
-//! What a plan says about causes: how much effort their search takes, and claims to test.
+//! What a plan says about causes: the effort of the search, and claims to test.
 //!
-//! A claim is a `[[cause]]` table. `of` names the contestant, and `change` the settings that are changed in it. `ratio_min`
-//! and `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels in `at` restrict
-//! the claim, as in `[[expect]]`.
+//! A claim is a `[[cause]]` table. `of` names the contestant, and `change` the settings that are changed in it.
+//! `ratio_min` and `ratio_max` are bounds for how many times faster the change makes the contestant. The factor levels
+//! in `at` restrict the claim, as in `[[expect]]`.
 
 use super::draft::Table;
 use super::error::{PlanError, unknown};
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 /// The effort of the search for causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// Searches the causes of one gap: that between the winner and the fastest contestant that is significantly slower.
-    /// The search carries out at most five times as many runs as the race.
+    /// Searches the causes of one gap, between the winner and the fastest contestant that is significantly slower. The
+    /// search carries out at most five times as many runs as the race.
     #[default]
     Quick,
     /// Searches the causes of the gap between every pair of contestants, with all subsets of the factors and in both

@@ -116,7 +116,7 @@ impl Combinations {
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // The number of combinations of the keys that are not set yet.
+        // The number of combinations of those keys that are not set yet.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();
@@ -131,7 +131,7 @@ impl Combinations {
         point
     }
 
-    /// Returns an error that names the key added last, if the number of combinations exceeds the limit.
+    /// Returns an error if the number of combinations exceeds the limit. The error names the key that was added last.
     fn check_count(&self) -> Result<(), PlanError> {
         match self.lists().next_back() {
             Some(last) if self.count() > MAX_POINTS => {

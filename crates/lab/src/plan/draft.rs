@@ -237,8 +237,8 @@ pub fn displaces(new: &str, old: &str) -> bool {
     find(old).is_some_and(|old| old.both == Some(new)) || (exclusive && base(new) != base(old))
 }
 
-/// Splits a text such as `tcp,sctp` into contestants. If a contestant has keys, commas separate its keys, so the text
-/// is taken as one contestant.
+/// Splits a text such as `tcp,sctp` into contestants. A text with a colon is one contestant, because commas then
+/// separate its keys.
 fn split_transports(text: &str) -> Vec<String> {
     if text.contains(':') {
         return vec![text.to_owned()];

@@ -24,8 +24,8 @@ impl PlanError {
 #[must_use]
 pub fn unknown(kind: &str, name: &str, accepted: &[&str]) -> String {
     let hint = hint(name, accepted);
-    // Leaves out the keys for one direction, because they follow from the keys for both. They would make the list too
-    // long.
+    // Leaves out the keys for one direction, which would make the list too long. Their names follow from those of the
+    // keys for both directions.
     let one_way = |name: &&&str| name.starts_with("up-") || name.starts_with("down-");
     let mut list: Vec<&str> = accepted.iter().filter(|name| !one_way(name)).copied().collect();
     if list.len() < accepted.len() {

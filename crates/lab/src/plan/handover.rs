@@ -1,15 +1,16 @@
 //! A client that moves from one network to another: when it leaves, and how long the change takes.
 //!
-//! Lengths and speeds matter only through their ratio. The overlap L at the speed v gives the time L/v during which both
-//! networks reach the client. What happens next depends on the contestant:
+//! Lengths and speeds matter only through their ratio. The overlap L at the speed v gives the time L/v during which
+//! both networks reach the client. How the client continues depends on the contestant:
 //!
-//! - A contestant that can change addresses tells its peer the new address after `detection`. It does this by ASCONF, which
-//!   crosses the network like any packet.
+//! - A contestant that can change addresses tells its peer the new address after `detection`. It does this by ASCONF,
+//!   which crosses the network like any packet.
 //! - A contestant with `reconnect=yes` opens new connections.
 //! - Any other contestant keeps its address by Mobile IP. Its packets use the new network after `detection` plus
 //!   `registration`. Registration messages are not sent; `registration` is only a time.
 //!
-//! A contestant with Mobile IP has an outage: the part of these two times that is left when the old network ends.
+//! A contestant with Mobile IP has an outage: the part of `detection` plus `registration` that is left when the client
+//! leaves the old network.
 //!
 //! Other effects on a moving client are off by default. Loss can grow towards the edge of a network. The client can
 //! detect a router only when the router advertises itself. The tunnel of Mobile IP can add bytes and delay to each
@@ -38,8 +39,8 @@ pub struct Handover {
     pub registration: Duration,
     /// The time that the client stays in each network, if it moves to and fro.
     pub dwell: Option<Duration>,
-    /// The interval at which a router advertises itself. The client waits for the first advertisement, up to this time,
-    /// and `detection` begins only then.
+    /// The interval at which a router advertises itself. The client waits at most this time for the first
+    /// advertisement, after which `detection` begins.
     pub advertisement: Option<Duration>,
     /// The loss at the edge of a network. During the overlap, loss in the old network rises to this value, and loss in
     /// the new network falls from it.
@@ -200,7 +201,7 @@ impl Handover {
     }
 
     /// Returns how long a client that keeps its address cannot use any network. That is the part of detection and
-    /// registration that is left when the old network ends. The wait for an advertisement is not included.
+    /// registration that is left when the client leaves the old network. The wait for an advertisement is not included.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)

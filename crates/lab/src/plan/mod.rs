@@ -1,4 +1,5 @@
-//! A plan says what to race. It comes from flags or a TOML file. All mistakes in it are reported before anything runs.
+//! A plan says what to race. It comes from flags or a TOML file. All mistakes in a plan are reported before anything
+//! runs.
 //!
 //! [`draft`] holds the plan as it was written, and [`keys`] is the only table of its keys. [`concrete`] makes the
 //! combinations of factor levels, and [`outline`] turns them into points. [`network`], [`workload`], [`contestant`] and
@@ -287,7 +288,7 @@ struct Recorded {
 }
 
 /// Returns the columns of the traces that `draft` names. A column replaces the default of the corresponding key. A
-/// trace that cannot be read counts as one without columns. The error is reported later, when the network is
+/// trace that cannot be read counts as one without columns. Its error is reported later, when the network is
 /// interpreted.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
@@ -335,7 +336,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             }
         }
         if !drawn && !recorded.loss && !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
-            // Loss has two levels by default, because its effect belongs to every answer.
+            // The default has two levels of loss, because an answer must show the effect of loss.
             add(&mut draft, "loss", &["0", "1%"]);
         }
     }
@@ -371,7 +372,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
 /// The text that stands for the flag of a contestant, if the contestant comes from the defaults.
 const DEFAULT: &str = "default";
 
-/// Returns the properties of the plan that decide which contestants are the default.
+/// Returns the properties of the plan that select its default contestants.
 fn bare(draft: &Draft) -> DefaultConditions {
     let is = |name: &str, value: &str| {
         draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value))

@@ -160,7 +160,8 @@ impl Network {
 /// Creates a link from its settings. Errors name the setting that caused them.
 fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<LinkSpec, PlanError> {
     let mut link = base.clone();
-    // More specific keys must win. So a preset is applied first, then keys for both directions, and then keys for one.
+    // More specific keys must override less specific keys. A preset is therefore applied first, then the keys for both
+    // directions, and then the keys for one direction.
     let rank = |name: &str| match name {
         "preset" => 0,
         name => 1 + usize::from(keys::find(name).is_some_and(|key| key.both.is_some())),

@@ -19,7 +19,7 @@ use anabranch_results::World;
 use anabranch_transports::Transports;
 use std::cell::RefCell;
 
-/// An interpreted plan whose points are held as lists of levels.
+/// An interpreted plan whose points are held as lists of factor levels.
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
@@ -43,7 +43,7 @@ impl Points {
     }
 
     /// Converts the index of a point to the index of its combination of factor levels and the index of its person. All
-    /// are counted from 0. The person varies fastest.
+    /// three indices are counted from 0. The person varies fastest.
     fn combination_and_person(&self, index: usize) -> (usize, usize) {
         let people = self.people.as_ref().map_or(1, People::count);
         (index / people, index % people)
@@ -76,8 +76,8 @@ impl Points {
     }
 
     /// Makes the points that are checked before anything runs. These are all points, or the first people of each
-    /// combination in a population. The other people need no check, because they are drawn from the quantiles that were
-    /// already checked.
+    /// combination in a population. The other people need no check, because they are drawn from the same quantiles,
+    /// which were checked when the population was read.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }

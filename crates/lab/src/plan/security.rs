@@ -140,7 +140,7 @@ impl Dtls {
             }
             Some(other) => return Err(format!("dtls={other}: write yes (1.3), 1.2, 1.3 or no")),
         };
-        // RFC 8261 §6.1: each host must have a single address that does not change. RFC 8261 §3: DTLS runs over UDP.
+        // RFC 8261 §6.1: each host has a single address, which does not change. RFC 8261 §3: DTLS runs over UDP.
         let alone = |key: &str, accepted: &str| match value(key) {
             Some(value) if value != accepted => Err(format!(
                 "{key}={value}: an association under DTLS has one path and its addresses stay (RFC 8261); leave one of \

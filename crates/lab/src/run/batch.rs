@@ -157,7 +157,7 @@ pub fn carry_out<T: Send>(
             Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
         }
     }
-    // Slots are empty only because an earlier job failed. The error of that job is reported.
+    // Slots are empty only if an earlier job failed. The error of that job is reported.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
         None => Ok(results),
@@ -317,8 +317,8 @@ fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
     (0..seeds).filter_map(|index| sharing::of(&runs(index).collect::<Vec<_>>())).collect()
 }
 
-/// Compares every contestant with each earlier one. The comparison with the first contestant covers all metrics, and
-/// the others only the decisive metric.
+/// Compares every contestant with each earlier one. Comparisons with the first contestant cover all metrics. All other
+/// comparisons cover only the decisive metric.
 fn comparisons(contestants: &[Contestant], decisive: &str, terms: Terms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (i, a) in contestants.iter().enumerate() {

@@ -56,8 +56,8 @@ pub fn of(
     Course { windows, lost, waits: waits(&transits, built.paths.len()) }
 }
 
-/// Returns for each packet how much longer it took than the fastest packet of its size. That minimum is assumed to be a
-/// linear function of the size, which is right as long as the rate of the path does not change.
+/// Returns for each packet how much longer it took than the fastest packet of its size. The time of the fastest packet
+/// is assumed to be a linear function of its size. That is right as long as the rate of the path does not change.
 fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
     let line = |path: usize| -> [(f64, f64); 2] {
         let own = || transits.iter().filter(|transit| transit.1 == path);
@@ -82,7 +82,7 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // A packet of 40 bytes takes 10 and one of 1,440 bytes takes 150, so each additional byte takes 0.1.
+        // The fastest packets of 40 and of 1,440 bytes take 10 ns and 150 ns, so each additional byte takes 0.1 ns.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

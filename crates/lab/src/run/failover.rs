@@ -1,9 +1,10 @@
-//! The effect of a path failure on the service, as three durations. Each begins with the first failure of a path:
+//! The effect of a path failure on the service, as three durations. Each duration begins with the first failure of a
+//! path:
 //!
 //! - **declared**: the time until the sender of the data declared that path failed (RFC 9260 §8.2);
 //! - **next data**: the time until the first data arrived that was sent after the failure;
-//! - **restored**: the time until the service was restored: the application again received data at half the previous rate
-//!   or more, for a second.
+//! - **restored**: the time until the service was restored: the application again received data at half the previous
+//!   rate or more, for a second.
 //!
 //! This module computes *declared* and *restored*. *Next data* says little about the service, because that data may be
 //! a single packet that is sent after a timeout.
@@ -13,9 +14,9 @@ use anabranch_results::{BUCKET_NS, PathEvent, PathState, Side};
 /// The number of buckets in a second. The results count bytes in buckets of time.
 const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
 
-/// Returns the time from the failure of a path until the server declared the path failed, or `None` if it never did.
-/// The failure is given by the number of the path and the time in nanoseconds. Declarations of the client do not count,
-/// because the server sends the data.
+/// Returns the time from the failure of a path until the server declared the path failed, or `None` if the server never
+/// declared it. The failure is given by the number of the path and the time in nanoseconds. Declarations of the client
+/// do not count, because the server sends the data.
 #[must_use]
 pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64> {
     let is_it = |e: &&PathEvent| {
@@ -35,9 +36,9 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// first data. The service is restored at the first bucket with data that begins a second in which half that rate is
 /// reached. Buckets before the first new data do not count.
 ///
-/// A bucket counts for at most the largest bucket before the failure. Data that was held back behind a gap and is
-/// delivered at once would otherwise look like a high rate. If the transfer ends within the second, the time to its end
-/// is used instead. Data of all paths counts, so a failed path that works again also restores the service.
+/// A bucket counts at most as many bytes as the largest bucket before the failure. Otherwise, data that waited behind a
+/// gap and is delivered at once would look like a high rate. If the transfer ends within the second, the time to its
+/// end is used instead. Data of all paths counts, so a failed path that works again also restores the service.
 #[must_use]
 pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
     let bucket = |at: u64| (at / BUCKET_NS) as usize;
@@ -83,7 +84,8 @@ mod tests {
             Some(1_200)
         );
         assert_eq!(after(&silence(10, &[100; 4]), 1_030, None), None, "for 0.4 s");
-        // First one packet after each timeout, then queued data that is delivered at once, then the restored service.
+        // The buckets have one packet after each timeout, then queued data that is delivered at once, then the restored
+        // service.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
         // With a long round-trip time, data arrives in bursts. Their average rate counts.

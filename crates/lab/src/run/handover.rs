@@ -1,5 +1,5 @@
-//! Moves clients from one network to another. Changes in the simulation decide which links work and which addresses
-//! hosts have.
+//! Moves clients from one network to another. Scheduled changes of the simulation decide which links work and which
+//! addresses hosts have.
 //!
 //! Some contestants tell their peers new addresses or open new connections. Their client gets an address of the new
 //! network when it detects that network, and new connections use the address. The old address disappears with the old
@@ -89,8 +89,8 @@ fn changes(
             }
         }
     }
-    // `old` is the network that the client leaves, and `next` the time when it leaves. The other network reaches the
-    // client from the time `enters` on.
+    // `old` is the network that the client leaves, and `next` the time when it leaves. From the time `enters` on, the
+    // other network also reaches the client.
     let (mut old, mut next) = (
         0,
         match handover.leaves {
@@ -235,8 +235,8 @@ mod tests {
 
     #[test]
     fn without_address_change_the_outage_is_the_remaining_delay() {
-        // Each row has overlap, speed, detection and registration. Then comes the period in which packets from the
-        // client are lost.
+        // Each row has the keys overlap, speed, detection and registration, and then the period in which packets from
+        // the client are lost.
         for (keys, outage) in [
             (["0m", "1m/s", "200ms", "100ms"], Some((1_000, 1_300))),
             (["1m", "10m/s", "200ms", "100ms"], Some((1_000, 1_200))),

@@ -54,14 +54,15 @@ pub fn run(
     (passages, traces): (&[Passage], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
-    // The result must show the settings that the engines really used.
+    // The result shows the settings of the contestant, so the engines must really have used them.
     for host in std::iter::once(&contest.client).chain(&contest.servers) {
         let other = host.settings().is_some_and(|settings| !settings.same(&*contestant.engine));
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();
     let Traces { client, servers, records } = traces;
-    // The client's port identifies a connection, for all servers. So the traces of the servers can be merged.
+    // The client's port identifies a connection, whichever server it leads to. The traces of the servers can therefore
+    // be merged.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
     let why = attribution::attribute(&record, &client, &served, &records);

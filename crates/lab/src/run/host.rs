@@ -36,8 +36,8 @@ pub fn surroundings(world: &SimWorld) -> Surroundings {
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// Returns the parameters with which a contestant's host starts, and the security that stands above its transport. The
-/// security is that of `pairs`: DTLS below the transport, the transport's own, or TLS above it.
+/// Returns the parameters with which a contestant's host starts, and the security layer above its transport. `pairs`
+/// determines the security: DTLS below the transport, the transport's own security, or TLS above the transport.
 ///
 /// # Errors
 /// One line that says why the security cannot be created.

@@ -112,7 +112,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> 
     let leaves = match (handover.leaves, handover.dwell) {
         (Leaves::At(_), _) => return perform_once(scenario, capture),
         (Leaves::Random, Some(dwell)) => dwell,
-        // The client may leave at any moment of the load. The same load without a move measures how long it takes.
+        // The client may leave at any moment of the load. A first run without a move measures how long the load takes.
         (Leaves::Random, None) => perform_once(scenario, false)?.took,
     };
     let mut point = scenario.point.clone();
@@ -160,7 +160,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         }
         Ok::<_, String>((contests, fetched))
     };
-    // The clients end at the deadline themselves. This later limit only guards against bugs in this program.
+    // The clients end at the deadline themselves. The guard is a later limit against bugs in this program.
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
     let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
@@ -222,7 +222,7 @@ fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> 
     if handover.tunnel.0 == 0 || one.changes_address() {
         return None;
     }
-    // Interpreting the plan has checked that a network with a tunnel has a rate, so this succeeds.
+    // This call succeeds, because the plan's interpretation has checked that a network with a tunnel has a rate.
     let through = handover.with_mobile_ip_tunnel(&point.network.paths[1]).ok()?;
     let mut network = point.network.clone();
     network.paths[1] = through;

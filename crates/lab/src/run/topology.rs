@@ -4,8 +4,8 @@
 //! own pair of interfaces and its own subnet.
 //!
 //! If several contestants or servers share the network (`together`, background traffic, a server for each origin), each
-//! has hosts of its own. Every path then has two routers, which the path's link joins. All hosts share the queues of
-//! that link, and nothing else.
+//! has hosts of its own. Every path then has two routers, which the path's link joins. All hosts share only the queues
+//! of that link.
 //!
 //! If clients move, each path is a network behind a router, and servers have a single address there.
 
@@ -88,8 +88,8 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             paths.push(network.link(near, out, spec).map_err(wrong)?);
             towards.push(out);
             for (lane, radios) in hosts.iter().zip(&mut radios) {
-                // The router routes all addresses of the client to this link. So packets in flight to a client that has
-                // moved are dropped, and not sent back.
+                // The router routes all addresses of the client to this link. Packets in flight to a client that has
+                // moved are therefore dropped, and not sent back.
                 let here = network.interface(near, &[]);
                 let client = lane.client.interface(index as u32);
                 radios.push(network.link(client, here, &access).map_err(wrong)?);

@@ -68,7 +68,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
 fn lost_by_radio(packets: &mut Directions<Packets>, passage: &Passage) {
     match (passage.fate, passage.direction) {
         (Fate::Lost(_), Direction::Up) => {
-            // The client could not send the packet to its network, so no path has counted it.
+            // No path has counted this packet, because the client could not send it to its network.
             packets.up.sent += 1;
             packets.up.lost += 1;
         }

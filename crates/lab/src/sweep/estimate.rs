@@ -1,7 +1,7 @@
 //! Estimates the number and the size of the files that a sweep will write, before the sweep runs.
 //!
-//! The constants were measured over pages and bulk transfers, and rounded. An estimate should be right within a factor of
-//! two.
+//! The constants were measured over pages and bulk transfers, and rounded. The estimate is meant to be right within a
+//! factor of two.
 
 use super::Shard;
 use crate::plan::{Outline, PointPlan};
@@ -30,16 +30,16 @@ const ENTRY: u64 = 900;
 /// Bytes per packet in the data of a packet drawing, not counting the capture.
 const COURSE: u64 = 35;
 
-/// Estimates the files of a plan, or of one shard of it, if it keeps the captures that `pcap` names. The report draws the
-/// first `drawn` points packet by packet.
+/// Estimates the files of a plan, or of one shard of the plan. `pcap` names the captures that are kept. The report
+/// draws the first `drawn` points packet by packet.
 #[must_use]
 pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> Estimate {
     let plan = outline.plan();
     let mut estimate = Estimate { files: 1, ..Estimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
     if outline.people().is_some() {
-        // Each person has one file, without objects, captures and archives. The whole sweep also has `results.json` and the
-        // report page.
+        // In a population, each person has one file, without objects, captures and archives. The whole sweep also has
+        // `results.json` and the report page.
         let own = |number: &usize| shard.is_none_or(|shard| shard.has(*number));
         let people = (1..=outline.count()).filter(own).count() as u64;
         let bytes = people * contestants * (CONTESTANT + seeds * RUN);

@@ -134,7 +134,7 @@ impl Manifest {
         several.into_iter().flatten().filter_map(Value::as_str).chain(one)
     }
 
-    /// Returns the SHA-256 of everything that determines the results. All shards of a sweep have the same one.
+    /// Returns the SHA-256 of everything that determines the results. It is the same for all shards of a sweep.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut identity = Digesting::default();

@@ -1,8 +1,8 @@
 //! The result of a load: text in the six blocks of httperf, JSON, and CSV.
 //!
-//! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf 0.9, so existing
-//! scripts can parse them. An SCTP association is called a connection there. Values that httperf does not have follow after
-//! the six blocks: latency from the planned time, percentiles, and more causes of failure.
+//! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf 0.9, so
+//! existing scripts can parse them. In these blocks an SCTP association is called a connection. Values that httperf
+//! does not report follow after the six blocks: latency from the planned time, percentiles, and more causes of failure.
 
 use super::{Cause, Pace, Plan, Second, Tally};
 use anabranch_base::Histogram;
@@ -248,8 +248,8 @@ fn spans(histogram: &Histogram) -> String {
     out
 }
 
-/// Returns the replies per second over windows of five seconds, as httperf samples them. If a line of the tally covers more
-/// than five seconds, the windows are as long as a line.
+/// Returns the replies per second over windows of five seconds, as httperf samples them. If a line of the tally covers
+/// more than five seconds, each window is one line.
 fn samples(lines: &[Second], width: u32) -> Vec<f64> {
     let whole = &lines[..lines.len().saturating_sub(1)];
     let width = width.max(1);

@@ -10,7 +10,7 @@ use anabranch_world::World;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Sends requests one after the other. Several of these may share a connection.
+/// Sends requests one after the other. Several `Asker`s may share a connection.
 pub(super) struct Asker<W: World> {
     world: W,
     requests: Requests,
@@ -46,8 +46,8 @@ impl<W: World> Asker<W> {
         // Wait until the request is sent. Over HTTP/3, the server may not allow another stream yet.
         let sent = idle.wait(begun, |cx| coming.poll_sent(cx)).await;
         sent.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
-        // The size of a compressed header is known only after it was sent. Therefore count all bytes that the connection has
-        // sent since the last call.
+        // The size of a compressed header is known only after it was sent. `sent` therefore counts all bytes that the
+        // connection has sent since the last call.
         asked(meter.sent());
         let (mut first, mut status, mut body_bytes, mut moved) = (None, 0, 0, begun);
         loop {

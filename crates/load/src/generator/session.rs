@@ -46,7 +46,7 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
         }
         _ => shared.requests_left.get() > 0 && shared.world.now() < shared.ends,
     };
-    // With a queue, objects in the queue already count as begun. They need sessions even after the last object was begun.
+    // Objects in the queue already count as begun, and need sessions even if no further object may begin.
     let take_session = || match from {
         From::Queue => super::take(&shared.sessions_left),
         _ => shared.take_session(),
@@ -65,7 +65,7 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
 /// The source of a session's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
-    /// There are no objects: opening and closing the session is the work.
+    /// The session has no objects: the work is to open and close it.
     Nothing,
     /// All objects are due at this time.
     Planned(Instant),
@@ -165,8 +165,8 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
     true
 }
 
-/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. The session does not
-/// count if other sessions have begun all objects meanwhile.
+/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. The failed session
+/// does not count if other sessions have begun all objects meanwhile.
 fn spend<W: World, C: Connector>(
     shared: &LoadState<W, C>,
     from: From,
@@ -234,8 +234,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         self.shared.queue.wake();
     }
 
-    /// Records that the session ended before its first request. Its streams may report this several times, but it counts
-    /// once.
+    /// Records that the session ended before its first request. Each of its streams may report the same end, but the
+    /// end counts once.
     fn ended_at_once(&self, error: &OpenError) {
         if !self.work.failed.replace(true) {
             let cause = match error {
@@ -398,8 +398,9 @@ async fn ask<W: World, C: Connector>(
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether waiting objects are given up, because the plan `ended` at least one timeout ago. Without this limit, a load
-    /// would continue for as long as the server is behind, or for ever if there is no server.
+    /// Whether the waiting objects must be given up: the last object was added at `ended`, at least one timeout ago.
+    /// Without this limit, a load on a slow server would last as long as its queue, and a load without a server would
+    /// never end.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)

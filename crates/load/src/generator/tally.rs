@@ -53,14 +53,14 @@ pub struct Tally {
     pub service: Histogram,
     /// The time from writing a request to the first byte of its reply, summed over all replies.
     pub response: Duration,
-    /// The time from the first byte of a reply to the last, summed over all replies.
+    /// The time from the first byte of a reply to its last byte, summed over all replies.
     pub transfer: Duration,
     /// The number of failures by cause.
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub said: [Option<String>; Cause::ALL.len()],
-    /// The values over time: one line per [`width`](Self::width) seconds. When the number of lines reaches [`MAX_LINES`],
-    /// each two lines are merged into one.
+    /// The values over time: one line per [`width`](Self::width) seconds. When the number of lines reaches
+    /// [`MAX_LINES`], each pair of lines is merged into one.
     pub seconds: Vec<Second>,
     /// The number of seconds that a line covers. The last line may cover fewer.
     pub width: u32,
@@ -87,8 +87,8 @@ pub struct Second {
     pub bytes: u64,
     /// The number of failures.
     pub errors: u64,
-    /// The latency from the planned time: median, 99th percentile and maximum. A merged line has the higher of the two
-    /// values.
+    /// The latency from the planned time: median, 99th percentile and maximum. When two lines are merged, the higher of
+    /// their values counts.
     pub latency: [Duration; 3],
 }
 
@@ -106,8 +106,8 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(begun: Instant) -> Self {
-        // Write all of the memory once. The kernel allocates memory on the first write, and the memory of a long load must
-        // not grow.
+        // Writes all of the memory once, because the kernel allocates memory on the first write. The memory of a long
+        // load must not grow.
         let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
         seconds.clear();
         Self { begun, last: begun, width: 1, seconds, ..Self::default() }
@@ -199,7 +199,7 @@ impl Tally {
         self.within.clear();
     }
 
-    /// Merges each two lines into one, and doubles the number of seconds per line.
+    /// Merges each pair of lines into one, and doubles the number of seconds per line.
     fn halve(&mut self) {
         for at in 0..MAX_LINES / 2 {
             self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);

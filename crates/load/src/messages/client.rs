@@ -101,8 +101,8 @@ where
     Err(FetchError::Closed(end))
 }
 
-/// Aborts a session when this value is dropped, for example at the deadline. A session that has ended gracefully is taken
-/// out before.
+/// Aborts a session when this value is dropped, for example at the deadline. A session that has ended gracefully is
+/// taken out before the drop.
 struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {

@@ -1,4 +1,5 @@
-//! The sending side of a message test. It sends each message at its planned time, and the bulk transfer when there is room.
+//! The sending side of a message test. It sends each message at its planned time, and pieces of the bulk transfer when
+//! the transport has room.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
 use crate::server::{read_request, serve_each};

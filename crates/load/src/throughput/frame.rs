@@ -50,14 +50,14 @@ pub struct Sent {
     pub user: u64,
     /// The CPU time of the sender's process in the kernel, in nanoseconds.
     pub system: u64,
-    /// The number of bytes that the receiver's transport had not acknowledged when the last were written; `None` if the
-    /// sender does not report it.
+    /// The number of bytes that the receiver's transport had not acknowledged when the sender wrote its last bytes;
+    /// `None` if the sender does not report it.
     pub unacknowledged: Option<u64>,
 }
 
 impl Sent {
-    /// Returns the number of bytes that the receiver's transport had acknowledged when the last were written; `None` if
-    /// the sender does not report it.
+    /// Returns the number of bytes that the receiver's transport had acknowledged when the sender wrote its last bytes;
+    /// `None` if the sender does not report it.
     #[must_use]
     pub fn acknowledged(&self) -> Option<u64> {
         self.unacknowledged.map(|left| self.bytes.saturating_sub(left))
@@ -98,12 +98,13 @@ pub(super) enum Control {
     Received(Received),
     /// The settings of the server's transport, which it sends at the start if the client has requested them.
     Settings(Settings),
-    /// The server will report on its network paths. It sends this at the start if the client has requested a report.
+    /// The server will report on its network paths. The server sends this frame at the start if the client has
+    /// requested a report.
     PathsFollow,
     /// The server's report on its network paths, which is its last frame.
     Paths(PathReport),
-    /// Begins a stream of the client. On transports whose streams are begun by their users, a stream exists for the server
-    /// only after data was sent on it.
+    /// Begins a stream of the client. On some transports, a stream exists for the server only after the client has sent
+    /// data on it.
     Begun,
 }
 
@@ -153,7 +154,8 @@ impl Control {
                 frame[0] = HELLO;
                 frame.extend_from_slice(&MAGIC);
                 frame.extend([hello.up, hello.down, hello.unordered].map(u8::from));
-                // A server that knows no reports on paths takes any number but 0 for a request of the settings.
+                // An older server without reports on paths reads this byte as the request for settings, and takes any
+                // value but 0 for a yes.
                 frame.push(u8::from(hello.settings) | u8::from(hello.paths) << 1);
                 let nanos = anabranch_base::time::nanos(hello.span);
                 vec![u64::from(hello.streams), u64::from(hello.message), nanos, hello.bytes]

@@ -1,7 +1,7 @@
 //! The report of a server on its network paths, which it sends to its client at the end of a test.
 //!
-//! The sender of data finds out which path has failed, and how long its data was interrupted; the receiver does not
-//! (RFC 9260 §8.2). In a test in which the server sends, the client therefore reports what the server has found out.
+//! Only the sender of data detects which path has failed, and how long its data was interrupted (RFC 9260 §8.2). In a
+//! test in which the server sends, the client therefore needs the server's report.
 
 use super::{PathProbe, Settings};
 use anabranch_base::Instant;
@@ -48,10 +48,10 @@ pub struct PathReport {
     pub interruptions: Vec<Interruption>,
 }
 
-/// A path that failed, potentially failed, or is active again.
+/// A path that failed, potentially failed, or became active again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChange {
-    /// When this was found out.
+    /// When this end detected the change.
     pub at: Duration,
     /// The peer's address on the path.
     pub address: IpAddr,
@@ -59,18 +59,19 @@ pub struct PathChange {
     pub state: &'static str,
 }
 
-/// A time in which no user data got on. It then continued on another path, or on the same path after it had failed.
+/// A time without progress of user data. Afterwards data continued on another path, or on the same path after that path
+/// had failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The last progress before the interruption.
     pub from: Duration,
-    /// The first progress after it.
+    /// The first progress after the interruption.
     pub to: Duration,
     /// Whether this end was the receiver.
     pub received: bool,
-    /// The peer's address on the path of the last progress before it.
+    /// The peer's address on the path of the last progress before the interruption.
     pub before: IpAddr,
-    /// The peer's address on the path of the first progress after it.
+    /// The peer's address on the path of the first progress after the interruption.
     pub after: IpAddr,
 }
 
@@ -80,7 +81,7 @@ const STATES: [&str; 4] = ["active", "potentially-failed", "failed", "unconfirme
 pub(super) const MAX_REPORT: usize = 8 << 10;
 
 impl PathReport {
-    /// Returns the report as text, of at most [`MAX_REPORT`] bytes. What does not fit is left out, the last events first.
+    /// Returns the report as text of at most [`MAX_REPORT`] bytes. If it is too long, the last events are left out.
     pub(super) fn encode(&self) -> String {
         let mut out = String::new();
         let mut add = |line: String| {
@@ -102,7 +103,7 @@ impl PathReport {
         out
     }
 
-    /// Reads a report. Lines that are not understood are left out: a newer peer may have more kinds of them.
+    /// Reads a report. Unknown lines are skipped, because a newer peer may send further kinds of lines.
     pub(super) fn decode(text: &str) -> Self {
         let mut report = Self::default();
         for line in text.lines() {
@@ -116,7 +117,7 @@ impl PathReport {
         let number = |at: usize| words.get(at)?.parse::<u64>().ok();
         let span = |at| number(at).map(Duration::from_nanos);
         let address = |at: usize| words.get(at)?.parse::<IpAddr>().ok();
-        // Only known words are printed.
+        // The state is printed on a terminal, so only known words are accepted.
         let state = |at: usize| STATES.into_iter().find(|state| words.get(at) == Some(state));
         match *words.first()? {
             "path" => self.paths.push(PathProbe {
@@ -142,7 +143,8 @@ impl PathReport {
         Some(())
     }
 
-    /// Leaves out interruptions in directions in which the test sends no data. There a pause means nothing.
+    /// Leaves out interruptions in directions in which the test sends no data, because a pause is normal in such a
+    /// direction.
     pub(super) fn only_where_data_waits(mut self, sends: bool, receives: bool) -> Self {
         self.interruptions.retain(|it| if it.received { receives } else { sends });
         self
@@ -159,7 +161,7 @@ impl PathReport {
     }
 }
 
-/// Adds the figures of a path to those of other sessions.
+/// Adds the figures of a path to those of the same path in other sessions.
 pub(super) fn add_path(mut all: Vec<PathProbe>, path: PathProbe) -> Vec<PathProbe> {
     match all.iter_mut().find(|other| other.address == path.address) {
         Some(other) => {
@@ -209,7 +211,7 @@ mod tests {
         assert_eq!((only(true, false), only(false, true)), (1, 0));
     }
 
-    /// A report comes from the network: what is not understood is left out, and it has a limit.
+    /// A report comes from the network. Lines that cannot be parsed are left out, and the number of entries is limited.
     #[test]
     fn a_report_is_bounded_and_noise_is_left_out() {
         let noise =

@@ -208,7 +208,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             "command": framing.command,
             "url": framing.url,
             "transport": framing.transport,
-            // The settings of the sending end; those of the client if both ends send.
+            // The settings of the sending end. If both ends send, these are the settings of the client.
             "settings": map(senders(plan.up, outcome, framing)),
             "up": plan.up,
             "down": plan.down,
@@ -259,7 +259,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     format!("{document:#}\n")
 }
 
-/// A path on which no more bytes have arrived carried HEARTBEATs only.
+/// A path that received at most this number of bytes carried only HEARTBEATs.
 const MAX_UNUSED: u64 = 10_000;
 
 /// Returns a line for each path, with its bytes. Omits unused paths, for example those of the other address family.

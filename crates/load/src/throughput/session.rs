@@ -1,6 +1,7 @@
-//! One end of a session of a throughput test: sends, receives, and detects the end. Client and server use the same code.
+//! One end of a session of a throughput test: sends, receives, and detects the end. Client and server use the same
+//! code.
 //!
-//! Each stream has a task that reads it. A single task writes everything, so that frames are not mixed on a transport
+//! Each stream has a task that reads it. A single task writes all frames, so that they are not mixed on a transport
 //! without messages. The owner of the session waits for the end in [`End::run`].
 
 use super::Processor;
@@ -44,7 +45,7 @@ pub(super) struct End<W: World, N: Session> {
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
     /// The number of streams that the test uses.
     wanted: Cell<u16>,
-    /// The streams that the client has begun while an earlier stream is still missing, by number.
+    /// Streams that the client has begun before a stream with a lower number, by stream number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
     /// The test that begins when all streams exist, and whether this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
@@ -64,8 +65,7 @@ pub(super) struct End<W: World, N: Session> {
     /// The peer's reports: on the data that it has sent, and on the data that it has received.
     peer_sent: Cell<Option<Sent>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on the received data has been queued (`final_reported`), and whether it has been written
-    /// (`acknowledged`).
+    /// Whether the final report on the received data has been queued. The next field says whether it has been written.
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
     /// Whether the client's request is known at this end.
@@ -244,7 +244,8 @@ impl<W: World, N: Session> End<W, N> {
         Ok(())
     }
 
-    /// Collects the streams that are still missing. When all streams exist and the request is known, the test begins.
+    /// Collects the missing streams of the test. When all streams exist and the client's request is known, the test
+    /// begins.
     fn gather(self: &Rc<Self>, tasks: &Tasks<W>, client: bool, cx: &mut Context<'_>) -> Result<(), Failed> {
         loop {
             let number = self.streams.borrow().len();
@@ -264,8 +265,8 @@ impl<W: World, N: Session> End<W, N> {
         Ok(())
     }
 
-    /// Returns the stream with this number. On most transports the stream exists; on transports with fresh streams, the
-    /// client begins it.
+    /// Returns the stream with this number. On most transports all streams exist from the start. On transports with
+    /// fresh streams, the client begins each stream.
     fn poll_stream(
         &self,
         number: u64,
@@ -306,8 +307,8 @@ impl<W: World, N: Session> End<W, N> {
             && self.acknowledged.get()
     }
 
-    /// Queues a report on the received data, if any has arrived. `whole` marks the final report, after which no other report
-    /// follows.
+    /// Queues a report on the received data, if any data has arrived. `whole` marks the final report, after which no
+    /// other report follows.
     fn report(&self, whole: bool) {
         if self.received_bytes.get() > 0 && (whole || !self.final_reported.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));

@@ -1,4 +1,4 @@
-//! Decides a check from the figures of a table.
+//! Decides a check by comparing the figures of a table with the relation of the check.
 
 use super::{By, Direction, Found, LARGER, Outcome, Relation, SAME, SMALLER, Term};
 use crate::effect::{Estimate, difference, figure};
@@ -58,7 +58,7 @@ impl Relation {
         }
     }
 
-    /// Returns the first of `keys` that the check or one of its terms uses to select points.
+    /// Returns the first of `keys` whose levels select points in the relation, in one of its terms or in `at`.
     pub(crate) fn names_of(&self, at: &BTreeMap<String, String>, keys: &[String]) -> Option<String> {
         let is_named = |key: &&String| {
             at.contains_key(*key)
@@ -90,8 +90,8 @@ impl Term {
         &self.at
     }
 
-    /// Returns the value of the term, or the ratio of the term to `other`. Each term is taken at its own levels. `metric` is
-    /// that of the table.
+    /// Returns the value of the term, or the ratio of the term to `other`. Each term is measured at its own levels.
+    /// `metric` is the default of terms that name no metric.
     pub(crate) fn estimate(
         &self,
         other: Option<&Self>,
@@ -161,8 +161,8 @@ fn moved<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) 
     figures.at(&labels)
 }
 
-/// Decides a relation with these bounds by the ratio of two numbers, run by run. If a value is 0, the differences of the two
-/// numbers decide instead. `None` if no run has both numbers.
+/// Decides whether the ratio of two numbers is within the bounds, run by run. If a value is 0, the differences of the
+/// two numbers decide instead. `None` if no run has both numbers.
 fn compared(
     one: &[Option<f64>],
     other: &[Option<f64>],
@@ -184,7 +184,7 @@ fn compared(
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
-/// Decides a relation, whose bounds are given for a ratio, by the differences of two numbers.
+/// Decides a relation by the differences of two numbers. The bounds are those of a ratio.
 fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Option<(Outcome, String)> {
     let known: Vec<f64> = differences.iter().copied().flatten().collect();
     let found = Estimate::of_values(&known)?.of_cases(known.len(), by.cases);
@@ -202,7 +202,7 @@ fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Optio
 }
 
 impl Estimate {
-    /// Compares the whole interval with these bounds.
+    /// Compares the whole interval of the estimate with these bounds.
     fn outcome(&self, bounds: [f64; 2]) -> Outcome {
         match () {
             () if self.is_within(bounds) => Outcome::Holds,
@@ -239,7 +239,8 @@ fn within(
             continue;
         };
         for object in one.objects(first, at, by.metric) {
-            // A number that is compared with bounds, and not with another number, may be 0.
+            // A number that is compared with bounds may be 0. A number that is compared with another number needs a
+            // ratio or a difference.
             let found = match (other, second) {
                 (Some(term), Some(Some(second))) => {
                     let ours = one.by_run(first, by.metric, object);

@@ -12,22 +12,23 @@
 //! TERM:  CONTESTANT[.METRIC][\[KEY=LEVEL, ..\]]
 //! feature ROW: COLUMN=WORD      a row of the feature table has this word in this column
 //! cause ID                      the cause of the study with this identifier holds
-//! prediction TABLE              nothing is published to compare with; the table is ours
+//! prediction TABLE              the paper publishes no value to compare with; the table is our prediction
 //! undecidable WHY               no run decides the claim
 //! ```
 //!
-//! Several checks are separated by `;`, and all of them must hold. A sentence that can be read in several ways has several
-//! readings, separated by ` | `, each after its name. For example:
-//! `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
+//! Several checks are separated by `;`, and all of them must hold. A sentence that can be read in several ways has
+//! several readings, separated by ` | `, each after its name. For example: `(page) t: a < b | (mean over objects) t:
+//! a.object-mean < b`.
 //!
-//! A relation holds if it holds at every point, each by its own 95 % interval. It fails if it fails at one point of many.
-//! The interval of such a point is widened for the number of comparisons (Bonferroni), counted over all checks of a reading.
+//! A relation holds if it holds at every point, each by its own 95 % interval. It fails if it fails at a single point.
+//! To fail, a point must fail by an interval that is widened for the number of comparisons (Bonferroni). All
+//! comparisons of all checks of a reading count.
 //!
-//! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs, the
-//! ratio of the means is used, because the paper compares means.
+//! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs,
+//! the ratio of the means is used, because the paper compares means.
 //!
-//! If a value is 0, there is no ratio. Orders and trends are then decided by the differences of all runs. A check of a ratio
-//! against bounds is undetermined.
+//! If a value is 0, there is no ratio. Orders and trends are then decided by the differences of all runs. A check of a
+//! ratio against bounds is undetermined.
 
 mod decide;
 mod parse;
@@ -70,7 +71,7 @@ pub enum Check {
     },
     /// The check is met if the cause of the study with this identifier holds.
     Cause(String),
-    /// Nothing is published to compare with. The table of this name is a prediction of ours.
+    /// No value is published to compare with. The table of this name is a prediction of ours.
     Prediction(String),
     /// No run decides the claim, for this reason.
     Undecidable(String),
@@ -85,16 +86,16 @@ pub struct Reading {
     pub checks: Vec<Check>,
 }
 
-/// How the numbers of a table are compared.
+/// How numbers of one table are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct By {
     /// The metric of terms that do not name a metric.
     pub metric: Metric,
-    /// Whether the paper publishes means of runs, so that means are compared and not runs.
+    /// Whether the paper publishes means over runs. If so, means are compared instead of runs.
     pub means: bool,
     /// The number of runs that cover all possible cases. Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
-    /// The number of comparisons of which one failure is enough to fail. Each comparison gets its share of the error
+    /// The number of comparisons. The claim fails if one of them fails, so each gets its share of the error
     /// (Bonferroni).
     pub comparisons: usize,
 }
@@ -132,11 +133,11 @@ pub struct Term {
 pub enum Outcome {
     /// The check holds at every point.
     Holds,
-    /// Nothing is published to compare with.
+    /// No value is published to compare with.
     Prediction,
     /// No run decides the claim.
     Undecidable,
-    /// The outcome depends on how the paper is read.
+    /// One reading of the claim holds and another one fails.
     Reading,
     /// The runs do not decide the check at some point.
     Undetermined,
@@ -180,7 +181,8 @@ pub struct Found {
 }
 
 /// Combines the outcomes of the readings of a claim. If one reading holds and another fails, the outcome depends on the
-/// reading. Otherwise the worst outcome counts. An undetermined reading does not disagree with another reading.
+/// reading. Otherwise the worst outcome counts. An undetermined reading does not contradict a reading that holds or
+/// fails.
 #[must_use]
 pub fn of_readings(mut found: Vec<(&str, Found)>) -> Option<Found> {
     if found.len() < 2 {

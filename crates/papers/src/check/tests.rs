@@ -25,8 +25,8 @@ fn figures() -> Figures {
     }
 }
 
-/// If a run has the value 0, there is no ratio. Checks that differences then decide orders and trends, and that no run is
-/// left out.
+/// If a run has the value 0, there is no ratio. Checks that orders and trends are then decided by differences, and that
+/// no run is left out.
 #[test]
 fn runs_with_the_value_zero_are_not_left_out() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -94,7 +94,8 @@ fn numbers_of_a_table_decide() {
     }
 }
 
-/// With a 95 % interval, one point of many may fail by chance. Checks that each point gets its share of the error.
+/// One point of many may fail by chance at its 95 % interval. Checks that a relation over many points only fails by a
+/// wider interval.
 #[test]
 fn one_place_of_many_fails_by_a_wider_interval() {
     let runs = |pages: [f64; 4]| pages.map(crate::figures::Numbers::of_page).to_vec();
@@ -118,7 +119,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, By { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.found);
-    // Large differences still fail. A relation that holds needs only the 95 % interval of each point.
+    // The ratio of the first point is far out of bounds, so the check fails even with the wider interval. To hold, each
+    // point needs only its 95 % interval.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(relation.decide(&figures, at, By { comparisons, ..PAGE }).outcome, Outcome::Fails);
     let figures = Figures { points: vec![point(1, [0.85, 0.90, 0.95, 0.90])], cases: None };

@@ -1,16 +1,17 @@
-//! Readings of a paper: all ways to read what the paper leaves open. The scores tell which reading is nearest to the
-//! published values, and how near it comes to rows that had no part in choosing it.
+//! Readings of a paper: all ways to read what the paper leaves open. The scores show which reading is nearest to the
+//! published values. They also show how near the selection comes to rows that had no part in it.
 //!
-//! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group of a
-//! table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The error of
-//! a row is the root of the mean square of ln(ours/published).
+//! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group
+//! of a table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The
+//! error of a row is the root of the mean square of ln(ours/published).
 //!
-//! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs are
-//! set anew for every reading ([`calibrate`](super::calibrate)).
+//! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs
+//! are set anew for every reading ([`calibrate`](super::calibrate)).
 //!
-//! All readings within one standard error of the least loss count as equal. Of these, the one that departs least from the
-//! paper's statements is chosen. Ties are broken by departures from the defaults of the paper's day, then by the order in
-//! the file. The file is written before its readings are scored, and its digest identifies the version.
+//! All readings within one standard error of the least loss count as equal. Of the equal readings, the one that departs
+//! least from the paper's statements is selected. Ties are broken by departures from the defaults of the paper's day,
+//! then by the order in the file. The author writes the file before any reading is scored. The digest of the file
+//! identifies its version.
 
 pub(super) mod run;
 mod scores;
@@ -54,7 +55,7 @@ pub struct Readings {
     /// The questions that the paper leaves open.
     #[serde(rename = "axis")]
     pub axes: Vec<Axis>,
-    /// The inputs that are calibrated anew for each reading.
+    /// The inputs that are calibrated separately for each reading.
     #[serde(default, rename = "calibrate")]
     pub calibrations: Vec<Calibration>,
 }
@@ -65,12 +66,12 @@ pub struct Readings {
 pub struct Axis {
     /// The name of the question.
     pub name: String,
-    /// The location where the paper leaves the question open.
+    /// The location in the paper of the open question.
     pub why: String,
     /// The tables to which the question applies; if absent, it applies to all.
     pub tables: Option<Vec<String>>,
-    /// Whether the choices are not combined with those of other axes. Each choice except the first is then tried once, with
-    /// the first choice of every other axis.
+    /// Whether the axis varies alone. If so, each of its choices except the first is tried once, with the first choice
+    /// of every other axis.
     #[serde(default)]
     pub alone: bool,
     /// The possible answers to the question.
@@ -103,7 +104,7 @@ pub struct Choice {
 /// A reading of the paper: one choice of each axis.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
-    /// The axes, each with its choice.
+    /// One entry per axis: the axis and the choice for it.
     parts: Vec<(&'a Axis, &'a Choice)>,
 }
 
@@ -189,8 +190,8 @@ impl Readings {
         })
     }
 
-    /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its first
-    /// choice in these. After them come the readings in which only one such axis has another choice.
+    /// Returns every combination of choices, with the last axis varying fastest. An axis that varies alone has its
+    /// first choice in these combinations. Readings in which one such axis has another choice follow.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];
@@ -233,7 +234,7 @@ impl Readings {
             };
             self.leave_out.iter().any(|cell| cell.iter().all(|(column, value)| is(column, value)))
         };
-        // A cell that sets an input is met by construction, so it is not scored.
+        // A cell that determines a calibrated input is met by construction, so it is not scored.
         let sets = |row: &Row| {
             let own = self.calibrations.iter().filter(|one| one.table == table.name);
             table.calibrates(&row.labels)

@@ -61,8 +61,8 @@ impl Study {
                 let figures = figures(&table, &scored, &changes, &seeds, bench)?;
                 for cell in scored.iter().map(|row| Cell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // Orders are counted by the rows of the table, which may be larger than scored rows. All readings have
-                    // the same rows, so the list is the same after each reading.
+                    // Orders are counted by the rows of the table, which may contain several scored rows. All readings
+                    // have the same rows, so every reading gives the same list.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, shares)) if shares.contains(&name) => {}
@@ -75,7 +75,7 @@ impl Study {
                         None => by_row.push((name, vec![error])),
                     }
                 }
-                // Cells that set an input are not scored, but their orders count.
+                // Cells that determine a calibrated input are not scored, but their orders count.
                 let printed = table.rows();
                 let all: Vec<Cell> = printed.map(|row| Cell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);

@@ -1,5 +1,5 @@
-//! Selects a reading by the errors of all readings. Also measures how near the selection comes to rows that took no part in
-//! it.
+//! Selects a reading by the errors of all readings. Also measures the error of the selected reading in rows that had no
+//! part in its selection.
 
 use crate::effect::figure;
 use std::collections::BTreeSet;
@@ -29,8 +29,8 @@ pub struct Scored {
 pub struct OrderRow {
     /// The name of the table and the labels of the row.
     pub name: String,
-    /// The indices of the scored rows that share a cell with this row. They take no part in the selection when this row is
-    /// held out.
+    /// The indices of the scored rows that share a cell with this row. When this row is held out, those scored rows
+    /// take no part in the selection.
     pub shares: Vec<usize>,
 }
 
@@ -51,7 +51,7 @@ pub struct Scores {
     pub readings: Vec<Scored>,
     /// The index of the reading that is selected by all rows.
     pub selected: usize,
-    /// The number of readings within one standard error of the least loss, without exploratory ones.
+    /// The number of readings within one standard error of the least loss, without exploratory readings.
     pub alike: usize,
     /// For each row, the error of the reading that all other rows select, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
@@ -64,7 +64,7 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Computes the scores of these readings; `None` if no row is scored, or if all readings are exploratory.
+    /// Computes the scores of all readings; `None` if no row is scored, or if every reading is exploratory.
     pub(crate) fn of(
         hash: String,
         rows: Vec<String>,
@@ -127,8 +127,8 @@ impl Scores {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// Returns for each row the number of its orders as published, and the number of all its orders, when the row is held
-    /// out. A row without orders has none.
+    /// Returns for each row the number of its orders as published, and the number of all its orders, when the row is
+    /// held out. `None` for a row without orders.
     pub(crate) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();

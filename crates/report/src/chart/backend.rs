@@ -1,8 +1,8 @@
-//! The drawing backend of plotters. It writes SVG whose colours are variables of the style sheet, so that one drawing serves
-//! light screens, dark screens and paper.
+//! The drawing backend of plotters. It writes SVG whose colours are variables of the style sheet, so that one drawing
+//! serves light screens, dark screens and paper.
 //!
-//! Converts the whole pixels of plotters to text. Plotters represents a colour as red, green and blue. This backend stores
-//! the index of an [`Ink`] in green, and leaves red and blue at zero. A plotters pixel is a tenth of an SVG pixel, so that a
+//! Plotters represents a colour as red, green and blue. This backend stores the index of an [`Ink`] in green, and
+//! leaves red and blue at zero. Plotters has whole pixels only. A plotters pixel is a tenth of an SVG pixel, so that a
 //! curve of a thousand points is smooth.
 
 use crate::svg::{escape, px};
@@ -62,7 +62,7 @@ pub(crate) struct Svg<'a> {
 }
 
 impl<'a> Svg<'a> {
-    /// Starts a drawing of this size in SVG pixels, which is appended to `out`.
+    /// Starts a drawing that is appended to `out`. `width` and `height` are in SVG pixels.
     pub fn new(out: &'a mut String, (width, height): (u32, u32)) -> Self {
         Self { out, size: (width * FINE as u32, height * FINE as u32) }
     }
@@ -158,7 +158,7 @@ impl DrawingBackend for Svg<'_> {
     }
 
     fn draw_pixel(&mut self, _: BackendCoord, _: BackendColor) -> Drawn {
-        // Single pixels are ignored, because all content is drawn as shapes by the methods below.
+        // Plotters draws no single pixels here, because the methods below draw all content as shapes.
         Ok(())
     }
 
@@ -289,7 +289,7 @@ mod tests {
     fn a_path_is_short_and_the_same() {
         let steps = [(0, 0), (10, 0), (20, 0), (20, 5), (20, 15), (30, 40)];
         assert_eq!(path_data(steps), "M0 0H2V1.5L3 4");
-        // A line that turns back must not be merged into one.
+        // A line that goes out and back must not be merged into a single segment.
         assert_eq!(path_data([(0, 0), (20, 0), (10, 0)]), "M0 0H2H1");
     }
 

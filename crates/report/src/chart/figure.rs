@@ -1,7 +1,8 @@
 //! A figure of the page: its drawing at two widths, a description in words, and the drawn numbers.
 //!
-//! Writes the frame that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note, and
-//! the data as CSV. The page's script shows the data as a table and saves it. Everything can be read without the script.
+//! Writes the frame that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note,
+//! and the data as CSV. The page's script shows the data as a table and saves it. The figure can be read without the
+//! script.
 
 use crate::svg::{escape, px};
 use std::fmt::Write;
@@ -33,7 +34,7 @@ impl Width {
         self == Self::Narrow
     }
 
-    /// Returns the value for narrow drawings, or that for all others.
+    /// Returns `narrow` for narrow drawings, and `other` for all other drawings.
     pub fn pick<T>(self, narrow: T, other: T) -> T {
         if self.is_narrow() { narrow } else { other }
     }
@@ -84,13 +85,13 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. It is called with `wide`,
-    /// and also with [`Width::Narrow`] if that differs.
+    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. It is called with
+    /// `wide`, and also with [`Width::Narrow`] if `wide` is another width.
     pub fn render(&self, out: &mut String, wide: Width, draw: impl Fn(&mut String, Width) -> u32) {
         self.render_with(out, wide, &|_| String::new(), draw);
     }
 
-    /// Like [`Figure::render`], but adds attributes to the SVG element that the page's script needs.
+    /// Like [`Figure::render`], but adds the `attributes` to the SVG element, where the page's script reads them.
     pub fn render_with(
         &self,
         out: &mut String,
@@ -136,7 +137,7 @@ impl Figure {
         );
     }
 
-    /// Writes the data, collapsed.
+    /// Writes the data as CSV, in a collapsed element.
     fn numbers(&self, out: &mut String) {
         if !self.data.is_empty() {
             let _ = write!(

@@ -61,8 +61,8 @@ impl Axis {
         Self { ticks: ticks.into_iter().map(|tick| (tick, label(tick))).collect(), ..axis }
     }
 
-    /// Returns a logarithmic axis for positive values. It has ticks at 1, 2 and 5 times each power of ten. A wide range has
-    /// them at 1 and 3 times each power, a very wide range only at the powers.
+    /// Returns a logarithmic axis for positive values. It has ticks at 1, 2 and 5 times each power of ten. A wide range
+    /// has ticks at 1 and 3 times each power. A very wide range has ticks only at the powers.
     pub fn logarithmic(from: f64, to: f64, label: impl Fn(f64) -> String) -> Self {
         let from = from.max(1e-12);
         let to = to.max(from * 1.001);
@@ -80,14 +80,16 @@ impl Axis {
         Self { from, to, logarithmic: true, ticks, name: String::new() }
     }
 
-    /// Returns a vertical axis of names, with one at each whole number from 0. The first is at the top.
+    /// Returns a vertical axis of names. The first name is at 0, at the top, and each further name at the next whole
+    /// number.
     pub fn names(names: &[String]) -> Self {
         let ticks = names.iter().enumerate().map(|(i, name)| (i as f64, name.clone())).collect();
         let (from, to) = (names.len() as f64 - 0.5, -0.5);
         Self { from, to, logarithmic: false, ticks, name: String::new() }
     }
 
-    /// Returns a horizontal axis of names, with one at each whole number from 0. The first is at the left.
+    /// Returns a horizontal axis of names. The first name is at 0, at the left, and each further name at the next whole
+    /// number.
     pub fn levels(names: &[String]) -> Self {
         let (from, to) = (-0.5, names.len() as f64 - 0.5);
         Self { from, to, ..Self::names(names) }
@@ -200,7 +202,7 @@ pub(super) fn draw(
     let (x_label, y_label) = (label(x), label(y));
     let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
     let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
-    // Plotters draws at most as many labels as configured here, so the number must be that of the ticks.
+    // Plotters draws at most this number of labels, so it must be the number of ticks.
     let mut mesh = plot.configure_mesh();
     mesh.x_labels(x.ticks.len().max(1))
         .y_labels(y.ticks.len().max(1))
@@ -250,7 +252,7 @@ pub(super) fn faint_line(
     }
 }
 
-/// Returns the corners of a curve that begins at `from`, jumps at each of `points`, and is level between them.
+/// Returns the corners of a stepped curve. It begins at `from`, jumps to each of `points`, and is level in between.
 pub(super) fn steps(from: At, points: impl IntoIterator<Item = At>) -> Vec<At> {
     let mut corners = vec![from];
     let mut level = from.1;
@@ -401,7 +403,8 @@ mod tests {
         draw(&mut out, frame, [&x, &y], |plot| {
             marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
         });
-        // The plot reaches from 40 to 186 across and from 10 to 79.9 down, because plotters ends one of its pixels early.
+        // Across, the plot extends from 40 to 186. Down, it extends from 10 to 79.9, because plotters ends one of its
+        // pixels early.
         assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
     }
 

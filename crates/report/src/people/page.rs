@@ -340,8 +340,9 @@ struct Axis<'a> {
     title: &'a str,
 }
 
-/// Draws a curve for each contestant from its sorted ratios. The height of the curve is the share of people whose ratio
-/// is at most the value on the axis. If `above` is set, it is the share whose ratio is at least that value.
+/// Draws a curve for each contestant from its sorted ratios. The height of a curve is the share of people whose ratio
+/// is at most the value on the axis. If `above` is set, the height is the share of people whose ratio is at least that
+/// value.
 fn curves(
     out: &mut String,
     names: &[String],
@@ -403,8 +404,8 @@ fn curves(
             format!("{:.1} {:.1}", x(ratio), y(count as f64 / ratios.len().max(1) as f64))
         });
         let points = points.collect::<Vec<_>>().join("L");
-        // The labels are on the right, where no curve is: at the bottom for rising curves, and at the top for falling
-        // ones.
+        // The labels are on the right, at the bottom for rising curves and at the top for falling curves. No curve runs
+        // through these corners.
         let top = if above { 26.0 } else { y(0.0) - 16.0 * names.len() as f64 };
         let _ = write!(
             out,

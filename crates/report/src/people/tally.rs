@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The name of the factor whose levels are the numbers of people, counted from 1.
 pub const PERSON: &str = "person";
-/// One person in this number of people gets a search for causes.
+/// Causes are searched for one person out of this number of people.
 pub const EXPLAINED: usize = 10;
 /// The metric that decides which contestant serves a person best.
 const METRIC: &str = "page_ms";
@@ -35,7 +35,7 @@ impl One {
         }
     }
 
-    /// Returns the contestant with the smallest time, and how it compares with the others.
+    /// Returns the contestant with the smallest time, and whether it wins, ties or is undecided against the others.
     fn first(&self) -> (usize, Standing) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -177,7 +177,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Returns the shares of all outcomes: first that each contestant is fastest, then that there is a tie, then
+    /// Returns the shares of all outcomes: each contestant is fastest (in the order of the plan), the fastest tie,
     /// undecided.
     pub fn outcomes(&self) -> impl Iterator<Item = Share> {
         self.soonest.iter().copied().chain([self.level, self.undecided])
@@ -510,7 +510,7 @@ mod tests {
         assert!((why[0].effect - 1.1).abs() < 1e-9 && why[0].people == 2, "{why:?}");
         assert_eq!(why[0].change, "iw=40");
         assert!(why[1].holds_back && why[1].people == 1, "{why:?}");
-        // Only one person has a number divisible by ten, and a cause was found for that person.
+        // Only one person has a number divisible by [`EXPLAINED`], and a cause was found for that person.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 /// The maximum number of causes that are printed.
 const MOST_CAUSES: usize = 12;
 
-/// The minimum number of people in a region about which results are printed.
+/// The minimum number of people in a region for which results are printed.
 pub(super) const FEW: usize = 30;
 
 /// The explanation of the terms in the results.
@@ -203,7 +203,7 @@ fn wide(least: usize, names: &[String]) -> usize {
 /// Returns the quantile at `share` of sorted ratios as text, for example `x1.50`.
 pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
     let Some(ratio) = quantile(ratios, share) else { return "-".to_owned() };
-    // Interpolating between a number and infinity gives no number, so a ratio of the list is used instead.
+    // Interpolation between a number and infinity gives NaN, so a ratio of the list is used instead.
     let ratio = if ratio.is_nan() { ratios[(share * (ratios.len() - 1) as f64) as usize] } else { ratio };
     shown(ratio)
 }
@@ -260,8 +260,7 @@ fn compared(out: &mut String, tally: &Tally) {
     }
 }
 
-/// Formats the most common outcome, or several outcomes if they are equally common. For example:
-/// `http3 61 % (55-67) of 240`.
+/// Formats the most common outcome, or all outcomes that are equally common. For example: `http3 61 % (55-67) of 240`.
 pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);

@@ -54,7 +54,7 @@ fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(Strin
         .filter(|pair| pair[0].1 != pair[1].1)
         .filter_map(|pair| {
             let ((from, before), (to, after)) = (pair[0], pair[1]);
-            // The logarithm is positive as long as the earlier winner is faster.
+            // The logarithm is positive as long as the winner before the change (`before`) is faster.
             let lead = |cell: &Cell| Some((cell.times[after]? / cell.times[before]?).ln());
             let curve = along[from..=to].iter().map(|(level, cell)| Some((*level, lead(cell)?)));
             let curve: Vec<(usize, f64)> = curve.collect::<Option<_>>()?;
@@ -70,7 +70,7 @@ mod tests {
     use anabranch_results::axes::Axis;
     use anabranch_results::cell::Standing;
 
-    /// Returns the cell of two contestants with these times. `wins` tells whether the faster contestant wins.
+    /// Returns the cell of two contestants with these times. `wins` is false if the comparison of the two is undecided.
     fn cell(times: [f64; 2], wins: bool) -> Option<Cell> {
         let first = usize::from(times[1] < times[0]);
         let standing = if wins { Standing::Wins } else { Standing::Undecided };
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_crossing_lies_where_the_logarithms_meet() {
         let axes = axes(&[("loss", &["0", "1%", "2%"])]);
-        // The ratio falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance.
+        // The ratio of the times falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance.
         let cells = [
             cell([100.0, 200.0], true),
             cell([100.0, 200.0], true),
@@ -113,7 +113,7 @@ mod tests {
         let found = lines(&axes, &cells);
         assert_eq!((found.len(), found[0].first), (1, 0));
         assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
-        // Only one contestant wins anywhere, so the winner never changes.
+        // No contestant other than the second wins at any point, so the winner never changes.
         let cells =
             [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
         assert_eq!(lines(&axes, &cells), []);

@@ -26,7 +26,7 @@ fn bar(share: f64, width: usize) -> String {
 }
 
 /// Draws `values` as a sparkline of at most `width` columns. The height of a column is the mean of the values that it
-/// covers; `most` is full height.
+/// covers. A column of the value `most` has full height.
 fn sparkline(values: &[u64], width: usize, most: f64) -> String {
     let columns = width.min(values.len());
     let column = |i: usize| {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_sparkline_keeps_zeros_and_peaks() {
         assert_eq!(sparkline(&[0, 1, 8, 4], 4, 8.0), " ▂█▅");
-        // Each column is the mean of two values.
+        // Each column of the sparkline is the mean of two values.
         assert_eq!(sparkline(&[8, 0, 0, 0], 2, 8.0), "▅ ");
         assert_eq!(sparkline(&[], 4, 8.0), "");
     }

@@ -72,8 +72,8 @@ impl Summary {
         text
     }
 
-    /// Returns one sentence about all points, for example
-    /// `sctp wins at 9 of 12 points, by x1.10 to x2.31; six wins where loss is 0, by x1.05 to x1.21.`
+    /// Returns one sentence about the winners at all points, for example `sctp wins at 9 of 12 points, by x1.10 to
+    /// x2.31; six wins where loss is 0, by x1.05 to x1.21.`
     #[must_use]
     pub fn sentence(&self) -> String {
         let mut groups: Vec<(Standing, Option<usize>, Vec<usize>)> = Vec::new();
@@ -125,7 +125,7 @@ impl Summary {
         }
     }
 
-    /// Formats the range of the leads over the runner-up at these points, for example `, by x1.10 to x2.31`.
+    /// Formats the range of the winner's leads over the runner-up at these points, for example `, by x1.10 to x2.31`.
     fn by(&self, points: &[usize]) -> String {
         let leads = points.iter().filter_map(|&index| self.cells[index].as_ref()?.lead);
         let (low, high) =

@@ -31,7 +31,8 @@ enum TermStyle {
 /// transport's capabilities.
 const SECURITY: &str = "security";
 
-/// Settings about how a contestant uses the network. They are not listed again, because the first line describes them.
+/// Settings about how a contestant uses the network. The first line of the terms describes them, so the other lines
+/// leave them out.
 const BID: [&str; 12] = [
     "connections",
     "per-object",
@@ -55,7 +56,7 @@ pub fn lines(point: &Point, protocols: Protocols<'_>) -> Vec<String> {
     said(point, protocols, &labels, TermStyle::Table)
 }
 
-/// Like [`lines`], for a report: in full words, with `names` as the names of the contestants.
+/// Like [`lines`], but in full words for a report, with `names` as the names of the contestants.
 #[must_use]
 pub fn in_words(point: &Point, protocols: Protocols<'_>, names: &[String]) -> Vec<String> {
     said(point, protocols, names, TermStyle::Words)
@@ -113,7 +114,8 @@ fn find<'a>(protocols: Protocols<'a>, name: &str) -> Option<&'a dyn Protocol> {
     protocols.iter().copied().find(|protocol| protocol.name() == name)
 }
 
-/// Returns the caveats that must accompany any figures of a transport, each with the contestants to which it applies.
+/// Returns caveats of transports, each with the contestants to which it applies. Figures of those transports must not
+/// be shown without them.
 fn caveats(contestants: &[Contestant], names: &[String], protocols: Protocols<'_>) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
@@ -175,7 +177,7 @@ fn size(bytes: u64) -> String {
 }
 
 fn term(name: &str, value: &str) -> String {
-    // The value of `security` explains itself, so no name precedes it.
+    // The value of `security` explains itself, so it is written without the name of the setting.
     if name == SECURITY { value.to_owned() } else { format!("{name} {value}") }
 }
 
@@ -200,7 +202,7 @@ fn bid(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> Str
     // A transport that is not in the list is described with the default words.
     let can = find(protocols, setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
-    // A run may have opened fewer connections than its setting allows.
+    // Uses the largest number of connections that any run opened, which may be less than the setting allows.
     let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     let connections = match setting("connections") {
         n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
@@ -216,7 +218,8 @@ fn bid(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> Str
         "1" => terms.push("a new one for each object".to_owned()),
         k => terms.push(format!("{k} objects each")),
     }
-    // Transports with several streams have a setting for requests that come when all streams are busy.
+    // Only transports with several streams have this setting. It decides what happens to requests while all streams are
+    // busy.
     if contestant.settings.contains_key("when-full") {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",
@@ -224,7 +227,7 @@ fn bid(contestant: &Contestant, protocols: Protocols<'_>, requests: bool) -> Str
             "grow" => ", more when full",
             _ => "",
         };
-        // An exchange takes one stream in each direction, so the smaller limit counts.
+        // A request and its response take one stream in each direction, so the smaller of the two limits counts.
         let pairs =
             ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());

@@ -49,13 +49,13 @@ mod tests {
     #[test]
     fn a_cell_agrees_by_its_ranks_or_by_its_medians() {
         let model: Vec<f64> = (0..200).map(|n| 100.0 + f64::from(n) / 100.0).collect();
-        // All observed values lie within the range of the model's runs: they agree by both criteria.
+        // All observed values lie within the range of the model's runs. By both criteria the cell agrees.
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
-        // All observed values are above the model's, which the rank test detects. But the medians differ by less than a
-        // tenth.
+        // All observed values are above the model's values, which the rank test detects. But the medians differ by less
+        // than a tenth.
         let near = agreement(&[105.0, 106.0, 107.0, 108.0, 109.0], &model);
         assert!(near.holds && near.p < MIN_P, "{near:?}");
-        // All observed values are above the model's, and the medians differ by more than a tenth.
+        // All observed values are above the model's values, and the medians differ by more than a tenth.
         let far = agreement(&[115.0, 116.0, 117.0, 118.0, 119.0], &model);
         assert!(!far.holds && far.p < MIN_P && far.ratio > 1.1, "{far:?}");
         // The medians are far apart, but the sets are so small and wide that the rank test cannot separate them.

@@ -1,10 +1,10 @@
-//! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is undecided,
-//! estimates how many more seeds would decide it.
+//! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is
+//! undecided, estimates how many more seeds would decide it.
 //!
-//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if the
-//! interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. If all ratios are identical, they have no
-//! spread and no t-interval. If there are at least [`FEWEST_ALIKE`] identical ratios, the rank interval of their median is
-//! that one value, and it decides.
+//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if
+//! the interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. Identical ratios have no spread
+//! and thus no t-interval. If there are at least [`FEWEST_ALIKE`] of them, the rank interval of their median is that
+//! one value, and it decides.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::{Bound, Comparison, Verdict};
@@ -12,9 +12,9 @@ use crate::{Bound, Comparison, Verdict};
 /// The smallest gap that matters: a ratio of 1.03, or 3 %.
 pub const GAP: f64 = 1.03;
 
-/// The smallest number of identical ratios that decides a comparison. With this number, more than half of all seeds have the
-/// same ratio with 95 % confidence. The probability of the opposite is 2 x 2^-6, or 3 %
-/// ([`median_ci95`](super::interval::median_ci95)).
+/// The smallest number of identical ratios that decides a comparison. With this number, more than half of all seeds
+/// have the same ratio with 95 % confidence. If the median had another ratio, six equal ratios would have a probability
+/// of at most 2 x 2^-6, or 3 % ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first contestant compares with the others.
@@ -96,8 +96,8 @@ pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
 fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
-    // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. The target is the
-    // half width at which it does.
+    // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. `target` is
+    // the half width that the interval needs for that.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -174,8 +174,8 @@ mod tests {
         }
     }
 
-    /// Checks that the interval decides with the suggested number of additional seeds, and does not with about 0.5 % fewer
-    /// seeds.
+    /// Checks that the interval decides with the suggested number of additional seeds, and does not decide with about
+    /// 0.5 % fewer seeds.
     #[test]
     fn the_suggested_number_of_seeds_decides() {
         for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(one(2.0, false), Verdict::Undecided);
     }
 
-    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios are enough to decide, five are
-    /// not.
+    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios are enough to decide; five
+    /// are undecided.
     #[test]
     fn six_identical_ratios_decide() {
         let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });

@@ -79,8 +79,8 @@ fn t_tail(degrees: usize, angle: f64) -> f64 {
     (1.0 - within) / 2.0
 }
 
-/// Returns the factor by which 95 % intervals over `values` values must be widened for several comparisons (Bonferroni).
-/// Then `comparisons` intervals all hold with a probability of 95 %.
+/// Returns the factor by which 95 % intervals over `values` values must be widened for several comparisons
+/// (Bonferroni). With this factor, `comparisons` intervals all hold with a probability of 95 %.
 #[must_use]
 pub fn widened(values: usize, comparisons: usize) -> f64 {
     if values < 2 || comparisons < 2 {
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn share_interval_matches_a_hand_calculation() {
-        // The interval for 15 of 20 is 0.531 to 0.888 (Newcombe 1998).
+        // The 95 % interval for 15 of 20 is 0.531 to 0.888 (Newcombe 1998).
         let [low, high] = share_ci95(15, 20).expect("an interval");
         assert!((low - 0.531).abs() < 5e-4 && (high - 0.888).abs() < 5e-4, "{low} {high}");
         assert_eq!(share_ci95(0, 0), None);

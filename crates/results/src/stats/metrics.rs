@@ -8,7 +8,8 @@ use crate::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 /// The properties of a point that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// The earliest time at which an unfinished run could have ended, in nanoseconds.
+    /// The deadline: the earliest time at which an unfinished run could have ended, in nanoseconds. `None` if it is not
+    /// known.
     pub deadline_ns: Option<u64>,
     /// Whether runs with different seeds can differ, for example by random loss or jitter.
     pub chance: bool,
@@ -68,9 +69,9 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     }
 }
 
-/// Like [`value`], but also for runs that did not finish. The page time of an unfinished run is the deadline or more. Its
-/// undelivered objects count as having waited until the deadline or longer, so percentiles that include them are lower
-/// bounds.
+/// Like [`value`], but also for runs that did not finish. An unfinished run has the deadline as its page time, which is
+/// a lower bound. Its undelivered objects count as having waited until the deadline or longer, so percentiles that
+/// include them are lower bounds.
 #[must_use]
 pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
     if run.outcome == Outcome::Done {
@@ -109,8 +110,8 @@ fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     Some(Value { value: came[rank] as f64 / 1e6, at_least: true })
 }
 
-/// Returns the number of runs that differ in more than their seed. Runs differ if their outcome or page time differs. They
-/// also differ if an object was issued, or its first or last byte arrived, at another time.
+/// Returns the number of runs that differ in more than their seed. Runs differ if their outcome or page time differs.
+/// Runs also differ if an object was issued, or its first or last byte arrived, at another time.
 #[must_use]
 pub fn distinct(runs: &[Run]) -> u64 {
     let story = |run: &Run| {

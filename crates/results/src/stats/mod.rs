@@ -7,11 +7,11 @@
 //! - [`paired`] compares two contestants seed by seed, and [`decision`] derives the verdict.
 //! - [`crossing`] finds the value of a factor at which the verdict changes.
 //! - [`rank`] compares two sets of runs, and [`sharing`] measures how contestants share a network.
-//! - [`agreement`] compares observed runs with a model's runs; [`equivalence`] does the same seed by seed.
+//! - [`agreement`] compares observed runs with a model's runs as two sets; [`equivalence`] compares them seed by seed.
 //! - [`metrics`] computes each metric of a run.
 //!
-//! A value always belongs to a run (a seed), never to an object, because the objects of one run are not independent of one
-//! another.
+//! A value always belongs to a run (a seed), never to an object, because the objects of one run are not independent of
+//! one another.
 
 pub mod agreement;
 pub mod crossing;

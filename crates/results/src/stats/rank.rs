@@ -47,7 +47,7 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     ways[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // Below the k-th chosen number there are `number - (k - 1)` numbers of the other set.
+            // Of the numbers below the k-th chosen number, `number - (k - 1)` belong to the other set.
             let above = number + 1 - k;
             if above > m {
                 continue;
@@ -86,11 +86,11 @@ mod tests {
 
     #[test]
     fn arrangements_are_counted() {
-        // Of the 20 arrangements of 3 and 3 values, one on either side is as extreme: p = 2/20.
+        // Of the 20 arrangements of 3 and 3 values, one on either side is at least as extreme: p = 2/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
-        // Here U = 1. Two arrangements on either side are as extreme: p = 4/20.
+        // Here U = 1. Two arrangements on either side are at least as extreme: p = 4/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 0.2));
-        // Of the 252 arrangements of 5 and 5 values, one on either side is as extreme: p = 2/252.
+        // Of the 252 arrangements of 5 and 5 values, one on either side is at least as extreme: p = 2/252.
         let low = [1.0, 2.0, 3.0, 4.0, 5.0];
         assert!(near(mann_whitney(&low, &[6.0, 7.0, 8.0, 9.0, 10.0]), 2.0 / 252.0));
         assert!(near(mann_whitney(&[1.5, 3.5], &[1.0, 2.0, 3.0, 4.0]), 1.0));

@@ -76,8 +76,8 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // The fast run ends at 250 ms. Until then the slow run reads 1000 + 1000 + 500 bytes, and the fast one 3000 + 3000 +
-        // 1500.
+        // The fast run ends at 250 ms. Until then the slow run reads 1000 + 1000 + 500 bytes, and the fast run reads
+        // 3000 + 3000 + 1500.
         let (slow, fast) = (run(Some(900), &[1000; 9]), run(Some(250), &[3000; 3]));
         let found = of(&[&slow, &fast]).expect("bytes");
         assert_eq!((found.seed, found.until_ns, found.bytes), (7, 250_000_000, vec![2500, 7500]));
@@ -88,14 +88,15 @@ mod tests {
 
     #[test]
     fn shares_are_compared_from_the_last_start() {
-        // The runs overlap from 150 to 300 ms on the network's clock. In that span the first run, whose clock starts at 0,
-        // reads 3000 bytes. The second reads 1500 bytes in its first 150 ms.
+        // The runs overlap from 150 to 300 ms on the network's clock. In that span the first run, whose clock starts at
+        // 0, reads 3000 bytes. The second run reads 1500 bytes in its first 150 ms.
         let first = run(Some(300), &[2000; 3]);
         let second = Run { started_ns: Some(150_000_000), ..run(Some(900), &[1000; 9]) };
         let found = of(&[&first, &second]).expect("bytes");
         assert_eq!((found.from_ns, found.until_ns), (150_000_000, 300_000_000));
         assert_eq!(found.bytes, [3000, 1500]);
-        // A contestant that starts after another has finished shares no network time with it.
+        // A contestant that starts after another contestant has finished shares no network time with it, so there are
+        // no shares.
         let late = Run { started_ns: Some(400_000_000), ..second };
         assert_eq!(of(&[&first, &late]), None);
     }

@@ -1,4 +1,4 @@
-//! Results have exactly the fields of the published schema.
+//! Tests that results have exactly the fields of the published schema.
 
 mod conforms;
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! CASE is the name in the QUIC interop runner. The server prints the address on which it listens. The client writes
-//! the files to TARGET and prints one line per handshake; its exit code is 0 if all files arrived. `SSLKEYLOGFILE`
+//! the files to TARGET and prints one line per handshake. Its exit code is 0 if all files arrived. `SSLKEYLOGFILE`
 //! names the file for the secrets of sessions.
 
 use quiche::h3::{Event, Header, NameValue};
@@ -55,7 +55,7 @@ fn config(case: &str, is_client: bool) -> Outcome<quiche::Config> {
     config.set_max_idle_timeout(30_000);
     config.set_max_recv_udp_payload_size(1500);
     config.set_max_send_udp_payload_size(DATAGRAM);
-    // Windows that have to grow during a transfer.
+    // In the case `transfer`, the client's first window is small, so that it has to grow.
     let window = if is_client && case == "transfer" { 1 << 16 } else { 1 << 20 };
     config.set_initial_max_data(2 * window);
     config.set_initial_max_stream_data_bidi_local(window);
@@ -90,7 +90,8 @@ fn send(connection: &mut Connection, socket: &UdpSocket) -> Outcome<()> {
     loop {
         match connection.send(&mut packet) {
             Ok((length, how)) => {
-                // quiche paces its packets; a full queue loses the packet.
+                // quiche paces its packets, and the socket drops packets that do not fit into its queue. Sleeps until
+                // the packet is due, at most 5 ms.
                 let wait = how.at.saturating_duration_since(Instant::now());
                 if wait > Duration::from_micros(200) {
                     std::thread::sleep(wait.min(Duration::from_millis(5)));
@@ -113,11 +114,11 @@ fn receive(socket: &UdpSocket, room: &mut [u8], wait: Duration) -> Outcome<Optio
     }
 }
 
-/// A connection of the server.
+/// A connection of the server to one client.
 struct Guest {
     connection: Connection,
     http: Option<quiche::h3::Connection>,
-    /// Answers in progress: the head, the body, and the number of bytes sent.
+    /// Answers in progress, by stream: the head, the body, and the number of bytes of the body that were sent.
     answers: BTreeMap<u64, (Option<Vec<Header>>, Vec<u8>, usize)>,
 }
 
@@ -237,7 +238,8 @@ fn server(case: &str, address: &str, port: &str, cert: &str, key: &str, site: &s
     }
 }
 
-/// Returns a new connection for an unknown client, or answers without one.
+/// Returns a new connection for an unknown client. Returns `None` if the client gets a Retry packet, a Version
+/// Negotiation packet or no answer instead.
 fn greet(
     case: &str,
     header: &quiche::Header<'_>,
@@ -303,7 +305,7 @@ fn client(case: &str, address: &str, port: &str, authorities: &str, target: &str
     get(case, &mut config, server, target, &paths[1..], Some(&session)).map(drop)
 }
 
-/// Gets all paths in parallel over one connection; returns its session.
+/// Gets all paths in parallel over one connection. Returns the session ticket of the connection, if any.
 fn get(
     case: &str,
     config: &mut quiche::Config,
@@ -315,7 +317,7 @@ fn get(
     let socket = UdpSocket::bind(if server.ip().is_loopback() { "127.0.0.1:0" } else { "0.0.0.0:0" })?;
     let local = socket.local_addr()?;
     let id = random::<{ quiche::MAX_CONN_ID_LEN }>()?;
-    // The certificate is for this host name.
+    // The server's certificate names this host.
     let mut connection = quiche::connect(Some("localhost"), &ConnectionId::from_ref(&id), local, server, config)?;
     log_keys(&mut connection)?;
     if let Some(session) = session {
@@ -329,7 +331,7 @@ fn get(
     let mut kept = None;
     let mut took = Duration::ZERO;
     loop {
-        // Send the ClientHello first: only then it is known whether early data is possible.
+        // Sends the ClientHello before it asks whether early data is possible, because quiche knows only then.
         send(&mut connection, &socket)?;
         if http.is_none() && (connection.is_established() || connection.is_in_early_data()) {
             early = !connection.is_established();
@@ -387,7 +389,7 @@ fn get(
             }
         }
         kept = connection.session().map(<[u8]>::to_vec).or(kept);
-        // A ticket may arrive after the answer.
+        // A session ticket may arrive after the last answer.
         let waits = matches!(case, "resumption" | "zerortt") && kept.is_none();
         if finished == paths.len() && took.is_zero() {
             took = begun.elapsed();

@@ -10,7 +10,8 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{AddressChange, Direction, Event, Reliability};
 use std::net::{IpAddr, SocketAddr};
 
-/// Messages on ten streams. The large ones of the peer come first, so that it is clear whose fragments are wrong.
+/// Exchanges messages on ten streams. With `fragments`, the peer's large messages come first, so that a failure shows
+/// whose fragments are wrong.
 pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Result<(), String> {
     for by in [By::Them, By::Us] {
         for number in 0..50 {
@@ -22,7 +23,7 @@ pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Resul
     Ok(())
 }
 
-/// Messages that may be abandoned, among some that may not, with loss.
+/// Sends messages that may be abandoned, and others that may not, over a lossy network.
 pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.road.delay.set(Duration::from_millis(2));
     e.world.road.loss_ppm.set(50_000);
@@ -35,7 +36,7 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
                 _ => Reliability::Lifetime(Duration::from_millis(20 + e.rng.below(50))),
             };
             let how = How { stream, unordered: stream == 1 || stream == 2, reliability };
-            // One packet each: peers handle parts of a message differently.
+            // Each message fits into one packet, because peers differ in how they abandon parts of a message.
             let size = 4 + e.rng.below(1000) as usize;
             e.post(by, how, size);
         }
@@ -56,8 +57,9 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
     Ok(format!("{inbox} given up"))
 }
 
-/// 10 MB with 2 % loss in each direction, every other message unordered. A receiver may drop data that arrived out of
-/// order and waits for other data, but not delivered data. SACKs of both sides are NR-SACKs, and report gaps.
+/// Sends 10 MB with 2 % loss in each direction, every other message unordered. Both sides must send NR-SACKs instead of
+/// SACKs, and the NR-SACKs must report gaps. A receiver may drop data that waits for missing data, but not data that it
+/// has delivered.
 pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.road.delay.set(Duration::from_millis(2));
     e.world.road.loss_ppm.set(20_000);
@@ -78,14 +80,15 @@ pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, Str
     }
     let receiver = if by == By::Us { &road.from_them } else { &road.from_us };
     let (gaps, nr_gaps) = receiver.borrow().nr_sack_blocks;
-    // Our side never drops data; usrsctp reports the data that its application may drop.
+    // Our side never drops data, so all its gap blocks are non-renegable. usrsctp may drop data, and reports it in
+    // renegable gap blocks.
     if nr_gaps == 0 || (by == By::Us) != (gaps > 0) {
         return Err(format!("{gaps} gap blocks and {nr_gaps} NR gap blocks of the receiver's"));
     }
     Ok(format!("{nr_gaps} NR gaps"))
 }
 
-/// A second address is added, the first is deleted, and messages go on.
+/// Adds a second address, deletes the first, and checks that messages continue to arrive.
 pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     let port = e.place.column.udp_port();
@@ -141,7 +144,7 @@ pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> 
     }
 }
 
-/// Two of four streams are reset; the other side is notified, and SSNs start at zero again.
+/// Resets two of four streams. The other side must be notified, and SSNs must start at zero again.
 pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     for round in 0..2 {
         for stream in 0..4 {
@@ -161,7 +164,8 @@ pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
                 };
                 e.until("them to notice", PATIENCE, |e| told(e) >= 2 * (round + 1)).await?;
                 if pion {
-                    // RFC 8831 §6.7: a data channel is closed in both directions, theirs in response.
+                    // RFC 8831 §6.7: a data channel is closed in both directions. The peer resets its streams in
+                    // response to our reset.
                     reset_theirs(e, round + 1).await?;
                 }
             }
@@ -205,7 +209,7 @@ async fn reset_theirs(e: &mut Encounter<'_>, rounds: usize) -> Result<(), String
     .await
 }
 
-/// Adds four streams, and sends a message on the last.
+/// Adds four streams, and sends a message on the last of them.
 pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     match by {
@@ -226,7 +230,7 @@ pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), Str
                 e.ours().heard.iter().any(|event| matches!(event, Event::StreamsAdded { .. }))
             })
             .await?;
-            // The peer must not use the streams until our answer has arrived.
+            // The peer must not use the new streams until our answer has arrived.
             e.until("our answer", PATIENCE, |e| e.theirs.has_said("streams")).await?;
         }
     }

@@ -1,4 +1,4 @@
-//! Faults: an end that restarts, is killed, or whose first path is cut.
+//! Faults: an end restarts, is killed, or loses its first path.
 
 use super::super::encounter::{Encounter, PATIENCE};
 use super::super::place::{OURS, THEIRS};
@@ -9,7 +9,7 @@ use anabranch_sctp::{CloseReason, Event, PathState};
 use anabranch_world::World;
 use std::net::IpAddr;
 
-/// One end loses its state and starts again from the same ports; data flows in the restarted association.
+/// One end loses its state and starts again from the same ports. Data must flow in the restarted association.
 pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     match by {
@@ -44,7 +44,7 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
     }
 }
 
-/// The peer's program is killed while both sides send. Our side ends soon, with a reason.
+/// The peer's program is killed while both sides send. Our association must end soon, with a reason.
 pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<String, String> {
     for number in 0..300 {
         for by in [By::Us, By::Them] {
@@ -58,7 +58,7 @@ pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<Stri
     if replaced {
         e.start_them(By::Us)?;
     }
-    // RFC 9260 §8.1 with our settings: nine timeouts of at most a second.
+    // RFC 9260 §8.1: with our settings the association fails after nine timeouts of at most a second each.
     e.until("our end", Duration::from_secs(15), |e| e.ours().closed.is_some()).await?;
     let taken = e.world.now().since(begun);
     let reason = match e.ours().closed {
@@ -72,7 +72,7 @@ pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<Stri
     Ok(format!("{reason}, {:.1} s", taken.as_secs_f64()))
 }
 
-/// Each side has two addresses. The path between the first ones is cut while both sides send.
+/// Each side has two addresses. The path between the first addresses is cut while both sides send.
 pub(super) async fn primary_cut(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 10, 10).await?;
     e.until("both paths", PATIENCE, |e| {

@@ -1,7 +1,7 @@
 //! The cases that are run with every peer on a real network, and their conditions.
 //!
-//! Common to all: each message is delivered intact and once, in order where order was requested, and none is missing
-//! except those that may be abandoned. Every wait is bounded. Each script states its additional conditions.
+//! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
+//! be abandoned can be missing. Every wait is bounded. Each script states its additional conditions.
 //!
 //! This module lists the cases and their set-up; the scripts are in `plain`, `faults` and `extensions`.
 
@@ -21,21 +21,22 @@ use std::fmt;
 /// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// Set-up; the side sends the INIT.
+    /// The handshake. The side sends the INIT.
     Handshake(By),
-    /// 1000 messages each way, of all sizes, on 10 streams, some unordered.
+    /// 1000 messages in each direction, of all sizes, on 10 streams. Some are unordered.
     Mixed,
-    /// 10 MB with 2 % loss.
+    /// The side sends 10 MB with 2 % loss.
     Bulk(By),
     /// Messages of 200 kB.
     Fragments,
-    /// We enable every extension, the peer only the one for which it is configured: the handshake succeeds.
+    /// We enable every extension, and the peer enables only the extension for which it is configured. The handshake
+    /// must succeed.
     Unequal(By),
-    /// Graceful shutdown with data in flight.
+    /// The side shuts down gracefully while data is in flight.
     Shutdown(By),
-    /// ABORT.
+    /// The side sends an ABORT.
     Abort(By),
-    /// One end restarts without closing: the other detects it (RFC 9260 §5.2.4 A).
+    /// The side restarts without closing, and the other side detects the restart (RFC 9260 §5.2.4 A).
     Restart(By),
     /// The peer's program is killed during a transfer.
     Killed,
@@ -43,37 +44,38 @@ pub enum Case {
     Replaced,
     /// The path to the primary address is cut during a transfer.
     PrimaryCut,
-    /// Idle; both ends send HEARTBEATs.
+    /// An idle association, on which both ends send HEARTBEATs.
     Heartbeat,
-    /// Messages that may be abandoned (RFC 3758).
+    /// The side sends messages that may be abandoned (RFC 3758).
     Partial(By),
-    /// DATA is authenticated (RFC 4895).
+    /// DATA chunks of both sides are authenticated (RFC 4895).
     Auth,
-    /// An address is added, another deleted (RFC 5061).
+    /// The side adds an address and deletes another (RFC 5061).
     Asconf(By),
-    /// Streams are reset (RFC 6525).
+    /// The side resets streams (RFC 6525).
     Reset(By),
-    /// Streams are added (RFC 6525).
+    /// The side adds streams (RFC 6525).
     AddStreams(By),
-    /// I-DATA (RFC 8260), one chunk per message.
+    /// Messages in I-DATA chunks (RFC 8260), one chunk per message.
     Interleaving,
-    /// I-DATA, messages in fragments.
+    /// Messages in I-DATA chunks (RFC 8260), in fragments.
     Interleaved,
-    /// 10 MB with 2 % loss, and NR-SACKs instead of SACKs (draft-natarajan-tsvwg-sctp-nrsack).
+    /// The side sends 10 MB with 2 % loss, and NR-SACKs replace SACKs (draft-natarajan-tsvwg-sctp-nrsack).
     NrSack(By),
-    /// Over IPv6: the messages of [`Mixed`](Self::Mixed); the side that started the association closes it.
+    /// The messages of [`Mixed`](Self::Mixed) over IPv6. The side starts the association, and closes it.
     V6Mixed(By),
-    /// Over IPv6: 10 MB with 2 % loss.
+    /// The side sends 10 MB over IPv6 with 2 % loss.
     V6Bulk(By),
-    /// `get` from the peer's server.
+    /// Our `get` requests an object from the peer's server.
     HttpGet,
-    /// The peer's client with our `serve`.
+    /// The peer's client requests objects from our `serve`.
     HttpServe,
     /// Fifty objects of 1 MB at once: the requesting side, and the percentage of packets lost in each direction.
     HttpFifty(By, u8),
-    /// The peer's client of our `serve` is killed and starts again from the same ports.
+    /// The peer's client of our `serve` is killed, and a new client starts from the same ports.
     HttpAgain,
-    /// The peer's client with our `serve`, in messages of WebRTC: 51 strings, 53 binary.
+    /// The peer's client requests objects from our `serve` in WebRTC messages with this payload protocol identifier: 51
+    /// is a string, 53 is binary.
     HttpKind(u32),
 }
 
@@ -139,7 +141,8 @@ impl Case {
             // aiortc's data channels have only the payload protocol identifiers of WebRTC.
             (Kind::Aiortc, Self::HttpFifty(..) | Self::HttpKind(_)) => None,
             (Kind::Aiortc, _) => Some("is not tried"),
-            // RFC 8261 §6.1: one address. A restarted end begins another DTLS connection.
+            // RFC 8261 §6.1: an association over DTLS has one address at each end. A restarted end begins another DTLS
+            // connection.
             (_, Self::PrimaryCut | Self::Asconf(_)) if column.carrier.is_secure() => Some("one address"),
             (_, Self::Restart(_) | Self::HttpAgain) if column.carrier.is_secure() => Some("no restart"),
             (Kind::Usrsctp | Kind::Linux, Self::HttpKind(_)) => Some("is pion's"),
@@ -217,7 +220,8 @@ impl Case {
             | Self::Restart(by)
             | Self::V6Mixed(by)
             | Self::V6Bulk(by) => by,
-            // The side that first learns the other's extensions.
+            // On IP the peer starts these associations. Our side then learns the peer's extensions from the INIT,
+            // before it sends its own.
             Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
                 if column.carrier == Carrier::Ip =>
             {
@@ -239,7 +243,7 @@ impl Case {
         Setup { begins, knobs, arguments, v6: self.is_v6(), here, there }
     }
 
-    /// Runs the script of the case; returns a note for the matrix.
+    /// Runs the script of the case, and returns a note for the matrix.
     ///
     /// # Errors
     /// The condition that was violated.
@@ -353,10 +357,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Runs a case. Cases without an association of ours are in `http`.
-///
-/// # Errors
-/// The condition that was violated.
+/// Runs a case. The module `http` runs the cases without an association of this process.
 pub async fn run(
     case: Case,
     world: super::road::Field,

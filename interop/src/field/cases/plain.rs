@@ -1,4 +1,4 @@
-//! Plain associations: messages in both directions, large messages, graceful and abrupt ends, and idle time.
+//! Cases of plain associations: messages in both directions, large messages, graceful and abrupt ends, and idle time.
 
 use super::super::Kind;
 use super::super::encounter::{Encounter, PATIENCE};
@@ -20,7 +20,7 @@ pub(super) fn on(stream: u16) -> How {
     How { stream, ..How::default() }
 }
 
-/// Returns any stream, size and order.
+/// Returns random delivery options and a random size.
 fn mixed(rng: &mut Rng, streams: u64) -> (How, usize) {
     let how = How { unordered: rng.below(4) == 0, ..on(rng.below(streams) as u16) };
     let most = [20, 500, 1_300, 6_000][rng.below(4) as usize];
@@ -39,7 +39,7 @@ pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> R
     e.until("the messages", PATIENCE, Encounter::all_arrived).await
 }
 
-/// 10 MB with 2 % loss in each direction and a one-way delay of 2 ms; returns the rate for the matrix.
+/// Sends 10 MB with 2 % loss in each direction and a one-way delay of 2 ms. Returns the rate for the matrix.
 pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.road.delay.set(Duration::from_millis(2));
     e.world.road.loss_ppm.set(20_000);
@@ -52,7 +52,7 @@ pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String
     Ok(format!("{:.1} s", taken.as_secs_f64()))
 }
 
-/// Closes with data in flight in both directions; all of it arrives.
+/// Closes the association with data in flight in both directions. All data must arrive.
 pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     for _ in 0..30 {
@@ -89,7 +89,7 @@ pub(super) async fn abort(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     }
 }
 
-/// For a while only HEARTBEATs are sent, in both directions, and each is answered.
+/// Waits while the association is idle. Both ends must send HEARTBEATs, and each HEARTBEAT must be answered.
 pub(super) async fn heartbeat(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 1, 1).await?;
     let theirs = e.place.column.kind != Kind::Pion;

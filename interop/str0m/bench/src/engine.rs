@@ -50,7 +50,7 @@ fn settings() -> Arc<TransportConfig> {
 pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
     let peer: SocketAddr = ([10, 0, 0, 1], 5000).into();
     let mut config = EndpointConfig::default();
-    // str0m uses this value for its datagrams of 1,200 bytes.
+    // str0m sets this payload size for its datagrams of 1,200 bytes.
     config.max_payload_size(1_120);
     let config = Arc::new(config);
     let mut server = ServerConfig::default();

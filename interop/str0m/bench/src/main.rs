@@ -38,14 +38,15 @@ pub struct Outcome {
     pub processor: Duration,
 }
 
-/// Returns the CPU time of this program, which has one thread.
+/// Returns the CPU time that this program has used. It has one thread.
 pub fn processor_time() -> Duration {
     let told = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
     let nanos = told.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
     nanos.map_or(Duration::ZERO, Duration::from_nanos)
 }
 
-/// Returns the start of virtual time. An [`Instant`] can only come from the system clock, which is read nowhere else.
+/// Returns the start of virtual time. An [`Instant`] can only come from the system clock, and only this function reads
+/// the clock.
 #[expect(clippy::disallowed_methods, reason = "str0m takes no other")]
 pub fn begin() -> Instant {
     Instant::now()

@@ -1,4 +1,4 @@
-//! The keys of a contestant, except for the knobs of its engine. Also the texts that list all keys and knobs.
+//! The keys of a contestant that are not knobs of its engine, and the texts that list all keys and knobs.
 
 use anabranch_transport::capabilities::Streams;
 use anabranch_transport::{Capabilities, Protocol};

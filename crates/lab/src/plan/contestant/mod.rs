@@ -21,8 +21,8 @@ use anabranch_transport::{Delivery, Settings};
 use anabranch_transports::{Transport, Transports};
 use std::sync::Arc;
 
-/// A congestion control that our engine does not implement. A kernel may have it; this is found out when the kernel is
-/// asked to use it.
+/// A congestion control that our engine does not implement. A kernel may have it, which is known only when the kernel
+/// is asked to use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelCc {
     /// The kernel's name for the congestion control.
@@ -160,9 +160,9 @@ impl Contestant {
         }
     }
 
-    /// Returns whether the client uses the addresses of its current network. It does if the contestant tells its peer
-    /// new addresses ([`moves`](Self::moves)) or opens new connections. Other contestants keep their address by Mobile
-    /// IP.
+    /// Returns whether the client uses the addresses of its current network. This is the case if the contestant tells
+    /// its peer new addresses ([`moves`](Self::moves)) or opens new connections. Other contestants keep their address
+    /// by Mobile IP.
     #[must_use]
     pub fn changes_address(&self) -> bool {
         self.reconnects || self.moves()
@@ -195,7 +195,7 @@ impl Contestant {
         match &self.http2 {
             None if self.http3 => Ok(Policy { version: Version::Http3, ..policy }),
             None => Ok(policy),
-            // With HTTP/2, each request has a stream of its own. So there is no pipelining, and one connection is
+            // With HTTP/2, each request has a stream of its own. There is thus no pipelining, and one connection is
             // enough.
             Some(_) if self.choices.pipeline.is_some() => Err(PlanError::at(
                 &self.place,

@@ -86,8 +86,8 @@ impl Contestant {
         Ok(contestant)
     }
 
-    /// Rejects a contestant if one of its keys enables an extension and another key, the knob of that extension,
-    /// disables it. One of the two keys would have no effect.
+    /// Rejects a contestant with two keys of which one needs an extension and the other, the knob of that extension,
+    /// disables it.
     fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
         let can = self.transport.capabilities();
         let grows = self.choices.when_full == Some(WhenFull::Grow);
@@ -197,8 +197,8 @@ impl Contestant {
             }
             return Err(what);
         }
-        // The error of this function already names the contestant, so the transport is removed from the
-        // engine's message.
+        // The caller's error already names the contestant, so the transport's name is removed from the engine's
+        // message.
         let prefix = format!("{}:", self.transport.name());
         let set = self.engine.set(key, value);
         let set = set.map_err(|error| error.strip_prefix(&prefix).map_or(error.clone(), str::to_owned));
@@ -212,8 +212,8 @@ impl Contestant {
 
     /// Sets the scheduler of an engine so that it orders streams by the priorities that the server gives them.
     fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
-        // If each request has a new stream, streams need no priorities in the engine: the server determines the order by
-        // the order in which it writes.
+        // If each request has a new stream, the engine needs no priorities of streams, because the server writes
+        // answers in the order of urgency.
         if self.transport.capabilities().streams != Streams::Reusable {
             return Ok(());
         }
@@ -264,7 +264,7 @@ const MAX_NICK: usize = 22;
 /// The SCTP knob that turns the checksum of packets off.
 const UNSUMMED: &str = "zero_checksum";
 
-/// Parses when messages are given up.
+/// Parses the reliability of messages, which says when they are abandoned.
 fn reliability(key: &str, value: &str) -> Result<Reliability, String> {
     match (key, parse_duration(value), value.parse()) {
         ("lifetime", Ok(span), _) if !span.is_zero() => Ok(Reliability::Lifetime(span)),

@@ -1,8 +1,8 @@
 //! Draws a person from a population: a country in proportion to its users, a kind of access, a network, and a page.
 //!
-//! Person `i` depends only on the seed and on `i`. So people are the same in any order and on any machine. Each
-//! property of a person has random numbers of its own. So a change of one parameter of a population changes only the
-//! corresponding property of its people.
+//! Person `i` depends only on the seed and on `i`. People are therefore the same in any order and on any machine. Each
+//! property of a person has random numbers of its own. A change of one parameter of a population therefore changes only
+//! the corresponding property of its people.
 
 use super::data::{ACCESS, Data};
 use anabranch_base::Rng;
@@ -55,7 +55,7 @@ const MOST_OBJECT: f64 = 100_000_000.0;
 #[must_use]
 pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(ScaledParameter, f64)]) -> Person {
     let own = Rng::new(seed).fork(&format!("person {number}"));
-    // A floating-point number from 0 to 1 has a precision of 53 bits.
+    // The random number has 53 bits, which is the precision of a floating-point number.
     let share = |part: &str| (own.fork(part).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let times = |what: ScaledParameter| {
         scaled.iter().filter(|(one, _)| *one == what).map(|(_, by)| by).product::<f64>()

@@ -22,8 +22,8 @@ pub const MOST_PEOPLE: usize = 1_000_000;
 /// The number of people that are checked before anything runs. They are the first people of each population.
 pub const CHECKED: usize = 100;
 
-/// A population as a plan names it, for example `world:loss=x0`. This is `world` or the name of a file, and optionally
-/// parameters with the factors by which they are multiplied.
+/// A population as a plan names it, for example `world:loss=x0`. The text is `world` or the name of a file. Parameters
+/// may follow, each with the factor by which it is multiplied.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,
@@ -165,7 +165,7 @@ pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(Strin
     all
 }
 
-/// The keys of a plan whose values come from the person.
+/// The keys of a plan whose values are drawn for each person.
 const DRAWN: [&str; 15] = [
     "preset",
     "rate",

@@ -103,7 +103,7 @@ pub fn run(
 }
 
 /// Returns the results of the objects, on the client's clock from the start of the fetch. If the workload consists of
-/// messages, only the server knows when each was sent, and on which connection and stream.
+/// messages, only the server knows when each message was sent, and on which connection and stream.
 fn objects(point: &PointPlan, named: Vec<Named>, client: &Ended, server: &Served) -> Vec<Object> {
     // The clock of the hosts starts before the run, so the start of the fetch is subtracted.
     let begun = client.fetched.started.as_nanos();
@@ -124,7 +124,7 @@ fn objects(point: &PointPlan, named: Vec<Named>, client: &Ended, server: &Served
     named.into_iter().enumerate().map(object).collect()
 }
 
-/// Returns what the client and the server counted: their kernels, or their engines.
+/// Returns the counters of the client and of the server. They come from their kernels, or from their engines.
 fn counters(point: &PointPlan, contestant: &Contestant, [client, server]: [&Seen; 2]) -> [Counters; 2] {
     if !contestant.transport.is_kernel_in_emulation() {
         return [client, server].map(|host| Counters {
@@ -135,8 +135,8 @@ fn counters(point: &PointPlan, contestant: &Contestant, [client, server]: [&Seen
             ..Counters::default()
         });
     }
-    // If both ends are the same host, its kernel counts for both. The server's counters are read last, so all counts are
-    // attributed to the server.
+    // If both ends are the same host, its kernel counts the events of both. The server's counters are read last, so all
+    // counts are attributed to the server.
     let own = if point.one_host { Counters::default() } else { client.kernel };
     [own, server.kernel]
 }

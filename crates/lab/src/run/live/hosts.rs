@@ -52,7 +52,7 @@ pub struct Seen {
     pub totals: Totals,
     /// The counters of the kernel's TCP and SCTP.
     pub kernel: Counters,
-    /// The same moment on the host's clock and on the network's clock, for conversions between the two.
+    /// The same moment, first on the host's clock and then on the network's clock, for conversions between the two.
     pub moment: (Instant, Instant),
 }
 
@@ -207,8 +207,8 @@ impl Seen {
     }
 }
 
-/// Converts the time `at` from one clock to another. At the same moment, the first clock showed `here` and the other
-/// `there`.
+/// Converts the time `at` from one clock to another. At one moment, the first clock showed `here` and the other clock
+/// showed `there`.
 fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
     if at >= here { there + (at - here) } else { there - (here - at) }
 }
@@ -274,7 +274,7 @@ impl<T: Send + 'static> HostThread<T> {
 }
 
 /// Starts the server. It is listening when this function returns. After the signal, the server ends when its
-/// connections are closed, or after a short wait. Its records end at the signal.
+/// connections are closed, or after a short wait. The server's records end at the signal.
 ///
 /// # Errors
 /// One line that says why the server is not listening.
@@ -329,7 +329,7 @@ const CLOSING: Duration = Duration::from_secs(5);
 mod tests {
     use super::*;
 
-    /// If the sender of the signal is dropped, the host's thread ends.
+    /// Checks that the host's thread ends if the sender of the signal is dropped.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };
@@ -349,8 +349,8 @@ mod tests {
     #[test]
     fn instants_are_told_from_clock_to_clock() {
         let at = Instant::from_millis;
-        // The first case has a host clock that starts after the network's clock, as for a client. In the second case it
-        // starts before, as for a server.
+        // The first case has a host clock that starts after the network's clock, as for a client. In the second case
+        // the host's clock starts before the network's clock, as for a server.
         for (here, there) in [(5, 25), (90, 25)] {
             let seen = Seen { moment: (at(here), at(there)), ..Seen::default() };
             for host in [here, here + 7] {

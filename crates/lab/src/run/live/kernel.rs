@@ -1,7 +1,7 @@
 //! The name of the running kernel, and the settings of its TCP, MPTCP and SCTP in a new network namespace.
 //!
 //! A new namespace starts with the kernel's own defaults, no matter how the machine is configured. Settings are read
-//! from the kernel if it shows them. The others are compile-time constants of Linux.
+//! from the kernel if it has a sysctl for them. All other settings are compile-time constants of Linux.
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_duration;

@@ -3,7 +3,7 @@
 //! Each contestant has two network namespaces, for its client and its server. The links of its network join them; the
 //! crate `emu` drives these links. A thread in each namespace runs the same client, server and SCTP that race in the
 //! simulation. TCP is the kernel's, with the congestion control that the contestant names. Values that cannot be
-//! measured in real time are null. These are the parts of a response time, which depend on every packet at both hosts.
+//! measured in real time are null: those parts of a response time that depend on every packet at both hosts.
 //!
 //! - [`one`]: carries out one run, from creating the namespaces to writing the captures
 //! - [`hosts`]: the hosts in the namespaces
@@ -37,7 +37,7 @@ pub use notes::is_disturbing;
 /// received.
 ///
 /// # Errors
-/// [`RaceError`]. [`check`] finds the keys of a plan that an emulated network does not support.
+/// [`RaceError`] if [`check`] rejects the plan, if the race is stopped, or if a run fails.
 pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec<HostPackets>), RaceError> {
     check(plan)?;
     possible(plan).map_err(RaceError::Run)?;
@@ -67,7 +67,8 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     for point in &mut race.points {
         for (shown, contestant) in point.contestants.iter_mut().zip(&plan.contestants) {
             if let Some(options) = hosts::kernel_options(contestant) {
-                // The knobs of our engine do not apply to the kernel, so the result must not show them.
+                // The knobs of our engine do not apply to the kernel, so they are removed from the settings in the
+                // result.
                 shown.settings.retain(|key, _| KERNEL_KEYS.contains(&key.as_str()));
                 shown.settings.insert("engine".to_owned(), "Linux".to_owned());
                 shown.settings.insert("profile".to_owned(), "kernel".to_owned());

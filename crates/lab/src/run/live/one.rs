@@ -122,8 +122,8 @@ impl<'a> Lane<'a> {
         if contestant.is_kernels_multipath() {
             wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(told)?;
         }
-        // The kernel's SCTP and our engine would both answer packets of protocol 132 on this host, so the kernel's
-        // answers are suppressed.
+        // The kernel's SCTP and our engine would both answer packets of protocol 132 on this host. The kernel's answers
+        // are therefore suppressed.
         let beside = !contestant.transport.is_kernel_in_emulation()
             && hosts::speaks(contestant, IP_PROTOCOL)
             && kernel_has_sctp();

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 /// RFC 3758 §3.1: the type of the Forward-TSN-Supported parameter.
 const FORWARD_TSN_SUPPORTED: [u8; 2] = [0xc0, 0x00];
 
-/// The maximum length of an Upper Layer Abort Reason, bytes. A reason of this length fits into any packet.
+/// The maximum length of an Upper Layer Abort Reason in bytes. A reason of this length fits into any packet.
 const LONGEST_REASON: usize = 512;
 
 impl Association {

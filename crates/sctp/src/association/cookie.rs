@@ -424,7 +424,7 @@ mod tests {
         Cookie { tie_tags: (0, 0), auth: None, adaptation: None, addresses: Vec::new(), init_source, ..all }
     }
 
-    /// The length of the fields that precede the INIT's source address in every cookie, bytes.
+    /// The length in bytes of the fields that precede the INIT's source address in every cookie.
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),

@@ -63,7 +63,7 @@ impl EcnState {
         self.reduced.is_some()
     }
 
-    /// Returns the size of the ECN chunks that accompany the next SACK, bytes.
+    /// Returns the size in bytes of the ECN chunks that accompany the next SACK.
     #[inline]
     pub(super) fn size(&self) -> usize {
         8 * (usize::from(self.echo.is_some()) + usize::from(self.reduced.is_some()))

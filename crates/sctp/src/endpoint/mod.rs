@@ -99,8 +99,8 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Creates an endpoint on `addresses`, whose ports are the UDP encapsulation port, or 0. All randomness comes from
-    /// `rng`: use `Rng::from_os()`, or a seeded one in tests. To run over DTLS or any other channel of datagrams, use
-    /// [`over_datagrams`](Self::over_datagrams).
+    /// `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run over DTLS or any other channel of datagrams,
+    /// use [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -158,7 +158,7 @@ impl Endpoint {
         }
     }
 
-    /// Sets the size of the largest IP packet that the interface of a local address can send, bytes. The size is 1500
+    /// Sets the size in bytes of the largest IP packet that the interface of a local address can send. The size is 1500
     /// until it is set, and at most 65,535. The setting applies to associations that begin later.
     ///
     /// ```

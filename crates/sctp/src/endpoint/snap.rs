@@ -14,7 +14,8 @@ use anabranch_base::Instant;
 use anabranch_wire::sctp::{Chunk, Chunks, Init, Param, Tsn};
 use std::sync::Arc;
 
-/// The largest INIT chunk accepted, bytes. No useful INIT is larger. The limit is needed because signalling is not trusted.
+/// The size in bytes of the largest INIT chunk accepted. No useful INIT is larger. The limit is needed because
+/// signalling is not trusted.
 const MAX_CHUNK: usize = 2048;
 
 impl Endpoint {

@@ -64,7 +64,7 @@ impl Endpoint {
         totals
     }
 
-    /// Returns the free space in the send buffer, bytes.
+    /// Returns the free space in the send buffer in bytes.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -107,7 +107,7 @@ impl Endpoint {
         self.association(id)?.receiving().upcoming()
     }
 
-    /// Returns the size of the largest message that is not fragmented, bytes.
+    /// Returns the size in bytes of the largest message that is not fragmented.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};

@@ -20,8 +20,8 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// The maximum length of the answer to one ASCONF, bytes. Once the answer is longer than this, no further requests are
-/// carried out.
+/// The maximum length in bytes of the answer to one ASCONF. Once the answer is longer than this, no further requests
+/// are carried out.
 const MAX_BYTES: usize = 1_000;
 /// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be sent.
 const KEPT: usize = 8;

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use super::mac::Algorithm;
 
-/// RFC 4895 §3.1: the size of the random number, bytes.
+/// RFC 4895 §3.1: the size of the random number in bytes.
 pub(crate) const RANDOM: usize = 32;
 
 /// The authentication parameters of one side in INIT or INIT ACK.

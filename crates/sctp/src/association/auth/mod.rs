@@ -113,7 +113,7 @@ impl Auth {
         true
     }
 
-    /// Returns the size of an AUTH chunk with the agreed HMAC, bytes.
+    /// Returns the size in bytes of an AUTH chunk with the agreed HMAC.
     pub(crate) fn size(&self) -> usize {
         AuthChunk::HEADER + self.algorithm.size()
     }
@@ -130,7 +130,7 @@ impl Auth {
         self.keys.find(key).is_some()
     }
 
-    /// Returns the size of the AUTH chunk that a packet with chunks of these types needs, bytes; 0 if it needs none.
+    /// Returns the size in bytes of the AUTH chunk that a packet with chunks of these types needs; 0 if it needs none.
     pub(super) fn size_of(&self, kinds: &[u8]) -> usize {
         if kinds.iter().any(|&kind| self.signed.has(kind)) { self.size() } else { 0 }
     }

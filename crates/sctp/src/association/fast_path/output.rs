@@ -66,7 +66,8 @@ impl Association {
         true
     }
 
-    /// Sets the source and destination address of the packets in `out`. Returns the maximum size of one packet, bytes.
+    /// Sets the source and destination address of the packets in `out`. Returns the maximum size of one packet in
+    /// bytes.
     #[inline(always)]
     fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);

@@ -158,7 +158,7 @@ impl Reconfig {
         if self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.2 E2: wait until every TSN up to the peer's last one has arrived.
+        // RFC 6525 §5.2.2 E2: wait until every TSN up to the peer's last TSN has arrived.
         if siblings.recv.beyond(last) > 0 {
             self.deferred = Some(Deferred { number, last, streams });
             return outcome(result::IN_PROGRESS);

@@ -1,4 +1,4 @@
-//! Limits the handshakes that a server has under way, and decides which client may begin the next one.
+//! Limits the handshakes that a server has under way, and decides which client may begin the next handshake.
 //!
 //! RFC 9000 §8.1.2 and §21.3 leave it to the implementation how a busy server behaves. This server does the following:
 //! - From [`RETRY_FROM`] handshakes on, a client whose address is not validated gets a Retry packet. The server keeps no
@@ -47,7 +47,7 @@ impl HandshakeLimiter {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// Returns whether any client may begin a handshake without ending another one.
+    /// Returns whether any client may begin a handshake without ending another handshake.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }

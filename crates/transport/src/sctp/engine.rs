@@ -461,7 +461,7 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// Returns the number of stream pairs: the smaller of the stream numbers of the two directions.
+    /// Returns the number of stream pairs: the smaller of the numbers of streams in the two directions.
     fn streams(&self) -> u64 {
         self.streams.min(self.inbound_streams()).into()
     }

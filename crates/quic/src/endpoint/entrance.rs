@@ -1,14 +1,14 @@
 //! Limits the handshakes that a server has under way, and decides which client may begin the next handshake.
 //!
 //! RFC 9000 §8.1.2 and §21.3 leave it to the implementation how a busy server behaves. This server does the following:
-//! - From [`RETRY_FROM`] handshakes on, a client whose address is not validated gets a Retry packet. The server keeps no
-//!   state for that client.
-//! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address waits
-//!   in `queue`.
+//! - From [`RETRY_FROM`] handshakes on, a client whose address is not validated gets a Retry packet. The server keeps
+//!   no state for that client.
+//! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address
+//!   waits in `queue`.
 //! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again. No
 //!   other handshake is ended in its favour.
-//! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of the
-//!   slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
+//! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of
+//!   the slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
 
 use super::Id;
 use anabranch_base::time::{Duration, Instant};

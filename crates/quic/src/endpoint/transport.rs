@@ -10,8 +10,8 @@ use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, Transport
 use std::sync::Arc;
 
 impl Endpoint {
-    /// Returns quinn's transport settings for a connection. `streams` is the number of two-way streams that the peer may
-    /// have open.
+    /// Returns quinn's transport settings for a connection. `streams` is the number of two-way streams that the peer
+    /// may have open.
     pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
         // Unread data is bounded by the floor, the memory that is reserved for each connection. Therefore unread data

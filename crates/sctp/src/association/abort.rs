@@ -44,8 +44,8 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return;
         }
-        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. While that tag is unknown no ABORT is sent, because no peer would
-        // accept it.
+        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. While that tag is unknown no ABORT is sent, because no peer
+        // would accept it.
         if self.identity.peer_tag() != 0 {
             let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
             let packet = FinalPacket::new(ends, header, |bytes| {

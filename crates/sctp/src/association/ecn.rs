@@ -1,4 +1,5 @@
-//! Explicit congestion notification. The receiver echoes ECN marks to the peer, and the sender answers the peer's echoes.
+//! Explicit congestion notification. The receiver echoes ECN marks to the peer, and the sender answers the peer's
+//! echoes.
 //!
 //! Home of RFC 4960 Appendix A, except for the window reduction (`acknowledge`).
 

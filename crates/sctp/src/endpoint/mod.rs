@@ -1,8 +1,8 @@
 //! The host's SCTP instance. It owns the addresses, local ports and listeners, and the state that all its associations
 //! share.
 //!
-//! `api`, `streams` and `status` hold the methods that the application calls. `engine` handles packets and timeouts. `slots`
-//! stores the associations.
+//! `api`, `streams` and `status` hold the methods that the application calls. `engine` handles packets and timeouts.
+//! `slots` stores the associations.
 
 mod addresses;
 mod admission;
@@ -116,8 +116,8 @@ impl Endpoint {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
-        // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same tags
-        // and TSNs as before.
+        // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same
+        // tags and TSNs as before.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
         let unsummed = config.zero_checksum;

@@ -110,8 +110,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that is carried by signalling and gets no INIT ACK. Authentication is off, because
-/// its keys depend on more than the INIT.
+/// Returns the configuration for an INIT that is carried by signalling and gets no INIT ACK. Authentication is off,
+/// because its keys depend on more than the INIT.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();
     config.auth = false;

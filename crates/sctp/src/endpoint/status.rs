@@ -119,8 +119,8 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().largest() as usize)
     }
 
-    /// Returns whether both sides use I-DATA (RFC 8260). If so, a large message does not hold up messages on other streams.
-    /// Returns false until the peer has agreed to I-DATA.
+    /// Returns whether both sides use I-DATA (RFC 8260). If so, a large message does not hold up messages on other
+    /// streams. Returns false until the peer has agreed to I-DATA.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KnobError};

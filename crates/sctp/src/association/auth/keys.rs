@@ -1,5 +1,5 @@
-//! The authentication parameters of the handshake, and the association key. The key is derived from those parameters and the
-//! endpoint pair shared key (`config::shared_keys`).
+//! The authentication parameters of the handshake, and the association key. The key is derived from those parameters
+//! and the endpoint pair shared key (`config::shared_keys`).
 //!
 //! Home of RFC 4895 §6.1.
 

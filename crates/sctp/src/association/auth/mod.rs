@@ -268,8 +268,8 @@ impl Auth {
         Verdict::Good(chunk.key)
     }
 
-    /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` may be added to
-    /// the packet that is being written. A message without a key uses the active key.
+    /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` may be added
+    /// to the packet that is being written. A message without a key uses the active key.
     fn shares(&mut self, key: Option<u16>) -> bool {
         let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active());
         *self.packet.get_or_insert(key) == key

@@ -491,7 +491,8 @@ impl Settings for Config {
         if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
             self.hb_interval = Some(Duration::from_secs(5));
         }
-        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's data.
+        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's
+        // data.
         if needs.fair && !is_set("scheduler") {
             self.scheduler = SchedulerKind::RoundRobin;
         }

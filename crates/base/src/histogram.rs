@@ -1,7 +1,8 @@
 //! A histogram of durations in bounded memory, from which percentiles are computed.
 //!
-//! The width of the buckets grows with the duration: each power of two is divided into 128 buckets. Therefore a percentile
-//! is at most 0.8 % too high, and never too low. The minimum, the maximum, the sum and the sum of squares are exact.
+//! The width of the buckets grows with the duration: each power of two is divided into 128 buckets. Therefore a
+//! percentile is at most 0.8 % too high, and never too low. The minimum, the maximum, the sum and the sum of squares
+//! are exact.
 
 use crate::time::{Duration, nanos};
 

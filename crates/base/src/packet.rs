@@ -49,8 +49,8 @@ pub struct Packet<'a> {
     pub target: SocketAddr,
     /// The ECN codepoint with which the packet arrived.
     pub ecn: Ecn,
-    /// The sender's number for this packet (see [`SendBatch::first_tag`](crate::SendBatch::first_tag)), or 0 if unknown. For traces only; it must
-    /// never influence a protocol.
+    /// The sender's number for this packet (see [`SendBatch::first_tag`](crate::SendBatch::first_tag)), or 0 if
+    /// unknown. For traces only; it must never influence a protocol.
     pub tag: u64,
     /// The transport header and the bytes after it.
     pub payload: &'a [u8],

@@ -162,8 +162,8 @@ impl Rack {
     }
 
     /// RFC 8985 §6.2 step 4, RACK_update_reo_wnd: returns the reordering window, the time by which a segment may arrive
-    /// later than the newest delivery. `sure` is set in a recovery, or if the number of later segments that were delivered
-    /// reaches DupThresh.
+    /// later than the newest delivery. `sure` is set in a recovery, or if the number of later segments that were
+    /// delivered reaches DupThresh.
     #[must_use]
     pub fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         if !self.reordering_seen && sure {

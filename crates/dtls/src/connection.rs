@@ -435,12 +435,13 @@ const INIT_ACK: u8 = 2;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// The time for which a connection remains after its last association, so that retransmissions of the peer are answered.
+/// The time for which a connection remains after its last association, so that retransmissions of the peer are
+/// answered.
 const LINGER: Duration = Duration::from_secs(3);
 /// The time that a connection may wait for its first association.
 const UNUSED: Duration = Duration::from_secs(10);
-/// The time that a connection with an association may be silent in both directions, which is several heartbeat intervals
-/// (RFC 9260 §8.3).
+/// The time that a connection with an association may be silent in both directions, which is several heartbeat
+/// intervals (RFC 9260 §8.3).
 const IDLE: Duration = Duration::from_secs(15 * 60);
 /// A timeout further away than this counts as no timeout. dimpl sets a timeout of ten years if it needs none.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -260,7 +260,8 @@ impl<'a> Hello<'a> {
         datagram
     }
 
-    /// Builds the datagram with the answer that asks for this cookie. Returns `None` if there is no common cipher suite.
+    /// Builds the datagram with the answer that asks for this cookie. Returns `None` if there is no common cipher
+    /// suite.
     pub fn ask(&self, newer: bool, spoken: &ServerParameters, cookie: &[u8; 32]) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(96);
         if newer {

@@ -32,7 +32,8 @@ impl<W> fmt::Debug for DtlsLayer<W> {
 }
 
 impl<W: World> DtlsLayer<W> {
-    /// Creates the layer of a host with these settings. `name` is the name that the certificate of every server must have.
+    /// Creates the layer of a host with these settings. `name` is the name that the certificate of every server must
+    /// have.
     pub fn new(world: W, ends: HostConfig, name: Option<&str>) -> Self {
         let shared = Shared { name: name.map(str::to_owned), ..Shared::default() };
         Self { world, ends: Rc::new(ends), shared: Rc::new(RefCell::new(shared)) }

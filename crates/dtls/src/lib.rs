@@ -1,9 +1,9 @@
 //! DTLS below a datagram engine: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or DTLS 1.2 (RFC 6347). The
 //! library `dimpl` implements the handshake, and this crate implements everything after the handshake.
 //!
-//! TLS is a layer above a transport, whereas DTLS is a layer below the transport's engine. Each packet of the engine becomes
-//! one record in one UDP datagram. [`DtlsLayer`] wraps a socket of a `World`. The same code runs on a real network and in a
-//! simulation, because the sources of randomness and of the time of day are an argument
+//! TLS is a layer above a transport, whereas DTLS is a layer below the transport's engine. Each packet of the engine
+//! becomes one record in one UDP datagram. [`DtlsLayer`] wraps a socket of a `World`. The same code runs on a real
+//! network and in a simulation, because the sources of randomness and of the time of day are an argument
 //! ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
 //! - `layer`: converts packets to datagrams and back
@@ -26,8 +26,8 @@
 //! until `Engine::handle_peer` reports that the handshake is done. Therefore the answer to the INIT measures the
 //! round-trip time of SCTP alone, and the trace shows the end of the DTLS handshake (`TraceEvent::Secured`).
 //!
-//! `Engine::handle_peer` also reports that a peer is lost or not trusted. An association over DTLS has one path, and the
-//! addresses of its ends do not change.
+//! `Engine::handle_peer` also reports that a peer is lost or not trusted. An association over DTLS has one path, and
+//! the addresses of its ends do not change.
 //!
 //! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after the handshake. No
 //! nonce is used twice with one key; the comment of module `records` gives the reason. The server keeps no state for a
@@ -56,5 +56,6 @@ pub use ends::{EndsError, HostConfig, Settings, Version};
 pub use layer::DtlsLayer;
 pub use pair::Pair;
 
-/// The default UDP port of a server. No port is registered for SCTP over DTLS, and packet decoders expect DTLS on this port.
+/// The default UDP port of a server. No port is registered for SCTP over DTLS, and packet decoders expect DTLS on this
+/// port.
 pub const PORT: u16 = 4433;

@@ -35,8 +35,8 @@ impl Pair {
         }
     }
 
-    /// Returns the secrets of all connections that the client has begun so far, one per line. The format is the NSS key log,
-    /// which packet decoders read.
+    /// Returns the secrets of all connections that the client has begun so far, one per line. The format is the NSS key
+    /// log, which packet decoders read.
     #[must_use]
     pub fn secrets(&self) -> String {
         self.secrets.text()

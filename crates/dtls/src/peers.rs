@@ -26,7 +26,8 @@ use std::rc::Rc;
 pub(crate) struct Shared {
     /// The names that the certificates of servers must have, by server address.
     pub names: BTreeMap<SocketAddr, String>,
-    /// The name that the certificates of all other servers must have; `None` if they must be for the server's IP address.
+    /// The name that the certificates of all other servers must have; `None` if they must be for the server's IP
+    /// address.
     pub name: Option<String>,
     /// The reasons why peers were lost, by address.
     pub faults: BTreeMap<SocketAddr, CloseReason>,

@@ -1,5 +1,5 @@
-//! The records of a connection once its keys are known. Encrypts and decrypts records in place, and implements the protocol
-//! after the handshake.
+//! The records of a connection once its keys are known. Encrypts and decrypts records in place, and implements the
+//! protocol after the handshake.
 //!
 //! dimpl does the handshake, and its state is dropped when the handshake is done. dimpl's own record handling would
 //! need kilobytes per connection, and four times the CPU time of the cipher. The keys are derived from secrets that are
@@ -12,9 +12,9 @@
 //!   whatever the record contains.
 //! - A retransmission is encrypted again, with a new number.
 //! - The numbers of a new epoch begin at 0, and the epoch has a new key.
-//! - dimpl has encrypted records with the same keys during the handshake. Each datagram that dimpl sends is decrypted here
-//!   first ([`Records::adopt`]), so that our numbers begin above dimpl's. This module encrypts nothing before dimpl's state
-//!   is dropped.
+//! - dimpl has encrypted records with the same keys during the handshake. Each datagram that dimpl sends is decrypted
+//!   here first ([`Records::adopt`]), so that our numbers begin above dimpl's. This module encrypts nothing before
+//!   dimpl's state is dropped.
 //! - DTLS 1.2 records can contain explicit nonces. dimpl's nonces are random. Our nonces begin with two bytes with
 //!   which no nonce of dimpl began.
 //!
@@ -71,8 +71,8 @@ impl From<Ended> for CloseReason {
 }
 
 impl Records {
-    /// Creates the record state from the secrets observed during a handshake. Returns `None` while some secrets are missing.
-    /// Keys of DTLS 1.3 are changed after `update_after` records.
+    /// Creates the record state from the secrets observed during a handshake. Returns `None` while some secrets are
+    /// missing. Keys of DTLS 1.3 are changed after `update_after` records.
     pub fn of(seen: &Seen, client: bool, update_after: u64) -> Option<Self> {
         let v13 = dtls13::Records::of(seen, client, update_after).map(|records| Self::V13(Box::new(records)));
         v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))

@@ -1,5 +1,5 @@
-//! Observes dimpl's HMAC calls, in order to learn the secrets of a connection and the keys derived from them, and to replace
-//! cookies.
+//! Observes dimpl's HMAC calls, in order to learn the secrets of a connection and the keys derived from them, and to
+//! replace cookies.
 //!
 //! dimpl does not expose these values, but it computes each value in only one kind of call. The cookie of a hello (RFC
 //! 6347 §4.2.1, RFC 9147 §5.1) is the result of the only call of [`HmacProvider::hmac_sha256`]. The secrets of a
@@ -181,8 +181,8 @@ impl TrafficSecret {
         Some(Self { bytes, length })
     }
 
-    /// HKDF-Expand-Label (RFC 8446 §7.1) with the prefix of RFC 9147 §5.9 and an empty context. `length` must not exceed the
-    /// length of the hash.
+    /// HKDF-Expand-Label (RFC 8446 §7.1) with the prefix of RFC 9147 §5.9 and an empty context. `length` must not
+    /// exceed the length of the hash.
     pub fn expand<const N: usize>(&self, label: &[u8], length: usize) -> [u8; N] {
         let algorithm = if self.length == 32 { hmac::HMAC_SHA256 } else { hmac::HMAC_SHA384 };
         let mut context = hmac::Context::with_key(&hmac::Key::new(algorithm, &self.bytes[..self.length]));

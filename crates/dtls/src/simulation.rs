@@ -1,9 +1,10 @@
 //! The cryptographic provider of simulations. The provider is dimpl's own, with randomness and key exchange from the
 //! seed.
 //!
-//! Signatures are ECDSA with nonces that are derived from the key and the message (RFC 6979, as dimpl implements it). The
-//! secrets of the key exchange (X25519, RFC 7748) are drawn from the seed. Outside a call within a simulation, randomness
-//! and key exchange fail, so every handshake fails. A real connection therefore cannot use this provider by mistake.
+//! Signatures are ECDSA with nonces that are derived from the key and the message (RFC 6979, as dimpl implements it).
+//! The secrets of the key exchange (X25519, RFC 7748) are drawn from the seed. Outside a call within a simulation,
+//! randomness and key exchange fail, so every handshake fails. A real connection therefore cannot use this provider by
+//! mistake.
 
 use crate::provider;
 use anabranch_base::time::Duration;

@@ -150,7 +150,8 @@ struct Held {
     opened: u64,
     /// The streams of which the application has a handle, and the streams that it may still accept.
     open: BTreeMap<u64, Open>,
-    /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits them.
+    /// The number of unsent bytes that may wait beyond the congestion window; `None` if only the send buffer limits
+    /// them.
     unsent: Option<u64>,
     /// The connection's account in the shared memory budget.
     account: Option<Account>,
@@ -407,8 +408,8 @@ impl Endpoint {
         Some(Figures { lost: path.lost_packets, cwnd: path.cwnd, srtt: path.rtt })
     }
 
-    /// Returns the connection's key in traces: six bytes of the client's first destination connection ID, which both ends
-    /// know.
+    /// Returns the connection's key in traces: six bytes of the client's first destination connection ID, which both
+    /// ends know.
     #[must_use]
     pub fn trace_key(&self, id: Id) -> u64 {
         self.connections.get(&id).map_or(id.0, |held| held.watch.key())

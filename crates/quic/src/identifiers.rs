@@ -1,5 +1,5 @@
-//! Generates unpredictable values: connection IDs, and the keys of stateless resets and tokens. Also holds the clock for
-//! tokens and traces.
+//! Generates unpredictable values: connection IDs, and the keys of stateless resets and tokens. Also holds the clock
+//! for tokens and traces.
 //!
 //! This module only uses the random number generator that it is given. On a real network, the generator is seeded by
 //! the operating system; in a simulation, by the seed of the run.

@@ -1,5 +1,5 @@
-//! Writes the log of one connection in qlog format (draft-ietf-quic-qlog-main-schema, version 0.3), as JSON text sequences
-//! (RFC 7464). The log has those events of draft-ietf-quic-qlog-quic-events that can be observed.
+//! Writes the log of one connection in qlog format (draft-ietf-quic-qlog-main-schema, version 0.3), as JSON text
+//! sequences (RFC 7464). The log has those events of draft-ietf-quic-qlog-quic-events that can be observed.
 //!
 //! The events come from the connection's keys (`keys`) and from its congestion controller (`window`). The events show
 //! packets with their frames in both directions, lost packets, the congestion window and the round-trip time. The first

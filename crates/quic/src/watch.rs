@@ -306,7 +306,8 @@ impl Watch {
         events.into_iter().for_each(|event| self.note(event));
     }
 
-    /// Records that a packet was acknowledged. If the packet was `sent` after the start of the recovery, the recovery ends.
+    /// Records that a packet was acknowledged. If the packet was `sent` after the start of the recovery, the recovery
+    /// ends.
     pub(crate) fn on_packet_acked(&self, sent: std::time::Instant) {
         self.answered.store(true, Ordering::Relaxed);
         if !self.is_recovering() {
@@ -319,8 +320,8 @@ impl Watch {
         }
     }
 
-    /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has taken an ECN mark as a sign of
-    /// congestion.
+    /// Records that quinn declared `bytes` bytes of packets lost. If `bytes` is 0, quinn has taken an ECN mark as a
+    /// sign of congestion.
     pub(crate) fn lost(&self, now: std::time::Instant, sent: std::time::Instant, bytes: u64) {
         let mut seen = self.seen();
         if seen.recovery_from.is_none_or(|from| sent > from) {
@@ -381,7 +382,8 @@ impl Watch {
         self.seen().in_flight
     }
 
-    /// Traces the reason why nothing can be sent now, if the reason has changed. The next packet would have `packet` bytes.
+    /// Traces the reason why nothing can be sent now, if the reason has changed. The next packet would have `packet`
+    /// bytes.
     pub(crate) fn trace_limit(&self, packet: u64) {
         if !self.is_tracing() {
             return;

@@ -1,4 +1,5 @@
-//! Adapts anabranch's congestion controllers to quinn's interface, and reports the input of every controller to the `Watch`.
+//! Adapts anabranch's congestion controllers to quinn's interface, and reports the input of every controller to the
+//! `Watch`.
 //!
 //! The congestion window follows the same algorithms as in anabranch's TCP and SCTP. quinn does the loss detection (RFC
 //! 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a spurious

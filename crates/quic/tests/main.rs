@@ -485,7 +485,7 @@ fn a_direction_is_cancelled_with_a_code() {
 }
 
 /// With a limit on unsent data, a stream accepts only little data. A later stream therefore does not wait for megabytes
-/// of an earlier one.
+/// of an earlier stream.
 #[test]
 fn limit_unsent_bounds_written_data() {
     let taken = |unsent: Option<u64>| {

@@ -205,8 +205,8 @@ fn thousands_that_begin_at_once_come_in_and_none_is_refused() {
     }
 }
 
-/// RFC 9000 §6.1, §10.3: an answer to a packet without a connection is smaller than the packet. Very short packets get no
-/// answer.
+/// RFC 9000 §6.1, §10.3: an answer to a packet without a connection is smaller than the packet. Very short packets get
+/// no answer.
 #[test]
 fn what_answers_packets_out_of_the_blue_is_no_larger_than_they_are() {
     let [_, mut far] = pair(&Config::default());

@@ -116,10 +116,10 @@
 //!   has the primary path, the path for new data, and the error counter of the association.
 //! - `SendHalf` and `RecvHalf` are siblings that never import each other, and write their own chunks.
 //! - `Timers` is one list of deadlines.
-//! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF, RE-CONFIG and
-//!   ECN.
-//! - `Identity` has ports and tags, `StreamCounts` the numbers of streams, `Handshake` the establishment, and `Closing` the
-//!   termination of the association.
+//! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF,
+//!   RE-CONFIG and ECN.
+//! - `Identity` has ports and tags, `StreamCounts` the numbers of streams, `Handshake` the establishment, and `Closing`
+//!   the termination of the association.
 //! - `Outbox` has the control chunks that are to be sent.
 //!
 //! Handlers of events record which packets must be sent, and only `association/outbound/` builds packets. An

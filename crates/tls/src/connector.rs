@@ -23,8 +23,8 @@ pub struct TlsConnector<W, C> {
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
-    /// Creates a connector to the servers of `below`. `names` are the names that the servers' certificates must have, in the
-    /// order of the servers.
+    /// Creates a connector to the servers of `below`. `names` are the names that the servers' certificates must have,
+    /// in the order of the servers.
     ///
     /// # Errors
     /// A one-line text about a name that certificates cannot have.

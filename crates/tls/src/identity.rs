@@ -208,8 +208,8 @@ fn leaf(
     Ok(params.signed_by(key, issuer)?.der().clone())
 }
 
-/// Calls `make` with the padding that makes the certificate `bytes` long. If the certificate is longer without padding, the
-/// padding is empty.
+/// Calls `make` with the padding that makes the certificate `bytes` long. If the certificate is longer without padding,
+/// the padding is empty.
 fn padded(
     bytes: usize,
     make: impl Fn(usize) -> Result<CertificateDer<'static>, rcgen::Error>,

@@ -2,8 +2,8 @@
 //! chain, whose size can be chosen. The pair also holds the tickets of earlier sessions, and the secrets of all
 //! sessions for packet decoders.
 //!
-//! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the same
-//! size. Only the source of the secrets differs.
+//! In a simulation and on a real network, both ends use TLS 1.3 with the same cipher suite, so the handshakes have the
+//! same size. Only the source of the secrets differs.
 
 use crate::distrust::Distrust;
 use crate::server::Shared;
@@ -59,8 +59,9 @@ impl Pair {
     /// The protocol version and algorithms of all sessions, as text.
     pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
 
-    /// Creates a pair. The server's certificate chain has `chain` bytes, and both ends support the application protocols
-    /// `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions before the experiment.
+    /// Creates a pair. The server's certificate chain has `chain` bytes, and both ends support the application
+    /// protocols `protocols` (ALPN, RFC 7301). `before` is the source of randomness and time for the sessions before
+    /// the experiment.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
@@ -75,7 +76,8 @@ impl Pair {
         })
     }
 
-    /// Like [`new`](Self::new), but the earlier sessions use another transport. Each call of `visit` makes one such session.
+    /// Like [`new`](Self::new), but the earlier sessions use another transport. Each call of `visit` makes one such
+    /// session.
     ///
     /// # Errors
     /// A one-line text that says why the pair could not be created.
@@ -139,8 +141,8 @@ impl Pair {
         }
     }
 
-    /// Returns the secrets of all sessions that the client has begun so far, one per line. The format is the NSS key log,
-    /// which packet decoders read.
+    /// Returns the secrets of all sessions that the client has begun so far, one per line. The format is the NSS key
+    /// log, which packet decoders read.
     #[must_use]
     pub fn secrets(&self) -> String {
         self.secrets.text()

@@ -1,14 +1,14 @@
 //! Reads files that hold secrets, after a check of their permissions.
 //!
-//! The same rule applies to private keys of certificates and to shared keys. Only the owner may write the file, and only the
-//! owner and the group may read it.
+//! The same rule applies to private keys of certificates and to shared keys. Only the owner may write the file, and
+//! only the owner and the group may read it.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::Path;
 
-/// Reads a file of at most `max_bytes` bytes that holds a secret. The file is refused if others than its owner and its group
-/// have access to it, or if the group can write it.
+/// Reads a file of at most `max_bytes` bytes that holds a secret. The file is refused if others than its owner and its
+/// group have access to it, or if the group can write it.
 ///
 /// The permissions are checked only for regular files, because the mode of a pipe does not restrict its readers.
 ///

@@ -105,8 +105,8 @@ struct Inner<S: Session> {
     output: Vec<u8>,
     /// The number of bytes of `output` that the transport has accepted.
     sent: usize,
-    /// The number of bytes encrypted since the session began, which is the position of the next record on the transport's
-    /// stream.
+    /// The number of bytes encrypted since the session began, which is the position of the next record on the
+    /// transport's stream.
     sealed: u64,
     /// Records the positions of TLS records.
     notes: Notes,

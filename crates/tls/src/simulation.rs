@@ -1,9 +1,9 @@
 //! The source of TLS secrets and of the time of day in a simulation: the seed and the virtual clock.
 //!
-//! TLS draws randomness and reads the clock inside calls that have no parameters for them. Therefore each call of a session
-//! in a simulation runs within a scope that holds both ([`Surroundings::within`]). The cryptographic provider of simulations
-//! takes them from the scope. Outside a scope the provider returns an error, so every handshake fails. A session on a real
-//! network therefore cannot use this provider by mistake.
+//! TLS draws randomness and reads the clock inside calls that have no parameters for them. Therefore each call of a
+//! session in a simulation runs within a scope that holds both ([`Surroundings::within`]). The cryptographic provider
+//! of simulations takes them from the scope. Outside a scope the provider returns an error, so every handshake fails. A
+//! session on a real network therefore cannot use this provider by mistake.
 //!
 //! Signatures are Ed25519, so the key and the message determine their bytes. The secrets of the key exchange (X25519,
 //! RFC 7748) are drawn from the seed. Everything else is the same as in the provider for real networks.
@@ -104,8 +104,8 @@ impl Drop for Inside {
     }
 }
 
-/// Fills `out` with random bytes from the seed, for other protocols with pluggable cryptography. It works only within a call
-/// of [`Surroundings::within`] in a simulation. Otherwise the function returns false and leaves `out` unchanged.
+/// Fills `out` with random bytes from the seed, for other protocols with pluggable cryptography. It works only within a
+/// call of [`Surroundings::within`] in a simulation. Otherwise the function returns false and leaves `out` unchanged.
 #[must_use]
 pub fn draw_seeded(out: &mut [u8]) -> bool {
     draw(out).is_ok()

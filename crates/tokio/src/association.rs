@@ -13,12 +13,12 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// An association. A clone is another handle of the same association. The association is shut down gracefully when its last
-/// handle and its last stream have been dropped.
+/// An association. A clone is another handle of the same association. The association is shut down gracefully when its
+/// last handle and its last stream have been dropped.
 ///
-/// Messages are sent and received either on any stream ([`send`](Self::send), [`recv`](Self::recv)), or stream by stream
-/// ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). Each received message goes to the first task that asks for
-/// it.
+/// Messages are sent and received either on any stream ([`send`](Self::send), [`recv`](Self::recv)), or stream by
+/// stream ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). Each received message goes to the first task
+/// that asks for it.
 #[derive(Clone)]
 pub struct Association {
     pub(crate) handle: Arc<Handle>,
@@ -81,7 +81,8 @@ impl Association {
     /// Sends one user message on a stream (RFC 9260 §6.1). The call waits until there is room in the send buffer, and
     /// earlier calls that wait come first. The peer receives the message as a whole.
     ///
-    /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in part.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in
+    /// part.
     ///
     /// # Errors
     /// [`SendError`], if the message cannot be sent. In that case no part of it was sent.
@@ -113,8 +114,8 @@ impl Association {
     /// Receives the next message from any stream. Of several complete messages, it returns the one that became readable
     /// first.
     ///
-    /// Cancel-safe: if the future is dropped before it is ready, nothing is lost. Received parts of a message are kept for
-    /// the next call.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing is lost. Received parts of a message are kept
+    /// for the next call.
     ///
     /// # Errors
     /// [`RecvError`], if a message was too long, or if the association has ended and all messages have been read.

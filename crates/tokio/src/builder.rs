@@ -1,7 +1,7 @@
 //! Typed methods for the most common settings. All other settings are set by key.
 //!
-//! Home of RFC 9260 §16 as far as this crate implements it. The engine's table lists the settings and the sources of their
-//! values.
+//! Home of RFC 9260 §16 as far as this crate implements it. The engine's table lists the settings and the sources of
+//! their values.
 
 use anabranch_sctp::{Config, KnobError, SchedulerKind};
 use std::time::Duration;
@@ -68,13 +68,14 @@ impl ConfigBuilder {
         self.set("streams", &streams.to_string())
     }
 
-    /// Sets the receive buffer of an association in bytes, which limits the data that the peer may send before it is read.
+    /// Sets the receive buffer of an association in bytes, which limits the data that the peer may send before it is
+    /// read.
     pub fn receive_buffer(self, bytes: u64) -> Self {
         self.set("rcvbuf", &format!("{bytes}B"))
     }
 
-    /// Sets the send buffer of an association in bytes, which limits the data that is unsent or unacknowledged. No message
-    /// may be larger than the send buffer.
+    /// Sets the send buffer of an association in bytes, which limits the data that is unsent or unacknowledged. No
+    /// message may be larger than the send buffer.
     pub fn send_buffer(self, bytes: u64) -> Self {
         self.set("sndbuf", &format!("{bytes}B"))
     }

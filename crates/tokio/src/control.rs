@@ -60,8 +60,8 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.reset_streams(now, self.handle.id(), direction, streams))
     }
 
-    /// Requests additional streams: `outgoing` for this side to send on, and `incoming` for the peer to send on
-    /// (RFC 6525 §6.3.4). The answer for each direction is the event [`Event::StreamsAdded`](crate::Event::StreamsAdded) or
+    /// Requests additional streams: `outgoing` for this side to send on, and `incoming` for the peer to send on (RFC
+    /// 6525 §6.3.4). The answer for each direction is the event [`Event::StreamsAdded`](crate::Event::StreamsAdded) or
     /// [`Event::AddFailed`](crate::Event::AddFailed).
     ///
     /// # Errors
@@ -101,8 +101,8 @@ impl Association {
         self.handle.with(|state, _| state.endpoint.activate_key(Some(self.handle.id()), key))
     }
 
-    /// Stops authenticating chunks with this key. [`Event::Key`](crate::Event::Key) reports when no chunk that the key has
-    /// authenticated is in flight any more.
+    /// Stops authenticating chunks with this key. [`Event::Key`](crate::Event::Key) reports when no chunk that the key
+    /// has authenticated is in flight any more.
     ///
     /// # Errors
     /// [`KeyError`], if the key cannot be deactivated.

@@ -68,8 +68,8 @@ impl ConnectOptions {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The handshake could not be started, for example because there is no route, free port or address. The field is the
-    /// reason.
+    /// The handshake could not be started, for example because there is no route, free port or address. The field is
+    /// the reason.
     #[error("cannot connect: {0}")]
     NotBegun(String),
     /// The handshake failed, for this reason.
@@ -144,8 +144,8 @@ impl Endpoint {
     /// Cancel-safe: if the future is dropped before it is ready, no association remains.
     ///
     /// # Errors
-    /// [`ConnectError`], if no association can be established. The number of retransmissions (Max.Init.Retransmits) limits
-    /// the waiting time.
+    /// [`ConnectError`], if no association can be established. The number of retransmissions (Max.Init.Retransmits)
+    /// limits the waiting time.
     pub async fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<Association, ConnectError> {
         self.connect_with(peer, port, ConnectOptions::default()).await
     }

@@ -283,8 +283,8 @@ impl Entry {
         self.signals.begun.notify_waiters();
     }
 
-    /// Records the end of the association. Returns false if the association had already ended. `most` limits the bytes of
-    /// undelivered messages in the event queue.
+    /// Records the end of the association. Returns false if the association had already ended. `most` limits the bytes
+    /// of undelivered messages in the event queue.
     pub(crate) fn end(&mut self, reason: CloseReason, most: usize) -> bool {
         if self.ended.is_some() {
             return false;

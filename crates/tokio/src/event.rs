@@ -17,8 +17,8 @@ use std::time::Duration;
 pub enum Event {
     /// A path works: its address was verified, or the path has recovered from a failure or a suspected failure.
     PathUp(IpAddr),
-    /// A path may have failed (RFC 7829). Data uses other paths until this path answers ([`PathUp`](Self::PathUp)) or has
-    /// failed ([`PathDown`](Self::PathDown)).
+    /// A path may have failed (RFC 7829). Data uses other paths until this path answers ([`PathUp`](Self::PathUp)) or
+    /// has failed ([`PathDown`](Self::PathDown)).
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
@@ -90,8 +90,8 @@ pub enum Event {
         /// The result in the peer's answer.
         result: ReconfigResult,
     },
-    /// The peer asks for a reset of our outgoing streams (RFC 6525 §5.2.3). The reset happens after the queued messages have
-    /// been sent.
+    /// The peer asks for a reset of our outgoing streams (RFC 6525 §5.2.3). The reset happens after the queued messages
+    /// have been sent.
     ResetRequested {
         /// The streams to be reset, in ascending order; an empty list means all streams.
         streams: Box<[u16]>,

@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A [`Stream`] of the events of an association from its start, in the order in which they occurred. An association has one
-/// queue of events, and each event goes to the first task that takes it.
+/// A [`Stream`] of the events of an association from its start, in the order in which they occurred. An association has
+/// one queue of events, and each event goes to the first task that takes it.
 ///
 /// At most 256 events wait in the queue, or 16 before [`Association::events`](crate::Association::events) is called.
 /// The undelivered messages in these events take at most the size of the send buffer. If more events occur, the oldest

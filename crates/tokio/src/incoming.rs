@@ -96,8 +96,8 @@ impl Incoming {
     /// Refuses the association with an ABORT, which makes the peer's handshake fail.
     pub fn refuse(self) {}
 
-    /// Refuses the association, and sends `reason` to the peer. The peer's program receives at most the first 512 bytes of
-    /// `reason`.
+    /// Refuses the association, and sends `reason` to the peer. The peer's program receives at most the first 512 bytes
+    /// of `reason`.
     pub fn refuse_with_reason(mut self, reason: impl AsRef<[u8]>) {
         self.decide(reason.as_ref());
     }

@@ -64,17 +64,17 @@
 //!
 //! # Two ways to read and write
 //!
-//! [`Association::send`] and [`Association::recv`] handle messages of any stream, so one task can serve all streams. With
-//! [`Association::open_bi`] and [`Association::accept_bi`], each task holds a stream of its own. Each received message goes
-//! to the first task that asks for it, so a program should read in only one of these two ways.
+//! [`Association::send`] and [`Association::recv`] handle messages of any stream, so one task can serve all streams.
+//! With [`Association::open_bi`] and [`Association::accept_bi`], each task holds a stream of its own. Each received
+//! message goes to the first task that asks for it, so a program should read in only one of these two ways.
 //!
 //! # Inside
 //!
-//! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers. The
-//! thread runs the loop that drives the SCTP engine, or the engine over DTLS. Calls of the program use the same engine
-//! behind one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await. A call that
-//! is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer take turns (`turns`). The
-//! received parts of an incomplete message wait in `partial`.
+//! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers.
+//! The thread runs the loop that drives the SCTP engine, or the engine over DTLS. Calls of the program use the same
+//! engine behind one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await.
+//! A call that is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer take
+//! turns (`turns`). The received parts of an incomplete message wait in `partial`.
 //!
 //! # DTLS
 //!
@@ -103,9 +103,10 @@ assert_eq!(theirs.recv().await?.bytes, "in private");
 "#
 )]
 //!
-//! With [`Options::dtls`](Options), SCTP's packets are carried in DTLS 1.3 or 1.2 (RFC 8261). A server needs a certificate,
-//! and a client trusts authorities or one fingerprint. An association over DTLS has one path. All associations between two
-//! UDP ports share one DTLS connection. DTLS is built only with the feature `dtls`, which is on by default.
+//! With [`Options::dtls`](Options), SCTP's packets are carried in DTLS 1.3 or 1.2 (RFC 8261). A server needs a
+//! certificate, and a client trusts authorities or one fingerprint. An association over DTLS has one path. All
+//! associations between two UDP ports share one DTLS connection. DTLS is built only with the feature `dtls`, which is
+//! on by default.
 //!
 //! # The end of streams, associations and endpoints
 //!
@@ -114,15 +115,16 @@ assert_eq!(theirs.recv().await?.bytes, "in private");
 //! - An association is shut down (RFC 9260 §9.2) when its last handle and its last stream have been dropped.
 //! - An endpoint's thread ends after its last association, when all handles of the endpoint have been dropped.
 //!
-//! [`Association::closed`] returns the reason why an association ended. Sending on an ended association fails. Receiving
-//! fails after all received messages have been read.
+//! [`Association::closed`] returns the reason why an association ended. Sending on an ended association fails.
+//! Receiving fails after all received messages have been read.
 //!
-//! SCTP has no half-close, so a reader sees the end of a stream only when the association ends. A protocol above SCTP has to
-//! mark the end of a request itself, as HTTP does.
+//! SCTP has no half-close, so a reader sees the end of a stream only when the association ends. A protocol above SCTP
+//! has to mark the end of a request itself, as HTTP does.
 //!
 //! # Cancellation
 //!
-//! Every future may be dropped at any await, as `tokio::select!` does. The documentation of each call describes the effect:
+//! Every future may be dropped at any await, as `tokio::select!` does. The documentation of each call describes the
+//! effect:
 //!
 //! | call | effect of dropping it early |
 //! |---|---|

@@ -1,5 +1,5 @@
-//! Messages as programs send and receive them: the options of a sent message, the attributes of a received message, and the
-//! errors of sending and receiving.
+//! Messages as programs send and receive them: the options of a sent message, the attributes of a received message, and
+//! the errors of sending and receiving.
 //!
 //! Home of RFC 9260 §11.1.5 and §11.1.7, RFC 3758 §4.1, RFC 7496 §3 as far as this crate implements them.
 
@@ -9,8 +9,8 @@ use bytes::Bytes;
 use std::io;
 use std::time::Duration;
 
-/// The options with which a message is sent. By default the payload protocol identifier is 0, and the message is delivered
-/// reliably and in the order of its stream.
+/// The options with which a message is sent. By default the payload protocol identifier is 0, and the message is
+/// delivered reliably and in the order of its stream.
 ///
 /// ```
 /// use anabranch_tokio::SendOptions;
@@ -95,7 +95,8 @@ impl SendOptions {
         self
     }
 
-    /// Sets the shared key that authenticates the message instead of the active key, if chunks are authenticated (RFC 4895).
+    /// Sets the shared key that authenticates the message instead of the active key, if chunks are authenticated (RFC
+    /// 4895).
     #[must_use]
     pub fn key(mut self, key: u16) -> Self {
         self.key = Some(key);
@@ -138,8 +139,8 @@ pub struct Received {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// A message is larger than [`Options::max_receive`](crate::Options::max_receive). The message is discarded, and the
-    /// next call returns the next message.
+    /// A message is larger than [`Options::max_receive`](crate::Options::max_receive). The message is discarded, and
+    /// the next call returns the next message.
     #[error("a message of more than {limit} bytes on stream {stream}")]
     TooLong {
         /// The stream of the message.
@@ -156,8 +157,8 @@ pub enum RecvError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The send buffer has no room for the message now. Only [`Association::try_send`](crate::Association::try_send) returns
-    /// this error.
+    /// The send buffer has no room for the message now. Only [`Association::try_send`](crate::Association::try_send)
+    /// returns this error.
     #[error("the send buffer is full")]
     Full,
     /// The message is larger than the send buffer, see

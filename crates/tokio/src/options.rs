@@ -20,8 +20,8 @@ use std::net::IpAddr;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The local addresses. If the list is empty, the endpoint uses all addresses of the host except link-local ones, and
-    /// follows changes of the host's addresses.
+    /// The local addresses. If the list is empty, the endpoint uses all addresses of the host except link-local ones,
+    /// and follows changes of the host's addresses.
     pub addresses: Vec<IpAddr>,
     /// The protocol that carries SCTP's packets: UDP or IP.
     pub carrier: Carrier,

@@ -1,7 +1,7 @@
 //! How to choose the profile, the carrier, and the most common settings.
 //!
-//! [`Options::config`](crate::Options::config) contains the settings of an endpoint. Start with a profile, and change values
-//! with typed methods or by key:
+//! [`Options::config`](crate::Options::config) contains the settings of an endpoint. Start with a profile, and change
+//! values with typed methods or by key:
 //!
 //! ```
 //! use anabranch_tokio::{Config, ConfigBuilder, Options};
@@ -25,9 +25,9 @@
 //!   after the path's first timeout. `modern` is the default of this crate and of the `anabranch` commands.
 //! - `rfc9260` has the literal values of RFC 9260. A retransmission by timer waits at least one second.
 //!
-//! [`Config::knobs`](crate::Config::knobs) lists every setting with its meaning, its value, and the source of the value.
-//! [`anabranch_sctp::config`] describes the settings by purpose: several paths, large and small messages, data that expires,
-//! and addresses that change.
+//! [`Config::knobs`](crate::Config::knobs) lists every setting with its meaning, its value, and the source of the
+//! value. [`anabranch_sctp::config`] describes the settings by purpose: several paths, large and small messages, data
+//! that expires, and addresses that change.
 //!
 //! # Carrier
 //!

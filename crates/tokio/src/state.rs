@@ -430,7 +430,8 @@ impl State {
         self.endpoint.handle_routes(now);
     }
 
-    /// Remembers that a task waits until the buffered amount of one of this association's streams has fallen to a threshold.
+    /// Remembers that a task waits until the buffered amount of one of this association's streams has fallen to a
+    /// threshold.
     pub(crate) fn watch(&mut self, id: AssociationId) {
         if !self.draining.contains(&id) {
             self.draining.push(id);

@@ -44,10 +44,12 @@ impl SendStream {
         self.options = options;
     }
 
-    /// Sends one user message (RFC 9260 §6.1). The call waits until there is room in the send buffer, and earlier calls that
-    /// wait come first. Message boundaries are kept: the peer's [`RecvStream::recv`] returns the message as a whole.
+    /// Sends one user message (RFC 9260 §6.1). The call waits until there is room in the send buffer, and earlier calls
+    /// that wait come first. Message boundaries are kept: the peer's [`RecvStream::recv`] returns the message as a
+    /// whole.
     ///
-    /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in part.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing has been sent. A message is never sent in
+    /// part.
     ///
     /// # Errors
     /// [`SendError`], if the message cannot be sent. In that case no part of it was sent.
@@ -175,8 +177,8 @@ impl RecvStream {
 
     /// Receives the next complete user message of this stream.
     ///
-    /// Cancel-safe: if the future is dropped before it is ready, nothing is lost. Received parts of a message are kept for
-    /// the next call, or for a reader of bytes.
+    /// Cancel-safe: if the future is dropped before it is ready, nothing is lost. Received parts of a message are kept
+    /// for the next call, or for a reader of bytes.
     ///
     /// # Errors
     /// [`RecvError`], if a message was too long, or if the association has ended and all messages have been read.

@@ -12,8 +12,8 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::sctp::PPID_HTTP;
 
 impl State {
-    /// Accepts a message if the send buffer has room for it and no other message waits in front of it. Returns whether the
-    /// message was accepted.
+    /// Accepts a message if the send buffer has room for it and no other message waits in front of it. Returns whether
+    /// the message was accepted.
     pub(crate) fn send(
         &mut self,
         now: Instant,
@@ -39,8 +39,8 @@ impl State {
         }
     }
 
-    /// Accepts as many bytes as the send buffer has room for, if no message waits. Returns the number of accepted bytes,
-    /// which may be 0.
+    /// Accepts as many bytes as the send buffer has room for, if no message waits. Returns the number of accepted
+    /// bytes, which may be 0.
     pub(crate) fn write(
         &mut self,
         now: Instant,
@@ -95,8 +95,8 @@ impl State {
         config.sndbuf.min(u32::MAX.into()) as usize
     }
 
-    /// Returns the next message of one stream, or of any stream if `stream` is `None`. Returns `None` if no complete message
-    /// has arrived.
+    /// Returns the next message of one stream, or of any stream if `stream` is `None`. Returns `None` if no complete
+    /// message has arrived.
     pub(crate) fn recv(
         &mut self,
         now: Instant,

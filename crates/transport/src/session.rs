@@ -213,8 +213,8 @@ pub trait Session: Clone + 'static {
         None
     }
 
-    /// Returns the name of the congestion control that a kernel has chosen for the session; `None` if the session is
-    /// not one of a kernel.
+    /// Returns the name of the congestion control that a kernel has chosen for the session; `None` if no kernel runs
+    /// the session.
     fn congestion(&self) -> Option<String> {
         None
     }
@@ -256,8 +256,8 @@ pub struct Delivery {
     pub unordered: bool,
     /// How long, or how often, a message is sent before it is abandoned (RFC 3758, RFC 7496).
     pub reliability: Reliability,
-    /// Whether the data of other streams is sent before this stream's, if the transport's scheduler has priorities (RFC
-    /// 8260 §3.4).
+    /// Whether the data of other streams is sent before the data of this stream, if the transport's scheduler has
+    /// priorities (RFC 8260 §3.4).
     pub background: bool,
 }
 

@@ -58,8 +58,8 @@ pub trait Settings: SettingsObject + Debug + Send + Sync {
         drop(memory);
     }
 
-    /// Sets the identifier of the application's protocol in messages (in SCTP, the PPID). Returns false if messages have
-    /// no such identifier.
+    /// Sets the identifier of the application's protocol in messages (in SCTP, the PPID). Returns false if messages
+    /// have no such identifier.
     fn set_message_protocol(&mut self, ppid: u32) -> bool {
         let _ = ppid;
         false

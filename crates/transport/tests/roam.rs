@@ -81,8 +81,8 @@ fn download_with(
             let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
             let port = if let Carrier::Udp { port } = carrier { port } else { 0 };
             let peer = ["10.0.0.2", "10.1.0.2"].map(|address| SocketAddr::new(ip(address), port));
-            // If a client loses its first address before the handshake lists the second one, the client must know both
-            // server addresses from the start.
+            // If a client loses its first address before the handshake lists the second address, the client must know
+            // both server addresses from the start.
             let known = if comes < 100 { 2 } else { 1 };
             let session = host.connect(&peer[..known], 80).expect("begun");
             let mut stream = session.open(0).expect("a stream");

@@ -18,7 +18,8 @@ pub(super) const ACK: u8 = 26;
 
 /// The length of an authentication tag in bytes, which is the same for all ciphers used here.
 pub(super) const TAG: usize = 16;
-/// RFC 8446 §5.2: the maximum length of an encrypted record, which is 2^14 bytes of payload and 256 bytes for encryption.
+/// RFC 8446 §5.2: the maximum length of an encrypted record, which is 2^14 bytes of payload and 256 bytes for
+/// encryption.
 const MAX_BODY: usize = (1 << 14) + 256;
 
 /// A decrypted, authentic record: its number, its content type, and the range of its content in the record.
@@ -72,8 +73,8 @@ impl Header {
 }
 
 impl Keys13 {
-    /// Derives the keys from a traffic secret (RFC 8446 §7.3, RFC 9147 §4.2.3). Returns `None` if the cipher does not accept
-    /// the derived keys.
+    /// Derives the keys from a traffic secret (RFC 8446 §7.3, RFC 9147 §4.2.3). Returns `None` if the cipher does not
+    /// accept the derived keys.
     pub fn new(aead: Aead, secret: &TrafficSecret) -> Option<Self> {
         let length = aead.algorithm.key_len();
         let [key, numbers] =
@@ -184,8 +185,8 @@ impl Header12 {
 }
 
 impl Keys12 {
-    /// Derives the client's and the server's keys from the key block. RFC 5246 §6.3: AEAD ciphers have no MAC keys. Returns
-    /// `None` if the block is too short.
+    /// Derives the client's and the server's keys from the key block. RFC 5246 §6.3: AEAD ciphers have no MAC keys.
+    /// Returns `None` if the block is too short.
     pub fn pair(aead: Aead, block: &[u8]) -> Option<[Self; 2]> {
         let (key, iv) = (aead.algorithm.key_len(), NONCE_LEN - aead.explicit);
         let of = |end: usize| {

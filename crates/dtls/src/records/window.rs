@@ -1,5 +1,5 @@
-//! The sliding window that detects replays (RFC 9147 §4.5.1, RFC 6347 §4.1.2.6). Also reconstructs record numbers from their
-//! last bits (RFC 9147 §4.2.2).
+//! The sliding window that detects replays (RFC 9147 §4.5.1, RFC 6347 §4.1.2.6). Also reconstructs record numbers from
+//! their last bits (RFC 9147 §4.2.2).
 
 /// The replay window of one epoch.
 #[derive(Clone, Default, Debug)]

@@ -189,8 +189,8 @@ impl Endpoint {
         }
     }
 
-    /// Updates the state of a connection after each use of quinn's object. Exchanges events between quinn's endpoint and
-    /// quinn's connection, converts quinn's events to [`Event`]s, and updates the deadline.
+    /// Updates the state of a connection after each use of quinn's object. Exchanges events between quinn's endpoint
+    /// and quinn's connection, converts quinn's events to [`Event`]s, and updates the deadline.
     pub(super) fn settle(&mut self, now: Instant, id: Id) {
         self.clock.set(now.as_nanos());
         let at = self.at(now);

@@ -1,14 +1,14 @@
-//! Limits the handshakes that a server has under way, and decides which client may begin the next one.
+//! Limits the handshakes that a server has under way, and decides which client may begin the next handshake.
 //!
 //! RFC 9000 §8.1.2 and §21.3 leave it to the implementation how a busy server behaves. This server does the following:
-//! - From [`RETRY_FROM`] handshakes on, a client whose address is not validated gets a Retry packet. The server keeps no
-//!   state for that client.
-//! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address waits
-//!   in `queue`.
+//! - From [`RETRY_FROM`] handshakes on, a client whose address is not validated gets a Retry packet. The server keeps
+//!   no state for that client.
+//! - With [`MAX_HALF_OPEN`] handshakes, or many connections waiting to be accepted, a client with a validated address
+//!   waits in `queue`.
 //! - If the queue is full, the client gets no answer. The client's timer (RFC 9002 §6.2) makes the client try again. No
 //!   other handshake is ended in its favour.
-//! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of the
-//!   slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
+//! - A handshake that takes too long is ended in favour of a new client. The limit is three seconds if the network of
+//!   the slow client has far more handshakes than the network of the new client. Otherwise it is ten seconds.
 
 use super::Id;
 use anabranch_base::time::{Duration, Instant};
@@ -47,7 +47,7 @@ impl HandshakeLimiter {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// Returns whether any client may begin a handshake without ending another one.
+    /// Returns whether any client may begin a handshake without ending another handshake.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }

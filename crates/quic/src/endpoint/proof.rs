@@ -25,7 +25,8 @@ pub(super) struct Unproven {
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet from the peer.
     Handshake,
-    /// RFC 9000 §8.2: a PATH_RESPONSE frame with this token of our PATH_CHALLENGE; `None` until the challenge has been sent.
+    /// RFC 9000 §8.2: a PATH_RESPONSE frame with this token of our PATH_CHALLENGE; `None` until the challenge has been
+    /// sent.
     Response(Option<u64>),
 }
 

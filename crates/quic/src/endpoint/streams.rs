@@ -177,7 +177,8 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Limits unsent data to `bytes` more than the congestion window allows. The send buffer size remains an upper limit.
+    /// Limits unsent data to `bytes` more than the congestion window allows. The send buffer size remains an upper
+    /// limit.
     pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
         if let Some(held) = self.connections.get_mut(&id) {
             held.unsent = Some(bytes);

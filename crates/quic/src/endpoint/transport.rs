@@ -10,12 +10,12 @@ use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, Transport
 use std::sync::Arc;
 
 impl Endpoint {
-    /// Returns quinn's transport settings for a connection. `streams` is the number of two-way streams that the peer may
-    /// have open.
+    /// Returns quinn's transport settings for a connection. `streams` is the number of two-way streams that the peer
+    /// may have open.
     pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
         // Unread data is bounded by the floor, the memory that is reserved for each connection. Therefore unread data
-        // needs no account.
+        // needs no account in the shared memory.
         let room =
             config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());

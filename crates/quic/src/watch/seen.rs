@@ -63,8 +63,8 @@ pub(super) struct Sent {
 pub(super) struct Flight(VecDeque<(u64, Sent)>);
 
 impl Flight {
-    /// Adds a packet. Its number is higher than those of all packets before, because packets are encrypted in the order of
-    /// their numbers.
+    /// Adds a packet. Its number is higher than those of all packets before, because packets are encrypted in the order
+    /// of their numbers.
     pub(super) fn push(&mut self, number: u64, packet: Sent) {
         debug_assert!(self.0.back().is_none_or(|(last, _)| *last < number), "packets out of order");
         self.0.push_back((number, packet));
@@ -123,7 +123,8 @@ impl Seen {
         }
     }
 
-    /// Records that stream data is put into the packet `number`, and traces it as a first transmission or a retransmission.
+    /// Records that stream data is put into the packet `number`, and traces it as a first transmission or a
+    /// retransmission.
     pub(super) fn send(
         &mut self,
         at: Instant,

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 /// RFC 3758 §3.1: the type of the Forward-TSN-Supported parameter.
 const FORWARD_TSN_SUPPORTED: [u8; 2] = [0xc0, 0x00];
 
-/// The maximum length of an Upper Layer Abort Reason, bytes. A reason of this length fits into any packet.
+/// The maximum length of an Upper Layer Abort Reason in bytes. A reason of this length fits into any packet.
 const LONGEST_REASON: usize = 512;
 
 impl Association {
@@ -44,8 +44,8 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return;
         }
-        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. While that tag is unknown no ABORT is sent, because no peer would
-        // accept it.
+        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. While that tag is unknown no ABORT is sent, because no peer
+        // would accept it.
         if self.identity.peer_tag() != 0 {
             let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
             let packet = FinalPacket::new(ends, header, |bytes| {

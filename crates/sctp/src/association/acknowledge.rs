@@ -267,7 +267,8 @@ impl Association {
             let (Earliest::At(earliest) | Earliest::NotBelow(earliest)) = found;
             path.record_earliest(earliest, matches!(found, Earliest::At(_)));
         }
-        // RFC 9260 §6.3.2 R3: restart the timer if the earliest chunk was acknowledged. R4: start it if a chunk was reneged.
+        // RFC 9260 §6.3.2 R3: restart the timer if the earliest chunk was acknowledged. R4: start it if a chunk was
+        // reneged.
         if earliest_acked || !self.timers.is_set(timer) {
             self.timers.set(timer, now + path.rto());
         }

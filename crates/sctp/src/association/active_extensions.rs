@@ -109,7 +109,7 @@ impl ActiveExtensions {
         }
     }
 
-    /// Returns the size of the AUTH chunk that a packet with chunks of these types needs, bytes; 0 if it needs none.
+    /// Returns the size in bytes of the AUTH chunk that a packet with chunks of these types needs; 0 if it needs none.
     pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
         let auth = self.auth.as_ref().filter(|_| self.agreed.auth);
         auth.map_or(0, |auth| auth.size_of(kinds))

@@ -21,7 +21,8 @@ pub(crate) enum Answer {
 }
 
 impl Association {
-    /// Decides the answer to an INIT from `source`. `fresh` is the tag and initial TSN to use if the peer has restarted.
+    /// Decides the answer to an INIT from `source`. `fresh` is the tag and initial TSN to use if the peer has
+    /// restarted.
     pub(crate) fn answer_init(&mut self, offer: &Offer, source: IpAddr, fresh: (u32, u32)) -> Answer {
         if matches!(self.state, State::ShutdownAckSent) {
             // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so the SHUTDOWN ACK is repeated.
@@ -31,16 +32,16 @@ impl Association {
         // RFC 9260 §5.2.1: use the parameters of our original INIT.
         let (outbound, inbound) = self.streams.requested(&self.config);
         if matches!(self.state, State::CookieWait(_)) {
-            // RFC 9260 §5.2.1: answer only an INIT from an address to which our own INIT could have been sent. The answer
-            // has the unchanged values of our INIT.
+            // RFC 9260 §5.2.1: answer only an INIT from an address to which our own INIT could have been sent. The
+            // answer has the unchanged values of our INIT.
             if self.paths.find(source).is_none() {
                 return Answer::None;
             }
             let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags: (0, 0) };
         }
-        // RFC 9260 §5.2.1, §5.2.2: an INIT with new addresses is refused. Otherwise an attacker could join the association
-        // by pretending to restart.
+        // RFC 9260 §5.2.1, §5.2.2: an INIT with new addresses is refused. Otherwise an attacker could join the
+        // association by pretending to restart.
         let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
         // RFC 5061: a delayed copy of the INIT that began this association may list addresses that were removed later.

@@ -58,8 +58,8 @@ pub(crate) struct Cookie {
     pub(crate) addresses: Vec<IpAddr>,
 }
 
-/// The values that a COOKIE ECHO's packet contains outside the cookie, and the local addresses to which the INIT may have
-/// been sent.
+/// The values that a COOKIE ECHO's packet contains outside the cookie, and the local addresses to which the INIT may
+/// have been sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echoed<'a> {
     pub(crate) local_port: u16,
@@ -69,7 +69,8 @@ pub(crate) struct Echoed<'a> {
     pub(crate) locals: &'a [IpAddr],
 }
 
-/// RFC 4895 §6.3: the values that a stateless responder needs to verify an AUTH. They contain no endpoint pair shared key.
+/// RFC 4895 §6.3: the values that a stateless responder needs to verify an AUTH. They contain no endpoint pair shared
+/// key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SealedAuth {
     /// The random number of this side. The other parameters of this side do not change, so they are not stored.
@@ -232,13 +233,14 @@ fn folded(address: IpAddr) -> u8 {
 }
 
 impl Cookie {
-    /// Returns the ports and the local tag. The packet of a COOKIE ECHO repeats them, so the cookie does not store them.
+    /// Returns the ports and the local tag. The packet of a COOKIE ECHO repeats them, so the cookie does not store
+    /// them.
     fn implied(&self) -> [u32; 3] {
         [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
 
-    /// Appends all fields of the cookie except the generation. `random` is the number derived from the tags, which is not
-    /// stored.
+    /// Appends all fields of the cookie except the generation. `random` is the number derived from the tags, which is
+    /// not stored.
     fn write(&self, random: &[u8; RANDOM], out: &mut Vec<u8>) {
         let own_random = self.auth.as_ref().is_some_and(|auth| auth.random != *random);
         let flags = [
@@ -424,7 +426,7 @@ mod tests {
         Cookie { tie_tags: (0, 0), auth: None, adaptation: None, addresses: Vec::new(), init_source, ..all }
     }
 
-    /// The length of the fields that precede the INIT's source address in every cookie, bytes.
+    /// The length in bytes of the fields that precede the INIT's source address in every cookie.
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),

@@ -1,4 +1,5 @@
-//! Explicit congestion notification. The receiver echoes ECN marks to the peer, and the sender answers the peer's echoes.
+//! Explicit congestion notification. The receiver echoes ECN marks to the peer, and the sender answers the peer's
+//! echoes.
 //!
 //! Home of RFC 4960 Appendix A, except for the window reduction (`acknowledge`).
 
@@ -63,7 +64,7 @@ impl EcnState {
         self.reduced.is_some()
     }
 
-    /// Returns the size of the ECN chunks that accompany the next SACK, bytes.
+    /// Returns the size in bytes of the ECN chunks that accompany the next SACK.
     #[inline]
     pub(super) fn size(&self) -> usize {
         8 * (usize::from(self.echo.is_some()) + usize::from(self.reduced.is_some()))

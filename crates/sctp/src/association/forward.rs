@@ -1,5 +1,5 @@
-//! Partial reliability. Applies a received FORWARD TSN to the association, and the abandonment of messages to its paths and
-//! timers.
+//! Partial reliability. Applies a received FORWARD TSN to the association, and the abandonment of messages to its paths
+//! and timers.
 //!
 //! Home of RFC 3758 §3.3 (when it may be used) and §3.5 (C5: timers).
 
@@ -43,8 +43,8 @@ impl Association {
             Ok(Chunk::IForwardTsn(forward)) => Some(forward.cumulative),
             _ => None,
         };
-        // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed FORWARD TSN from before the reset would
-        // skip that many TSNs, so it is ignored.
+        // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed FORWARD TSN from before the reset
+        // would skip that many TSNs, so it is ignored.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
         if far && self.was_renumbered_recently(ctx.now) {
             self.stats.seldom().duplicates_received += 1;
@@ -123,8 +123,8 @@ impl Association {
         }
     }
 
-    /// Handles a SACK that arrives while a FORWARD TSN is unanswered. `skipped` is true if the SACK moved past abandoned
-    /// chunks.
+    /// Handles a SACK that arrives while a FORWARD TSN is unanswered. `skipped` is true if the SACK moved past
+    /// abandoned chunks.
     #[cold]
     pub(super) fn on_forward_answered(&mut self, ctx: &mut Ctx<'_>, skipped: bool) {
         let Some(index) = self.send.forward_path() else {

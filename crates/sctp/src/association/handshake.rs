@@ -66,8 +66,8 @@ impl Association {
         let path = self.paths.at(index);
         path.on_used(ctx.now);
         path.take_unsent();
-        // RFC 6458 §5.3.1: if the application has set a limit for INITs, that limit bounds the doubled timeout instead of
-        // RTO.Max.
+        // RFC 6458 §5.3.1: if the application has set a limit for INITs, that limit bounds the doubled timeout instead
+        // of RTO.Max.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
                 self.config.rto_initial.saturating_mul(1 << init.retries.min(30)).min(most)
@@ -108,7 +108,8 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        // If the INIT could not leave this host, the peer cannot have answered it, so this is not counted as an expiration.
+        // If the INIT could not leave this host, the peer cannot have answered it, so this is not counted as an
+        // expiration.
         let sent = !self.paths.get(path).is_unsent();
         if sent {
             self.stats.seldom().t1_expirations += 1;
@@ -159,14 +160,14 @@ impl Association {
         let path = self.paths.find(from.ip()).unwrap_or(self.handshake_path());
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
-            // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie starts
-            // without the back-off of T1-init, as in Linux. With the back-off, a lost COOKIE ACK could be requested again
-            // too late. The peer, which may already send data, would have given up by then.
+            // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie
+            // starts without the back-off of T1-init, as in Linux. With the back-off, a lost COOKIE ACK could be
+            // requested again too late. The peer, which may already send data, would have given up by then.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
-        // RFC 9260 §5.4: an address that this side learns from this INIT ACK is not verified yet, so another path may be
-        // needed.
+        // RFC 9260 §5.4: an address that this side learns from this INIT ACK is not verified yet, so another path may
+        // be needed.
         let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
         let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
         // RFC 9260 §3.3.3.1: the peer's report of parameters that it did not recognize is ignored. Parameters that this
@@ -208,8 +209,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists any address that the association has. Returns
-    /// the path of that address.
+    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists any address that the association has.
+    /// Returns the path of that address.
     #[cold]
     pub(crate) fn path_of_init_ack(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !matches!(self.state, State::CookieWait(_)) {
@@ -263,8 +264,8 @@ impl Association {
                 self.paths.put(turn, path);
             }
         }
-        // RFC 9260 §5.1.2: addresses that the INIT ACK does not list are not the peer's, even if the application supplied
-        // them.
+        // RFC 9260 §5.1.2: addresses that the INIT ACK does not list are not the peer's, even if the application
+        // supplied them.
         for index in 0..self.paths.len() {
             let path = self.paths.at(index);
             let address = path.address().ip();
@@ -327,8 +328,8 @@ impl Association {
         self.check_probe(ctx.now);
     }
 
-    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because our COOKIE ECHO arrived after the cookie had
-    /// expired.
+    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because our COOKIE ECHO arrived after the cookie
+    /// had expired.
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Ctx<'_>, staleness_us: u32) {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
@@ -349,8 +350,8 @@ impl Association {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }
-        // RFC 9260 §5.2.6: extend the cookie's lifetime by its staleness plus the round trip of COOKIE ECHO and ERROR. The
-        // limit is that round trip plus one second.
+        // RFC 9260 §5.2.6: extend the cookie's lifetime by its staleness plus the round trip of COOKIE ECHO and ERROR.
+        // The limit is that round trip plus one second.
         let round_trip = self.handshake.sent.map(|sent| ctx.now - sent);
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
@@ -413,8 +414,8 @@ impl Association {
         self.outbox.set_handshake(true);
     }
 
-    /// Marks all DATA that was sent with a COOKIE ECHO for retransmission with the same TSNs. The peer refused the cookie,
-    /// so it did not accept the DATA either.
+    /// Marks all DATA that was sent with a COOKIE ECHO for retransmission with the same TSNs. The peer refused the
+    /// cookie, so it did not accept the DATA either.
     pub(super) fn mark_all_for_retransmission(&mut self) {
         for index in 0..self.paths.len() {
             self.send.lose_path(index, SendCause::Timeout);

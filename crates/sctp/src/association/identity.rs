@@ -101,7 +101,8 @@ impl Identity {
         tie_tags == self.tie_tags && self.tie_tags != (0, 0)
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted. Sets the new local tag and initial TSN; the peer is now the initiator.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. Sets the new local tag and initial TSN; the peer is now the
+    /// initiator.
     pub(crate) fn restart(&mut self, local_tag: u32, initial_tsn: u32) {
         (self.local_tag, self.initial_tsn) = (local_tag, initial_tsn);
         self.tie_tags = (0, 0);

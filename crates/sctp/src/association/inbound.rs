@@ -32,8 +32,8 @@ pub(crate) struct Arrived {
 }
 
 impl Association {
-    /// Handles a packet whose tag and source address match this association. `first` is its first chunk, and `rest` holds
-    /// the chunks after it.
+    /// Handles a packet whose tag and source address match this association. `first` is its first chunk, and `rest`
+    /// holds the chunks after it.
     pub(crate) fn handle_packet(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -116,8 +116,8 @@ impl Association {
             if matches!(self.state, State::Closed) {
                 let aborted = raw.kind == Abort::KIND;
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
-                    // RFC 9260 §9.1: a packet that contains an ABORT is never answered, so answers to its earlier chunks are
-                    // removed.
+                    // RFC 9260 §9.1: a packet that contains an ABORT is never answered, so answers to its earlier
+                    // chunks are removed.
                     ctx.final_packets.truncate(said_before);
                 }
                 return;
@@ -169,7 +169,8 @@ impl Association {
             Chunk::CookieAck(_) => self.on_cookie_ack(ctx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, arrived.path),
             Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(ctx, ack.info),
-            // RFC 9260 §8.5.1 B, C: the packet has our own tag, so an ABORT or SHUTDOWN COMPLETE with the T bit is ignored.
+            // RFC 9260 §8.5.1 B, C: the packet has our own tag, so an ABORT or SHUTDOWN COMPLETE with the T bit is
+            // ignored.
             Chunk::Abort(abort) if abort.reflected => {}
             Chunk::Abort(abort) => self.on_abort(ctx, &abort),
             Chunk::Shutdown(shutdown) => self.on_shutdown(ctx, shutdown.cumulative, arrived.path),
@@ -197,8 +198,8 @@ impl Association {
         true
     }
 
-    /// RFC 9260 §3.2: the two high bits of an unrecognized chunk's type determine the action. Returns false if the rest of
-    /// the packet must not be processed.
+    /// RFC 9260 §3.2: the two high bits of an unrecognized chunk's type determine the action. Returns false if the rest
+    /// of the packet must not be processed.
     fn on_unknown(&mut self, unknown: UnknownChunk<'_>, arrived: &Arrived) -> bool {
         let action = unknown.action();
         if action.report {
@@ -313,8 +314,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.3: returns the information of the HEARTBEAT unchanged and at once to the address that the HEARTBEAT came
-    /// from.
+    /// RFC 9260 §8.3: returns the information of the HEARTBEAT unchanged and at once to the address that the HEARTBEAT
+    /// came from.
     fn on_heartbeat(&mut self, heartbeat: &Heartbeat<'_>, path: usize) {
         let answers = self.state.is_up()
             && !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent)

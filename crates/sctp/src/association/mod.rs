@@ -67,8 +67,8 @@ use timers::{Timer, Timers};
 
 pub(crate) use state::State;
 
-/// The maximum number of queued events. When it is reached, events about messages are dropped, but the counters still count
-/// the messages.
+/// The maximum number of queued events. When it is reached, events about messages are dropped, but the counters still
+/// count the messages.
 const MAX_EVENTS: usize = 1 << 16;
 
 /// A local address, and the largest IP packet that its interface takes.
@@ -239,7 +239,8 @@ impl Association {
         &self.extensions
     }
 
-    /// Returns the authentication state, whose keys may be changed. Returns `None` if this side does not use authentication.
+    /// Returns the authentication state, whose keys may be changed. Returns `None` if this side does not use
+    /// authentication.
     pub(crate) fn auth_mut(&mut self) -> Option<&mut Auth> {
         self.extensions.auth_mut()
     }
@@ -287,7 +288,8 @@ impl Association {
         self.timers.grow(self.paths.len());
     }
 
-    /// RFC 6951 §5.4, §6.1: sets the UDP port of a path's address. A port of 0 turns UDP encapsulation off for that path.
+    /// RFC 6951 §5.4, §6.1: sets the UDP port of a path's address. A port of 0 turns UDP encapsulation off for that
+    /// path.
     #[cold]
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.paths.set_udp_port(path, port);

@@ -32,8 +32,8 @@ impl Association {
         found.filter(|_| self.state.may_send_data())
     }
 
-    /// RFC 8899 §6.2.1.2: writes a probe that consists of HEARTBEAT and PAD. The heartbeat information contains the size of
-    /// the probe.
+    /// RFC 8899 §6.2.1.2: writes a probe that consists of HEARTBEAT and PAD. The heartbeat information contains the
+    /// size of the probe.
     pub(super) fn write_mtu_probe(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
         let nonce = self.rng.next_u64();
         let auth = self.extensions.auth_size_of(&[Heartbeat::KIND, Pad::KIND]);
@@ -60,8 +60,8 @@ impl Association {
         }
     }
 
-    /// RFC 8899 §6.2.1.2: handles a PAD chunk. The chunk shows that the peer probes its path MTU, so the peer can receive
-    /// more than small datagrams.
+    /// RFC 8899 §6.2.1.2: handles a PAD chunk. The chunk shows that the peer probes its path MTU, so the peer can
+    /// receive more than small datagrams.
     pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if self.paths.at(index).on_peer_probes() {
             self.searched(ctx, index, Found { change: Change::Same, ended: false });

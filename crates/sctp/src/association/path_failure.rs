@@ -38,8 +38,8 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
                 unconfirmed += 1;
             } else {
-                // RFC 9260 §5.4: while addresses are unconfirmed, send at most HB.Max.Burst (1) packet with a HEARTBEAT per
-                // RTO.
+                // RFC 9260 §5.4: while addresses are unconfirmed, send at most HB.Max.Burst (1) packet with a HEARTBEAT
+                // per RTO.
                 self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unconfirmed));
                 unconfirmed += 1;
             }
@@ -63,8 +63,8 @@ impl Association {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
 
-    /// RFC 9260 §11.1.10: requests HEARTBEATs on behalf of the application. A path that already awaits a HEARTBEAT ACK gets
-    /// no further HEARTBEAT.
+    /// RFC 9260 §11.1.10: requests HEARTBEATs on behalf of the application. A path that already awaits a HEARTBEAT ACK
+    /// gets no further HEARTBEAT.
     pub(crate) fn request_heartbeats(&mut self, address: Option<IpAddr>) {
         if !self.may_heartbeat() {
             return;
@@ -161,8 +161,8 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: only errors on the current path count for the association, and only if that path is verified.
-        // The exception is a current path on which nothing can be sent before it is verified.
+        // RFC 9260 §8.1, §5.4: only errors on the current path count for the association, and only if that path is
+        // verified. The exception is a current path on which nothing can be sent before it is verified.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
@@ -180,8 +180,8 @@ impl Association {
             // verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
-            // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns, so
-            // that HB.Max.Burst (1) is not exceeded.
+            // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns,
+            // so that HB.Max.Burst (1) is not exceeded.
             let unverified =
                 self.paths.iter().filter(|path| path.is_active() && !path.is_confirmed()).count() as u32;
             if unverified > 1 {
@@ -191,8 +191,8 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
             }
         } else if self.paths.get(index).is_potentially_failed() && self.config.hb_interval.is_some() {
-            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO on a potentially failed path, regardless of the configured
-            // interval.
+            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO on a potentially failed path, regardless of the
+            // configured interval.
             self.paths.at(index).ask_heartbeat();
         } else {
             self.schedule_heartbeat(ctx, index);
@@ -245,8 +245,8 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §3 (5), (6): handles a path that has become potentially failed. Requests a HEARTBEAT at once and informs the
-    /// application.
+    /// RFC 7829 §3 (5), (6): handles a path that has become potentially failed. Requests a HEARTBEAT at once and
+    /// informs the application.
     fn on_potentially_failed(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
         self.stats.seldom().path_suspicions += 1;
@@ -342,7 +342,8 @@ impl Association {
                     self.close(ctx, CloseReason::NotListening);
                 }
             }
-            // Only T3-rtx and HEARTBEAT count errors. A forged or transient ICMP report must not add to the error counters.
+            // Only T3-rtx and HEARTBEAT count errors. A forged or transient ICMP report must not add to the error
+            // counters.
             Advice::Error => {}
         }
     }

@@ -50,20 +50,21 @@ impl Association {
         self.case(cookie) == Case::Repeated
     }
 
-    /// RFC 9260 §5.2.4 A: returns whether the cookie shows that the peer has restarted. In SHUTDOWN-ACK-SENT, no restart is
-    /// accepted.
+    /// RFC 9260 §5.2.4 A: returns whether the cookie shows that the peer has restarted. In SHUTDOWN-ACK-SENT, no
+    /// restart is accepted.
     pub(crate) fn is_restarted_by(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Restart && !matches!(self.state, State::ShutdownAckSent)
     }
 
-    /// Handles a valid cookie from `source`. Returns false if the cookie changes nothing and the rest of its packet must not
-    /// be processed.
+    /// Handles a valid cookie from `source`. Returns false if the cookie changes nothing and the rest of its packet
+    /// must not be processed.
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
         let path = self.paths.find_or_current(source.ip());
         match self.case(cookie) {
             Case::Restart => {
                 if matches!(self.state, State::ShutdownAckSent) {
-                    // RFC 9260 §5.2.4 A: in SHUTDOWN-ACK-SENT no restart is accepted. The SHUTDOWN ACK is repeated instead.
+                    // RFC 9260 §5.2.4 A: in SHUTDOWN-ACK-SENT no restart is accepted. The SHUTDOWN ACK is repeated
+                    // instead.
                     self.outbox.set_shutdown(true);
                     self.report(path, &Cause::CookieWhileShuttingDown);
                     return false;

@@ -16,8 +16,8 @@ use anabranch_base::trace::{SendCause, TraceEvent};
 use std::net::{IpAddr, SocketAddr};
 
 impl Association {
-    /// Handles a packet from `source` to `target` that the host could not send. Returns true if the association waits for
-    /// the host's routes to change.
+    /// Handles a packet from `source` to `target` that the host could not send. Returns true if the association waits
+    /// for the host's routes to change.
     pub(crate) fn on_unsent(&mut self, ctx: &mut Ctx<'_>, source: IpAddr, target: IpAddr) -> bool {
         self.asconf_unsent(source, target);
         let Some(index) = self.paths.find(target) else {
@@ -38,8 +38,8 @@ impl Association {
         true
     }
 
-    /// Called when the routes of the host have changed. At once sends the data and the ASCONF that the host could not send
-    /// before.
+    /// Called when the routes of the host have changed. At once sends the data and the ASCONF that the host could not
+    /// send before.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();
         for index in 0..self.paths.len() {

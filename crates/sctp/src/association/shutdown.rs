@@ -47,9 +47,9 @@ impl Association {
     /// Closes the association at the application's request.
     pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
-            // In COOKIE-WAIT the peer does not know the association yet. If there is nothing to deliver, the association is
-            // simply aborted. In COOKIE-ECHOED the peer may have established the association and sent data. So the handshake
-            // continues in COOKIE-ECHOED, and also in COOKIE-WAIT if data is queued.
+            // In COOKIE-WAIT the peer does not know the association yet. If there is nothing to deliver, the
+            // association is simply aborted. In COOKIE-ECHOED the peer may have established the association and sent
+            // data. So the handshake continues in COOKIE-ECHOED, and also in COOKIE-WAIT if data is queued.
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
@@ -63,8 +63,8 @@ impl Association {
         }
     }
 
-    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: the shutdown does not wait for chunks that were
-    /// abandoned before and announced in a FORWARD TSN. Such chunks do not count as outstanding.
+    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: the shutdown does not wait for chunks that
+    /// were abandoned before and announced in a FORWARD TSN. Such chunks do not count as outstanding.
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();
@@ -212,8 +212,8 @@ impl Association {
                 self.send_final(ctx, packet);
                 self.close(ctx, CloseReason::Shutdown);
             }
-            // RFC 9260 §8.5.1 E, §9.2: the SHUTDOWN ACK belongs to a former association. Answer the chunk as if there were
-            // no association, and continue the handshake.
+            // RFC 9260 §8.5.1 E, §9.2: the SHUTDOWN ACK belongs to a former association. Answer the chunk as if there
+            // were no association, and continue the handshake.
             State::CookieWait(_) | State::CookieEchoed(_) => {
                 let header = self.identity.header(self.identity.local_tag());
                 let packet = FinalPacket::new(self.ends(path), header, |bytes| {

@@ -28,7 +28,8 @@ pub(crate) enum State {
 pub(crate) struct Init {
     /// Retransmissions of the INIT so far.
     pub(crate) retries: u32,
-    /// The time by which to extend the cookie's lifetime, milliseconds. The INIT requests it in a Cookie Preservative.
+    /// The time in milliseconds by which to extend the cookie's lifetime. The INIT requests it in a Cookie
+    /// Preservative.
     pub(crate) preserve_ms: Option<u32>,
     /// The number of stale cookies so far.
     pub(crate) stale: u32,

@@ -78,8 +78,8 @@ timers! {
         Heartbeat,
         /// A HEARTBEAT on a path has not been answered within the path's RTO.
         HeartbeatLost,
-        /// A probe of a path's MTU has not been answered, or it is time to try a larger MTU (RFC 8899 §5.1.1: PROBE_TIMER,
-        /// PMTU_RAISE_TIMER).
+        /// A probe of a path's MTU has not been answered, or it is time to try a larger MTU (RFC 8899 §5.1.1:
+        /// PROBE_TIMER, PMTU_RAISE_TIMER).
         PathMtu,
     }
 }

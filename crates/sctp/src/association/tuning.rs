@@ -8,8 +8,8 @@ use crate::config::Config;
 use std::sync::Arc;
 
 impl Association {
-    /// Changes the configuration and the values derived from it. Returns false and changes nothing if the new configuration
-    /// is invalid.
+    /// Changes the configuration and the values derived from it. Returns false and changes nothing if the new
+    /// configuration is invalid.
     pub(crate) fn tune(&mut self, ctx: &mut Ctx<'_>, change: impl FnOnce(&mut Config)) -> bool {
         let before = self.config.clone();
         change(Arc::make_mut(&mut self.config));

@@ -48,7 +48,7 @@ impl ChunkSet {
         matches!(self.0, [0, 0, 0, 0])
     }
 
-    /// Adds the chunk type `kind`, unless it is one that is never authenticated.
+    /// Adds the chunk type `kind`, unless chunks of this type are never authenticated.
     pub fn insert(&mut self, kind: u8) {
         if !NEVER.contains(&kind) {
             self.0[usize::from(kind >> 6)] |= 1 << (kind & 63);

@@ -212,7 +212,7 @@ anabranch_base::knobs! {
         max_streams: u16 = u16::MAX, "RFC 6525 §5.2.5 (should be configurable); ours: no limit of our own",
             Count(1, 65_535),
             "most streams each way that the peer may add up to, from 1 to 65535; needs reconfig=yes";
-        /// Whether packets without a checksum are accepted, because a lower layer protects them (RFC 9653).
+        /// Whether packets without a checksum are accepted. A lower layer must detect errors (RFC 9653).
         zero_checksum: bool = false, EXTENSION,
             SWITCH,
             "packets go without a checksum (RFC 9653): yes or no; only over a lower layer that finds errors, as DTLS does";

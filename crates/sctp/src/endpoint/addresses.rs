@@ -17,8 +17,8 @@ pub(super) fn largest_mtu(mtu: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// Adds a local address, on an interface that takes packets of up to `mtu` bytes (at most 65,535). Associations with
-    /// dynamic addresses announce the address to their peers.
+    /// Adds a local address, on an interface that takes packets of up to `mtu` bytes (at most 65,535). Associations
+    /// with dynamic addresses announce the address to their peers.
     ///
     /// ```
     /// # use anabranch_sctp::testing::Pair;

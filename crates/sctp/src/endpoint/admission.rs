@@ -117,8 +117,8 @@ impl Endpoint {
         self.admission.news.pop_front()
     }
 
-    /// Returns whether [`poll_request`](Self::poll_request) has a request to return. A request is withdrawn when its peer
-    /// gives up.
+    /// Returns whether [`poll_request`](Self::poll_request) has a request to return. A request is withdrawn when its
+    /// peer gives up.
     #[must_use]
     pub fn has_requests(&self) -> bool {
         !self.admission.news.is_empty()

@@ -1,7 +1,7 @@
 //! The methods that the application calls on an association: associate, send, receive and shut down.
 //!
-//! Methods for streams are in `streams`, status and counters in `status`, and settings in `tuning`, `keys`, `addresses` and
-//! `encap`.
+//! Methods for streams are in `streams`, status and counters in `status`, and settings in `tuning`, `keys`, `addresses`
+//! and `encap`.
 //!
 //! Home of RFC 9260 §11.1.2 to §11.1.7.
 
@@ -317,7 +317,8 @@ impl Endpoint {
         self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))
     }
 
-    /// Returns the number of messages that have arrived completely, and the number of messages that were read to the end.
+    /// Returns the number of messages that have arrived completely, and the number of messages that were read to the
+    /// end.
     pub(crate) fn messages_arrived_and_read(&self, id: AssociationId) -> Option<(u64, u64)> {
         let slot = self.find(id)?;
         let recv = self.slots[slot as usize].association.as_ref()?.receiving();
@@ -426,8 +427,8 @@ impl Endpoint {
         }
     }
 
-    /// Like [`abort`](Self::abort), with a reason from the application. At most 512 bytes of the reason are sent to the peer
-    /// (RFC 9260 §11.1.4).
+    /// Like [`abort`](Self::abort), with a reason from the application. At most 512 bytes of the reason are sent to the
+    /// peer (RFC 9260 §11.1.4).
     ///
     /// ```
     /// # use anabranch_sctp::{testing::*, Config, Event};

@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Associate {
-    /// Returns the parameters of an association with `peer_port` over a datagram channel ([`Endpoint::over_datagrams`]). All
-    /// other parameters have their defaults.
+    /// Returns the parameters of an association with `peer_port` over a datagram channel
+    /// ([`Endpoint::over_datagrams`]). All other parameters have their defaults.
     ///
     /// ```
     /// use anabranch_sctp::Associate;
@@ -36,8 +36,8 @@ impl Endpoint {
     /// most 65,535. This size does not include IP and UDP headers. All randomness comes from `rng`: use
     /// `Rng::from_os()`, or a seeded generator in tests.
     ///
-    /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the payloads of the
-    /// packets from [`poll_transmit`](Engine::poll_transmit). Ignore the addresses of those packets.
+    /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the payloads of
+    /// the packets from [`poll_transmit`](Engine::poll_transmit). Ignore the addresses of those packets.
     ///
     /// ```
     /// use anabranch_base::{Engine, Instant, Rng, SendBatch};

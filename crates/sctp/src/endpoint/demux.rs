@@ -1,7 +1,7 @@
 //! Demultiplexing: finds the association that a packet belongs to.
 //!
-//! Most packets are found by the local tag, which is random and known only to the peer. Packets with an unknown tag or with
-//! tag 0 are found by addresses and ports.
+//! Most packets are found by the local tag, which is random and known only to the peer. Packets with an unknown tag or
+//! with tag 0 are found by addresses and ports.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -18,8 +18,8 @@ pub(super) struct Pair {
     udp_port: u16,
 }
 
-/// The maximum number of associations to which one ICMP message is passed. The message does not contain the UDP port that
-/// would identify the association.
+/// The maximum number of associations to which one ICMP message is passed. The message does not contain the UDP port
+/// that would identify the association.
 const MAX_LOOKED_AT: usize = 16;
 
 /// Hashes a tag to itself. Tags are random and this side chooses them, so an attacker cannot cause collisions.

@@ -25,8 +25,8 @@ pub(super) fn follow_port(association: &mut Association, path: usize, source: So
     }
 }
 
-/// Sets the UDP port of the peer's address `source` to the port of `source`. Called after a COOKIE ECHO from `source` was
-/// accepted for an existing association.
+/// Sets the UDP port of the peer's address `source` to the port of `source`. Called after a COOKIE ECHO from `source`
+/// was accepted for an existing association.
 pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
     if let Some(path) = association.paths().find(source.ip()) {
         follow_port(association, path, source);
@@ -34,8 +34,8 @@ pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
 }
 
 impl Endpoint {
-    /// Sets the UDP port to which packets on a path to the peer are sent; 0 means no encapsulation (RFC 6951 §6.1). The port
-    /// stays in use until a packet from the peer arrives from another port.
+    /// Sets the UDP port to which packets on a path to the peer are sent; 0 means no encapsulation (RFC 6951 §6.1). The
+    /// port stays in use until a packet from the peer arrives from another port.
     ///
     /// ```
     /// # use anabranch_base::{Engine, SendBatch};

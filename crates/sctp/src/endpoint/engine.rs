@@ -1,5 +1,5 @@
-//! Implements [`Engine`] for the endpoint. Its input is packets, ICMP messages and time; its output is packets and events. A
-//! packet's association is found by its verification tag.
+//! Implements [`Engine`] for the endpoint. Its input is packets, ICMP messages and time; its output is packets and
+//! events. A packet's association is found by its verification tag.
 //!
 //! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
 
@@ -68,9 +68,9 @@ impl Endpoint {
         // RFC 5061 §5.2 D2: an ASCONF may come from an address that it adds to the association.
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports = association.identity().has_ports_of(header);
-        // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed no
-        // longer belongs to the association. A packet from any other unknown address is discarded without an answer. The
-        // peer may have more addresses than this side stores.
+        // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed
+        // no longer belongs to the association. A packet from any other unknown address is discarded without an answer.
+        // The peer may have more addresses than this side stores.
         if !ports || known.is_none() && association.paths().had(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
@@ -216,7 +216,8 @@ impl Engine for Endpoint {
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
         let view = if self.unsummed {
-            // RFC 9653 §5.3: the association's own configuration decides whether its packets may come without a checksum.
+            // RFC 9653 §5.3: the association's own configuration decides whether its packets may come without a
+            // checksum.
             checksum::read(packet.payload, |tag| {
                 let association = self.demux.by_tag(tag).and_then(|slot| self.alive(slot));
                 association
@@ -331,7 +332,8 @@ impl Engine for Endpoint {
             if let Some(association) = place.association.as_deref_mut() {
                 sent = association.poll_transmit(&mut ctx, out, &mut tag);
                 done = !sent || association.sends_nothing() && !ctx.trace.on;
-                // The deadline is checked even if nothing was sent, because the association may have set its pacing timer.
+                // The deadline is checked even if nothing was sent, because the association may have set its pacing
+                // timer.
                 next = association.timeout_before(place.armed);
             }
             place.queued = !done;

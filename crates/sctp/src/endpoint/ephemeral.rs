@@ -1,8 +1,8 @@
 //! Random choice of local ports for associations that this side begins.
 //!
-//! An attacker who cannot see an association's packets should not be able to guess its ports (RFC 5062, RFC 6056 §2). To
-//! attack it with an INIT, ABORT or ICMP message, both ports have to be known. Recently used ports are avoided, because the
-//! peer may still be shutting down the association that used them (RFC 9260 §9.2).
+//! An attacker who cannot see an association's packets should not be able to guess its ports (RFC 5062, RFC 6056 §2).
+//! An attack with an INIT, ABORT or ICMP message needs both ports. Recently used ports are avoided, because the peer
+//! may still be shutting down the association that used them (RFC 9260 §9.2).
 //!
 //! Home of RFC 6056 §3.3.2 (simple port randomization).
 

@@ -1,7 +1,8 @@
 //! Endpoint pair shared keys, and authentication of packets that arrive before their association exists.
 //!
-//! Keys belong either to the endpoint, for all associations that begin later, or to one association. An endpoint starts with
-//! the keys of its configuration. The keys can be changed at run time. Selecting the active key is a separate call.
+//! Keys belong either to the endpoint, for all associations that begin later, or to one association. An endpoint starts
+//! with the keys of its configuration. The keys can be changed at run time. Selecting the active key is a separate
+//! call.
 //!
 //! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
 
@@ -140,8 +141,8 @@ impl Endpoint {
         auth.map(|auth| auth.signed()).unwrap_or_default()
     }
 
-    /// Applies `change` to the keys of an association or, for `None`, of the endpoint. `change` returns the identifier of
-    /// the key whose value has changed, if any.
+    /// Applies `change` to the keys of an association or, for `None`, of the endpoint. `change` returns the identifier
+    /// of the key whose value has changed, if any.
     fn change_keys(
         &mut self,
         id: Option<AssociationId>,

@@ -284,7 +284,7 @@ impl Endpoint {
     }
 }
 
-/// The length of the adaptation layer indication parameter, bytes.
+/// The length of the adaptation layer indication parameter in bytes.
 const ADAPTATION: usize = 8;
 
 /// The values of this side for an INIT ACK.
@@ -321,7 +321,7 @@ fn write_addresses_that_fit(
     room
 }
 
-/// Returns the length of the parameters that `write` appends, each padded, bytes.
+/// Returns the length in bytes of the parameters that `write` appends, each padded.
 fn length_of(write: impl Fn(&mut ChunkWriter<'_>)) -> usize {
     let mut bytes = Vec::new();
     let mut chunk = ChunkWriter::open(&mut bytes, InitAck::KIND, 0);

@@ -16,9 +16,9 @@ use anabranch_base::Instant;
 use std::mem::size_of;
 
 impl Endpoint {
-    /// Returns the number of bytes held for peers: associations, demultiplexer entries, used cookies, and queued packets and
-    /// events. Associations count with their fixed size, without their buffers. Settings do not count. The call takes time
-    /// in proportion to the number of slots.
+    /// Returns the number of bytes held for peers: associations, demultiplexer entries, used cookies, and queued
+    /// packets and events. Associations count with their fixed size, without their buffers. Settings do not count. The
+    /// call takes time in proportion to the number of slots.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};

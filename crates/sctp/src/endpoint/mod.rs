@@ -1,8 +1,8 @@
 //! The host's SCTP instance. It owns the addresses, local ports and listeners, and the state that all its associations
 //! share.
 //!
-//! `api`, `streams` and `status` hold the methods that the application calls. `engine` handles packets and timeouts. `slots`
-//! stores the associations.
+//! `api`, `streams` and `status` hold the methods that the application calls. `engine` handles packets and timeouts.
+//! `slots` stores the associations.
 
 mod addresses;
 mod admission;
@@ -99,8 +99,8 @@ pub struct Endpoint {
 
 impl Endpoint {
     /// Creates an endpoint on `addresses`, whose ports are the UDP encapsulation port, or 0. All randomness comes from
-    /// `rng`: use `Rng::from_os()`, or a seeded one in tests. To run over DTLS or any other channel of datagrams, use
-    /// [`over_datagrams`](Self::over_datagrams).
+    /// `rng`: use `Rng::from_os()`, or a seeded generator in tests. To run over DTLS or any other channel of datagrams,
+    /// use [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -116,8 +116,8 @@ impl Endpoint {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
-        // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same tags
-        // and TSNs as before.
+        // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same
+        // tags and TSNs as before.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
         let unsummed = config.zero_checksum;
@@ -158,7 +158,7 @@ impl Endpoint {
         }
     }
 
-    /// Sets the size of the largest IP packet that the interface of a local address can send, bytes. The size is 1500
+    /// Sets the size in bytes of the largest IP packet that the interface of a local address can send. The size is 1500
     /// until it is set, and at most 65,535. The setting applies to associations that begin later.
     ///
     /// ```

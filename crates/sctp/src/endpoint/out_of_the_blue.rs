@@ -65,8 +65,9 @@ impl Endpoint {
         self.out_of_the_blue(now, packet, view);
     }
 
-    /// RFC 9260 §8.5.1: handles a packet that belongs to an existing association by its addresses and ports, but has another
-    /// tag. Only ABORT and SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the handshake.
+    /// RFC 9260 §8.5.1: handles a packet that belongs to an existing association by its addresses and ports, but has
+    /// another tag. Only ABORT and SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the
+    /// handshake.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;
@@ -77,8 +78,8 @@ impl Endpoint {
             matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::ShutdownAck(_))
         });
         match first {
-            // RFC 5061 §5.3.1: the peer has already removed this local address, but its ASCONF-ACK has not arrived yet. So
-            // its ABORT is discarded.
+            // RFC 5061 §5.3.1: the peer has already removed this local address, but its ASCONF-ACK has not arrived yet.
+            // So its ABORT is discarded.
             Some(Chunk::Abort(_)) if association.is_leaving(now, packet.target.ip()) => {
                 self.totals.discarded += 1
             }
@@ -102,7 +103,8 @@ impl Endpoint {
     /// RFC 9260 §8.4: handles a packet that belongs to no association.
     fn out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         self.totals.discarded += 1;
-        // RFC 9260 §8.4, 1: both addresses must be unicast, and the port must not belong to another SCTP stack on this host.
+        // RFC 9260 §8.4, 1: both addresses must be unicast, and the port must not belong to another SCTP stack on this
+        // host.
         let (source, target) = (packet.source.ip(), packet.target.ip());
         let groups = self.has_addresses && !(is_unicast(source) && is_unicast(target));
         if groups || self.is_overheard(packet, view.header.target_port) {
@@ -149,8 +151,8 @@ impl Endpoint {
         rest: Chunks<'_>,
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) {
-        // RFC 9260 §5.1.5, 1 to 3: the cookie must be signed by us, for the ports and the tag of this packet. The INIT may
-        // have arrived at another local address.
+        // RFC 9260 §5.1.5, 1 to 3: the cookie must be signed by us, for the ports and the tag of this packet. The INIT
+        // may have arrived at another local address.
         let here = packet.target.ip();
         let others = self.locals.iter().map(|local| local.address.ip()).filter(|&local| local != here);
         let locals: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
@@ -210,8 +212,8 @@ impl Endpoint {
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: another endpoint has the association with these addresses and ports. A cookie made for that
-            // association would have a tag of that endpoint, so this cookie is discarded.
+            // RFC 9260 §5.2.4: another endpoint has the association with these addresses and ports. A cookie made for
+            // that association would have a tag of that endpoint, so this cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.needs_admission(&cookie) => self.ask(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
@@ -222,8 +224,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the cookie restarts this association, and the endpoint is set to replace restarted associations by
-    /// new ones.
+    /// Returns whether the cookie restarts this association, and the endpoint is set to replace restarted associations
+    /// by new ones.
     fn is_replaced_by(&self, slot: u32, cookie: &Cookie) -> bool {
         self.replaces_restarted
             && self.listeners.contains(&cookie.local_port)
@@ -248,7 +250,8 @@ impl Endpoint {
         pairs_of(&self.demux, cookie, packet).any(|pair| self.is_known_to_other_shard(pair))
     }
 
-    /// RFC 9260 §5.1.5 step 4: sends an ERROR with Stale Cookie. The staleness is in microseconds, rounded up (§3.3.10.3).
+    /// RFC 9260 §5.1.5 step 4: sends an ERROR with Stale Cookie. The staleness is in microseconds, rounded up
+    /// (§3.3.10.3).
     fn send_stale_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie, over: Duration) {
         let micros = over.as_nanos().div_ceil(1000).min(u128::from(u32::MAX)) as u32;
         let error = FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| {

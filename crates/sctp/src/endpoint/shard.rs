@@ -1,8 +1,8 @@
 //! Several endpoints that share the same addresses and port, one per thread.
 //!
-//! The local verification tag of an association encodes the endpoint (shard) that owns the association. From its COOKIE ECHO
-//! on, every packet of the peer carries this tag, whatever its addresses and UDP ports are. A hash of addresses would not
-//! find an association that is multi-homed, or whose NAT mapping has changed.
+//! The local verification tag of an association encodes the endpoint (shard) that owns the association. From its COOKIE
+//! ECHO on, every packet of the peer carries this tag, whatever its addresses and UDP ports are. A hash of addresses
+//! would not find an association that is multi-homed, or whose NAT mapping has changed.
 //!
 //! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint
 //! publishes the addresses and ports that it owns as [`Claim`]s, and looks up the claims of other endpoints through
@@ -38,7 +38,8 @@ pub struct Claim {
 
 /// Queries to the other endpoints that share the port ([`Shard`]).
 pub trait Neighbours: Send + Sync + fmt::Debug {
-    /// Returns whether an endpoint other than `shard` has the association with these ports and this address of the peer.
+    /// Returns whether an endpoint other than `shard` has the association with these ports and this address of the
+    /// peer.
     fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 
     /// Returns whether another SCTP stack on this host uses the port at this local address or, without an `address`, at
@@ -54,7 +55,8 @@ impl Shard {
     /// The maximum number of shards. With 64 shards, 26 bits of a tag are random; with 16 shards, 28 bits are random.
     pub const MAX: u32 = 64;
 
-    /// Returns the shard with this index, counted from 0, of `count`. Returns `None` if `index` or `count` is too large.
+    /// Returns the shard with this index, counted from 0, of `count`. Returns `None` if `index` or `count` is too
+    /// large.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count && count <= Self::MAX).then_some(Self { index, count })
@@ -136,8 +138,8 @@ impl Endpoint {
         self.shard
     }
 
-    /// Returns the next claim, which must be passed to the other endpoints that share the port. Always `None` if there is
-    /// only one shard.
+    /// Returns the next claim, which must be passed to the other endpoints that share the port. Always `None` if there
+    /// is only one shard.
     pub fn poll_claim(&mut self) -> Option<Claim> {
         self.claims.pop_front()
     }
@@ -238,7 +240,8 @@ mod tests {
         alone.associate(Instant::ZERO, ask).expect("begun");
         assert_eq!(alone.poll_claim(), None);
     }
-    /// RFC 9260 §8.5 and §8.4: a packet of an association is not answered, even if another endpoint has the association.
+    /// RFC 9260 §8.5 and §8.4: a packet of an association is not answered, even if another endpoint has the
+    /// association.
     #[test]
     fn packets_of_another_shards_association_are_not_answered() {
         let mut endpoint = endpoint(Shard::new(1, 3).expect("there is one"));

@@ -86,8 +86,8 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Updates the state of the slot that depends on its association: the entries in the demultiplexer, the deadline, and
-    /// the position in the send queue.
+    /// Updates the state of the slot that depends on its association: the entries in the demultiplexer, the deadline,
+    /// and the position in the send queue.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant, slot: u32) {
         let Some(place) = self.slots.get_mut(slot as usize) else {
@@ -182,8 +182,8 @@ impl Endpoint {
         self.slots[slot as usize].pairs = pairs;
     }
 
-    /// Removes an ended association from the demultiplexer. The association is forgotten once the application has read all
-    /// its data.
+    /// Removes an ended association from the demultiplexer. The association is forgotten once the application has read
+    /// all its data.
     #[cold]
     pub(super) fn retire(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];

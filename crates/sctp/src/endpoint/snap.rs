@@ -14,7 +14,8 @@ use anabranch_base::Instant;
 use anabranch_wire::sctp::{Chunk, Chunks, Init, Param, Tsn};
 use std::sync::Arc;
 
-/// The largest INIT chunk accepted, bytes. No useful INIT is larger. The limit is needed because signalling is not trusted.
+/// The size in bytes of the largest INIT chunk accepted. No useful INIT is larger. The limit is needed because
+/// signalling is not trusted.
 const MAX_CHUNK: usize = 2048;
 
 impl Endpoint {
@@ -109,8 +110,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that is carried by signalling and gets no INIT ACK. Authentication is off, because
-/// its keys depend on more than the INIT.
+/// Returns the configuration for an INIT that is carried by signalling and gets no INIT ACK. Authentication is off,
+/// because its keys depend on more than the INIT.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();
     config.auth = false;

@@ -64,7 +64,7 @@ impl Endpoint {
         totals
     }
 
-    /// Returns the free space in the send buffer, bytes.
+    /// Returns the free space in the send buffer in bytes.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -107,7 +107,7 @@ impl Endpoint {
         self.association(id)?.receiving().upcoming()
     }
 
-    /// Returns the size of the largest message that is not fragmented, bytes.
+    /// Returns the size in bytes of the largest message that is not fragmented.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config};
@@ -119,8 +119,8 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().largest() as usize)
     }
 
-    /// Returns whether both sides use I-DATA (RFC 8260). If so, a large message does not hold up messages on other streams.
-    /// Returns false until the peer has agreed to I-DATA.
+    /// Returns whether both sides use I-DATA (RFC 8260). If so, a large message does not hold up messages on other
+    /// streams. Returns false until the peer has agreed to I-DATA.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KnobError};

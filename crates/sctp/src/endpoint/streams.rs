@@ -196,8 +196,8 @@ impl Endpoint {
         set.ok_or(SchedulerError::Unknown)
     }
 
-    /// Sets a stream's priority (0 is the highest) or weight (0 counts as 1). The scheduler decides whether the value is a
-    /// priority, a weight, or unused (RFC 8260 §4.3.3). The value is kept when the scheduler changes.
+    /// Sets a stream's priority (0 is the highest) or weight (0 counts as 1). The scheduler decides whether the value
+    /// is a priority, a weight, or unused (RFC 8260 §4.3.3). The value is kept when the scheduler changes.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};

@@ -67,9 +67,9 @@ impl Endpoint {
         self.association(id).map(|association| &**association.config())
     }
 
-    /// Changes the configuration of an existing association (RFC 9260 §11.1.13). Returns false and changes nothing if there
-    /// is no such association, or if the result does not pass [`Config::check`]. Values settled in the handshake (streams,
-    /// extensions, windows) stay the same.
+    /// Changes the configuration of an existing association (RFC 9260 §11.1.13). Returns false and changes nothing if
+    /// there is no such association, or if the result does not pass [`Config::check`]. Values settled in the handshake
+    /// (streams, extensions, windows) stay the same.
     ///
     /// ```
     /// # use anabranch_base::time::Duration;

@@ -123,7 +123,7 @@ impl Path {
     }
 
     /// Records that the chunk at `offset` was sent. `again` says whether it was sent to this destination before.
-    /// Returns true if the chunk is the earliest one in flight on this path and was sent again.
+    /// Returns true if the chunk is the earliest chunk in flight on this path and was sent again.
     #[inline(always)]
     pub(crate) fn on_chunk_sent(&mut self, now: Instant, offset: u64, size: u64, again: bool) -> bool {
         let idle = self.flight == 0;

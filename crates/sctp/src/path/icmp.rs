@@ -24,7 +24,7 @@ pub(crate) fn advice(kind: IcmpKind, v6: bool, encapsulated: bool) -> Advice {
     match (kind, v6) {
         // RFC 9260 §10: the message is used for path MTU discovery.
         (IcmpKind::TooBig(mtu), _) => Advice::Shrink(mtu),
-        // RFC 6951 §5.5: no process listens on the UDP port, so the host is treated as one that does not speak SCTP.
+        // RFC 6951 §5.5: no process listens on the UDP port, so the host is treated as a host that does not speak SCTP.
         (IcmpKind::Unreachable(3), false) | (IcmpKind::Unreachable(4), true) if encapsulated => Advice::Abort,
         // RFC 9260 §10: port unreachable is ignored (ICMPv4 code 3, ICMPv6 code 4).
         (IcmpKind::Unreachable(3), false) | (IcmpKind::Unreachable(4), true) => Advice::Ignore,

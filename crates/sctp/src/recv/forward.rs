@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));
         assert_eq!(half.cumulative(), far);
-        // The message after the skipped one is the next on a stream that was not in use before.
+        // The message after the skipped message is the next on a stream that was not in use before.
         let data = |ssn: u16| Data {
             tsn: far.plus(u32::from(ssn) - 8),
             stream: 27,

@@ -189,8 +189,8 @@ impl Reassembly {
         loop {
             let Assembly { next, tsn, .. } = self.assemblies[at];
             let Some(held) = self.take_held(next) else {
-                // The ascending order of `assemblies` is kept, because a message never grows past the start of the
-                // next one.
+                // The ascending order of `assemblies` is kept, because a message never grows past the start of the next
+                // message.
                 return Ok(());
             };
             let part = Fragment {

@@ -55,7 +55,7 @@ impl Window {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: whether chunks are refused. The buffer is full, or a window of 0 was advertised and there is
+    /// RFC 9260 §6.2: whether chunks are refused: the buffer is full, or a window of 0 was advertised and there is
     /// still no room. Once there is room again, chunks are accepted even before a new window is advertised.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {

@@ -91,7 +91,7 @@ pub(crate) struct Limits {
     /// Messages that expired while in flight, ordered by the TSN offset of their first chunk.
     overdue: BTreeSet<(u64, u32)>,
     /// Messages with a priority, ordered by rank. `unsent` holds messages without a sent chunk, and `sent` holds
-    /// messages with one.
+    /// messages with a sent chunk.
     unsent: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
     ages: u64,

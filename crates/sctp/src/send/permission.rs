@@ -48,7 +48,7 @@ impl SendHalf {
         u64::from(length) <= self.peer_window || self.may_probe()
     }
 
-    /// Applies Nagle's algorithm: whether less than a full packet is unsent and must wait for an acknowledgement.
+    /// Nagle's algorithm: whether the unsent data is less than a full packet and must wait for an acknowledgement.
     #[inline]
     fn is_held_back(&self, config: &Config, established: bool) -> bool {
         config.nagle

@@ -224,7 +224,7 @@ pub enum Notification {
 pub enum KeyChange {
     /// `SCTP_AUTH_NEW_KEY`: the peer uses the key for the first time.
     New,
-    /// `SCTP_AUTH_FREE_KEY`: no data authenticated with the key is unacknowledged.
+    /// `SCTP_AUTH_FREE_KEY`: all data authenticated with the key is acknowledged.
     Free,
     /// `SCTP_AUTH_NO_AUTH`: the peer does not support AUTH.
     NoAuth,

@@ -59,7 +59,7 @@ impl Sockets {
             SocketOption::Event(kind, on) => {
                 settings.events.set(kind, on);
                 if on {
-                    // RFC 6458 §6.1.10: the notification `Stopped` is subscribed together with any other.
+                    // RFC 6458 §6.1.10: a subscription to any other notification includes the notification `Stopped`.
                     settings.events.set(EventKind::Stopped, true);
                 }
                 if kind == EventKind::SenderDry && on {

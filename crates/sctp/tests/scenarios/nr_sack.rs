@@ -198,7 +198,7 @@ fn nr_acknowledged_data_cannot_be_reneged() {
         Sack { cumulative, window: 60_000, gaps: &[], duplicates: &[] }.emit(packet);
     });
     script.run(30);
-    // RFC 9260 §6.2.1 D ii: all four chunks count as outstanding for this window, including freed ones that the SACK
+    // RFC 9260 §6.2.1 D ii: all four chunks count as outstanding for this window, including freed chunks that the SACK
     // does not report.
     let info = script.net.ends[0].engine.info(script.id(A)).expect("there");
     assert_eq!((info.peer_rwnd, info.outstanding), (60_000 - 4 * 1_000, 2_000));

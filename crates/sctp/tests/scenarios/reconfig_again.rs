@@ -170,8 +170,8 @@ fn a_stream_that_was_not_granted_at_first() {
 }
 
 /// RFC 6525 §5.2.2: a FORWARD TSN that covers two resets lists the SSNs before each reset separately. B has already
-/// reset stream 2, but its SACK has not arrived yet, because it uses the slow path. B would take the entry 2:1 for a
-/// later message.
+/// reset stream 2, but its SACK, which is sent on the path with the longer delay, has not arrived yet. B would take the
+/// entry 2:1 for a later message.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
     let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];

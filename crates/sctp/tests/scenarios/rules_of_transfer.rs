@@ -143,7 +143,7 @@ fn a_reneged_tsn_is_missing_again() {
 }
 
 /// RFC 9260 §6.2.1 D iii: revoking an acknowledgement counts as one miss indication. TSN 2, which was revoked, then
-/// needs two more miss indications. TSN 1, which already had one, needs two more as well.
+/// needs two more miss indications. TSN 1, which already had one miss indication, needs two more as well.
 #[test]
 fn reneging_counts_as_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);

@@ -334,8 +334,8 @@ fn guard() {
     .assert_eq(&crate::script::flush_left(&closed.join("\n")));
 }
 
-/// RFC 9260 §5.2.4: a new association is requested while the old one is being shut down. The COOKIE ECHO is answered by
-/// SHUTDOWN ACK and ERROR.
+/// RFC 9260 §5.2.4: a new association is requested while the old association is being shut down. The COOKIE ECHO is
+/// answered by SHUTDOWN ACK and ERROR.
 #[test]
 fn restart_while_shutting_down() {
     let mut script = Script::new(&[]);

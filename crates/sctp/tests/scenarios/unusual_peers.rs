@@ -33,7 +33,7 @@ fn under_way(script: &Script, to: Side) -> Vec<&[u8]> {
     script.net.flying.values().filter(|flight| there(flight.target)).map(|flight| &flight.bytes[..]).collect()
 }
 
-/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, but does not revoke those of earlier SACKs. So TSN 3 is not
+/// RFC 9260 §3.3.8: a SHUTDOWN has no gap blocks, but does not revoke the gap blocks of earlier SACKs. So TSN 3 is not
 /// retransmitted.
 #[test]
 fn a_shutdown_takes_no_gap_block_back() {

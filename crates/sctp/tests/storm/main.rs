@@ -47,7 +47,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// - 291082: a lost packet with a request and data counted twice.
 /// - 467962: data that arrived at a closed window and was refused counted as lost.
 /// - 797533: a FORWARD TSN with TSNs of the next numbering was accepted.
-/// - 855705: COOKIE ACKs lost for a minute made the data of that minute look unreachable.
+/// - 855705: COOKIE ACKs were lost for a minute, and the peer counted as unreachable because it acknowledged no data.
 /// - 999153: delivery of DATA in two associations was reported as an error while A was connecting again (an error of
 ///   the checker).
 /// - 1022676: cookies became stale one after the other, while bundled DATA made the COOKIE ECHO too large for a path

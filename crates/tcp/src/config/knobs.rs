@@ -134,7 +134,8 @@ anabranch_base::knobs! {
         /// Which segment carries the FIN: the last data segment or a segment of its own.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
             FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
-        /// The acknowledgement of the peer's FIN is delayed like that of data, so that our FIN can carry it.
+        /// The acknowledgement of the peer's FIN is delayed like the acknowledgement of data, so that our FIN can carry
+        /// it.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
             SWITCH, "the acknowledgement of a FIN waits for one of our own, as Linux's does: yes or no";
         /// The largest segment in bytes, payload and TCP options. `None` means what the MTU allows.
@@ -170,7 +171,7 @@ anabranch_base::knobs! {
         /// How long a closed socket waits for the peer's FIN.
         fin_wait2: Duration = Duration::from_secs(60), "Linux 6 net.ipv4.tcp_fin_timeout = 60",
             Span, "how long a closed socket waits for the peer's FIN: a time";
-        /// The default listen backlog: the limit on half-open connections, and on open ones not yet accepted.
+        /// The default listen backlog: the limit on half-open connections, and on open connections not yet accepted.
         backlog: u32 = 4096, "Linux 6 net.core.somaxconn = 4096",
             Number(1, 65_535), "listen backlog: 1 to 65535";
         /// When a listener answers a SYN with a SYN cookie (RFC 4987).

@@ -74,8 +74,8 @@ impl Connection {
         self.take_data(now, (start, segment.payload, ends), tag, out);
     }
 
-    /// RFC 7323 §5.3: returns whether the segment's timestamp is acceptable. If timestamps are negotiated, one must be
-    /// present and not older than TS.Recent.
+    /// RFC 7323 §5.3: returns whether the segment's timestamp is acceptable. If timestamps are negotiated, a timestamp
+    /// must be present and not older than TS.Recent.
     #[inline]
     fn passes_timestamps(&mut self, now: Instant, segment: &Segment<'_>) -> bool {
         if !self.agreed.timestamps || segment.header.flags.has(Flags::RST) {

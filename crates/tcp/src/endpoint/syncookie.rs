@@ -25,7 +25,7 @@ use std::sync::Arc;
 const SIZES: [u16; 8] = [88, 536, 1024, 1220, 1300, 1440, 1460, 8960];
 /// The tick of the clock that cookies contain.
 const TICK: Duration = Duration::from_secs(64);
-/// The number of ticks in which a cookie is valid: the tick in which it was made, and the next one.
+/// The number of ticks in which a cookie is valid: the tick in which it was made, and the next tick.
 const TICKS: u32 = 2;
 /// The number of low bits of our timestamp that encode options.
 const CARRIED: u32 = 6;

@@ -13,7 +13,7 @@ impl Connection {
     pub(crate) fn expects(&self, now: Instant, plain: &Plain) -> bool {
         let next = self.recv.next();
         let position = self.own_position(plain.ack);
-        // RFC 7323 §3.2, §5.3: if timestamps are negotiated, one is present and not older than TS.Recent.
+        // RFC 7323 §3.2, §5.3: if timestamps are negotiated, a timestamp is present and not older than TS.Recent.
         let in_time = !self.agreed.timestamps
             || plain.stamps.is_some_and(|stamps| !self.agreed.is_outdated(now, stamps));
         // RFC 9293 §3.10.7.4, first: the segment has the next sequence number and fits into the window.

@@ -205,8 +205,8 @@ mod tests {
     use super::*;
 
     /// tcp_cleanup_rbuf of Linux: a segment with PSH is acknowledged once it has been read, unless the two sides send
-    /// in turn. A small segment counts as one with PSH. Two segments with PSH are acknowledged even if the sides send
-    /// in turn.
+    /// in turn. A small segment counts as a segment with PSH. Two segments with PSH are acknowledged even if the sides
+    /// send in turn.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();

@@ -13,7 +13,7 @@ use anabranch_congestion::Controller;
 /// The state of the current burst.
 #[derive(Debug, Default)]
 pub(super) struct Bursts {
-    /// The number of segments left in the burst. If a burst has more than one segment, the last one has PSH set.
+    /// The number of segments left in the burst. If a burst has more than one segment, the last segment has PSH set.
     left: u64,
     /// `most` is the largest number of segments in a burst. It is computed again once position `known_until` is
     /// acknowledged.

@@ -46,7 +46,7 @@ struct Flight {
     icmp: Option<Icmp>,
 }
 
-/// Two endpoints with a network between them. The left endpoint connects; the right one listens on port 80.
+/// Two endpoints with a network between them. The left endpoint connects; the right endpoint listens on port 80.
 pub struct Pair {
     /// The left and the right endpoint.
     pub hosts: [Endpoint; 2],

@@ -461,7 +461,7 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// Returns the number of stream pairs: the smaller of the stream numbers of the two directions.
+    /// Returns the number of stream pairs: the smaller of the numbers of streams in the two directions.
     fn streams(&self) -> u64 {
         self.streams.min(self.inbound_streams()).into()
     }
@@ -491,7 +491,8 @@ impl Settings for Config {
         if needs.detects_dead_peers && !is_set("hb_interval") && !is_set("profile") {
             self.hb_interval = Some(Duration::from_secs(5));
         }
-        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's data.
+        // RFC 8260 §3.2: with the round-robin scheduler, the queued data of one user does not delay another user's
+        // data.
         if needs.fair && !is_set("scheduler") {
             self.scheduler = SchedulerKind::RoundRobin;
         }

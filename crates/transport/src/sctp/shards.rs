@@ -6,8 +6,8 @@
 //! directory:
 //!
 //! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
-//!   because both sides start one at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the random
-//!   initiate tag chooses the host
+//!   because both sides start an association at the same time), its host gets the INIT (RFC 9260 §5.2). Otherwise the
+//!   random initiate tag chooses the host
 //! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's own tag (§8.5.1)
 //! - an ICMP report, which quotes a packet with the peer's tag (§10)
 //! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and not answered as out of the blue

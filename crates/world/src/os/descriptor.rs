@@ -69,8 +69,8 @@ pub(super) fn disable_nagle(socket: impl AsFd) -> io::Result<()> {
 fn option(socket: impl AsFd, level: c_int, name: c_int, value: &mut [u8]) -> io::Result<()> {
     let mut size = value.len() as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: `value` has room for `size` bytes. The call writes at most `size` bytes to `value`, and then stores in `size`
-    // how many bytes it has written. Both outlive the call.
+    // SAFETY: `value` has room for `size` bytes. The call writes at most `size` bytes to `value`, and then stores in
+    // `size` how many bytes it has written. Both outlive the call.
     #[expect(unsafe_code, reason = "options of TCP's and MPTCP's, which no crate of ours wraps")]
     let done = unsafe {
         let (value, size) = (value.as_mut_ptr().cast(), std::ptr::from_mut(&mut size));

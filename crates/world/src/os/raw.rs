@@ -304,8 +304,8 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Replaces the filter that rejects all packets with one that accepts the socket's share. Discards packets that arrived
-/// before the filters were set.
+/// Replaces the filter that rejects all packets with a filter that accepts the socket's share. Discards packets that
+/// arrived before the filters were set.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
         // An error other than EAGAIN is an ICMP report, and further packets may follow it.

@@ -19,7 +19,7 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Creates the TUN device `name`, or opens an existing one that no program has open. A new device has no address
+    /// Creates the TUN device `name`, or opens an existing device that no program has open. A new device has no address
     /// and is down. Must be called inside [`run`](super::run).
     ///
     /// # Errors

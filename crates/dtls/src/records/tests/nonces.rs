@@ -1,5 +1,5 @@
-//! Checks for all datagrams of two ends, from the handshake on, that no nonce is used twice with one key. The network loses,
-//! duplicates and reorders datagrams, and keys are changed every fifty records.
+//! Checks for all datagrams of two ends, from the handshake on, that no nonce is used twice with one key. The network
+//! loses, duplicates and reorders datagrams, and keys are changed every fifty records.
 
 use super::harness::{End, NEVER, SUITES, Suite, strangers};
 use crate::records::keys::{EPOCH_12, Header, Header12, Keys13};

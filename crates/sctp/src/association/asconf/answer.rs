@@ -20,10 +20,11 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// The maximum length of the answer to one ASCONF, bytes. Once the answer is longer than this, no further requests are
-/// carried out.
+/// The maximum length in bytes of the answer to one ASCONF. Once the answer is longer than this, no further requests
+/// are carried out.
 const MAX_BYTES: usize = 1_000;
-/// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be sent.
+/// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be
+/// sent.
 const KEPT: usize = 8;
 
 /// The types of Add IP Address and Delete IP Address (RFC 5061 §4.2).
@@ -62,7 +63,8 @@ impl Answers {
         next
     }
 
-    /// Queues the answer to an ASCONF, for a path and an address. `done` is the answer if the ASCONF was carried out now.
+    /// Queues the answer to an ASCONF, for a path and an address. `done` is the answer if the ASCONF was carried out
+    /// now.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
             if self.kept.len() == KEPT {
@@ -105,8 +107,8 @@ impl Association {
             signed |= raw.kind == Auth::KIND;
             if raw.kind == Chunk::KIND && signed {
                 let address = Chunk::parse(raw).ok()?.address;
-                // RFC 5061 §4.1.1: if the ASCONF contains the wildcard address, only the verification tag identifies the
-                // association.
+                // RFC 5061 §4.1.1: if the ASCONF contains the wildcard address, only the verification tag identifies
+                // the association.
                 let wildcard = address.is_unspecified().then_some(self.paths.current());
                 return wildcard.or_else(|| self.paths.find(address));
             }
@@ -179,8 +181,8 @@ impl Association {
                     (id, self.on_set_primary(ctx, address, raw, arrived))
                 }
                 Ok(Param::Unknown(_)) => {
-                    // RFC 5061 §5.2 V2: the two high bits of an unrecognized parameter's type determine whether to stop and
-                    // whether to report it.
+                    // RFC 5061 §5.2 V2: the two high bits of an unrecognized parameter's type determine whether to stop
+                    // and whether to report it.
                     let Unrecognized { stop, report } = Unrecognized::param(raw.kind);
                     if report {
                         failed |= fail(&mut answer, correlation(raw), &Cause::UnrecognizedParams(raw.bytes));
@@ -223,8 +225,8 @@ impl Association {
         let target = if address.is_unspecified() || address == arrived.source.ip() {
             arrived.source
         } else {
-            // RFC 6951 §5.4: use the UDP port of the path on which the ASCONF arrived, until a packet arrives from the new
-            // address.
+            // RFC 6951 §5.4: use the UDP port of the path on which the ASCONF arrived, until a packet arrives from the
+            // new address.
             SocketAddr::new(address, self.paths.get(arrived.path).address().port())
         };
         if !is_unicast(target.ip()) || !in_scope(target.ip(), self.peer()) {

@@ -37,7 +37,8 @@ pub(crate) struct Asconf {
     next_id: u32,
     /// The local addresses that the peer knows.
     known: Vec<IpAddr>,
-    /// Local addresses that this association does not use, because the application excluded them or the peer refused them.
+    /// Local addresses that this association does not use, because the application excluded them or the peer refused
+    /// them.
     withheld: Vec<IpAddr>,
     /// Local addresses whose deletion the peer refused.
     stuck: Vec<IpAddr>,
@@ -176,8 +177,8 @@ impl Asconf {
         }
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
-        // RFC 5061 §5.3.2: the Address Parameter of an ASCONF is an address that the peer knows, even if that address is
-        // being deleted.
+        // RFC 5061 §5.3.2: the Address Parameter of an ASCONF is an address that the peer knows, even if that address
+        // is being deleted.
         let stays = self.known.iter().find(|address| wanted.contains(address));
         let Some(&address) = stays.or(self.known.first()) else {
             return;
@@ -258,8 +259,8 @@ impl Asconf {
         }
     }
 
-    /// RFC 5061 §5.1 A5 to A8: handles the answer to the outstanding ASCONF and reports the result of each request to the
-    /// application.
+    /// RFC 5061 §5.1 A5 to A8: handles the answer to the outstanding ASCONF and reports the result of each request to
+    /// the application.
     pub(super) fn on_ack(&mut self, ctx: &mut Ctx<'_>, id: AssociationId, ack: &AsconfAck<'_>) -> Answered {
         let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
         else {
@@ -296,8 +297,8 @@ impl Asconf {
         Answered::By(outstanding.path)
     }
 
-    /// Applies the result of one request. `result` is the error cause code if the request failed. `behind` is true if an
-    /// earlier request in the same ASCONF failed.
+    /// Applies the result of one request. `result` is the error cause code if the request failed. `behind` is true if
+    /// an earlier request in the same ASCONF failed.
     fn on_result(
         &mut self,
         now: Instant,
@@ -347,8 +348,8 @@ impl Asconf {
         }
     }
 
-    /// RFC 5061 §5.1 A9: returns whether a chunk that the peer does not recognize is an ASCONF. If so, no further ASCONF is
-    /// sent.
+    /// RFC 5061 §5.1 A9: returns whether a chunk that the peer does not recognize is an ASCONF. If so, no further
+    /// ASCONF is sent.
     pub(super) fn is_refused_by(&mut self, chunk: &[u8]) -> bool {
         let refused = chunk.first() == Some(&Chunk::KIND);
         if refused {

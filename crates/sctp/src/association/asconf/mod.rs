@@ -1,7 +1,7 @@
 //! Dynamic address reconfiguration.
 //!
-//! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of both
-//! to paths, timers and outstanding data.
+//! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of
+//! both to paths, timers and outstanding data.
 //!
 //! An address that the peer does not know yet may only be the source of ASCONFs. If no other local address is left, the
 //! association sends only ASCONFs until the peer has accepted the address.
@@ -56,7 +56,8 @@ impl Association {
         taken
     }
 
-    /// Asks the peer to use `address` as its primary destination. Returns false if the peer does not support such requests.
+    /// Asks the peer to use `address` as its primary destination. Returns false if the peer does not support such
+    /// requests.
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Ctx<'_>, address: IpAddr) -> bool {
         let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.request_primary(address));
         if taken {
@@ -242,7 +243,8 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.1 A9: handles the peer's report that it does not recognize a chunk. If the chunk is an ASCONF, T4 stops.
+    /// RFC 5061 §5.1 A9: handles the peer's report that it does not recognize a chunk. If the chunk is an ASCONF, T4
+    /// stops.
     pub(super) fn on_unrecognized(&mut self, chunk: &[u8]) {
         if let Some(asconf) = &mut self.extensions.asconf
             && asconf.is_refused_by(chunk)

@@ -1,5 +1,5 @@
-//! The authentication parameters of the handshake, and the association key. The key is derived from those parameters and the
-//! endpoint pair shared key (`config::shared_keys`).
+//! The authentication parameters of the handshake, and the association key. The key is derived from those parameters
+//! and the endpoint pair shared key (`config::shared_keys`).
 //!
 //! Home of RFC 4895 §6.1.
 
@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use super::mac::Algorithm;
 
-/// RFC 4895 §3.1: the size of the random number, bytes.
+/// RFC 4895 §3.1: the size of the random number in bytes.
 pub(crate) const RANDOM: usize = 32;
 
 /// The authentication parameters of one side in INIT or INIT ACK.

@@ -14,7 +14,7 @@ pub(crate) enum Algorithm {
     Sha256,
 }
 
-/// The size of the longest HMAC, bytes.
+/// The size of the longest HMAC in bytes.
 pub(crate) const LONGEST: usize = 32;
 
 impl Algorithm {
@@ -35,7 +35,7 @@ impl Algorithm {
         }
     }
 
-    /// Returns the size of the HMAC, bytes.
+    /// Returns the size of the HMAC in bytes.
     pub(crate) const fn size(self) -> usize {
         match self {
             Self::Sha1 => 20,

@@ -113,7 +113,7 @@ impl Auth {
         true
     }
 
-    /// Returns the size of an AUTH chunk with the agreed HMAC, bytes.
+    /// Returns the size in bytes of an AUTH chunk with the agreed HMAC.
     pub(crate) fn size(&self) -> usize {
         AuthChunk::HEADER + self.algorithm.size()
     }
@@ -130,7 +130,7 @@ impl Auth {
         self.keys.find(key).is_some()
     }
 
-    /// Returns the size of the AUTH chunk that a packet with chunks of these types needs, bytes; 0 if it needs none.
+    /// Returns the size in bytes of the AUTH chunk that a packet with chunks of these types needs; 0 if it needs none.
     pub(super) fn size_of(&self, kinds: &[u8]) -> usize {
         if kinds.iter().any(|&kind| self.signed.has(kind)) { self.size() } else { 0 }
     }
@@ -268,8 +268,8 @@ impl Auth {
         Verdict::Good(chunk.key)
     }
 
-    /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` may be added to
-    /// the packet that is being written. A message without a key uses the active key.
+    /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` may be added
+    /// to the packet that is being written. A message without a key uses the active key.
     fn shares(&mut self, key: Option<u16>) -> bool {
         let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active());
         *self.packet.get_or_insert(key) == key

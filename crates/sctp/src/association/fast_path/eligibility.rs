@@ -17,7 +17,8 @@ pub(crate) enum FastPath {
 }
 
 impl Association {
-    /// Drops the cached eligibility. Must be called after any change of state, extensions, paths or pending control chunks.
+    /// Drops the cached eligibility. Must be called after any change of state, extensions, paths or pending control
+    /// chunks.
     #[inline]
     pub(crate) fn invalidate_fast_path(&mut self) {
         self.fast_path = FastPath::Unknown;

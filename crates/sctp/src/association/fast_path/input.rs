@@ -58,8 +58,8 @@ impl SoleChunk {
 }
 
 impl Association {
-    /// Handles a packet with a single DATA or SACK chunk, if it qualifies for the fast path. Otherwise returns false and
-    /// changes nothing.
+    /// Handles a packet with a single DATA or SACK chunk, if it qualifies for the fast path. Otherwise returns false
+    /// and changes nothing.
     #[inline(always)]
     pub(crate) fn handle_sole_chunk(
         &mut self,
@@ -122,8 +122,8 @@ impl Association {
         true
     }
 
-    /// Handles a packet from the path `from` with a single SACK. Returns false if the SACK does more than acknowledge the
-    /// next chunks in order.
+    /// Handles a packet from the path `from` with a single SACK. Returns false if the SACK does more than acknowledge
+    /// the next chunks in order.
     #[inline(always)]
     fn on_advancing_sack(&mut self, ctx: &mut Ctx<'_>, chunk: SoleChunk, packet: &[u8], from: usize) -> bool {
         let bytes = packet.len();

@@ -8,8 +8,8 @@ use anabranch_base::{Ecn, SendBatch};
 use anabranch_wire::sctp::{crc32c, packet::HEADER};
 
 impl Association {
-    /// Writes the next packet into `out`, if the packet qualifies for the fast path. `out` must be empty and takes only one
-    /// packet.
+    /// Writes the next packet into `out`, if the packet qualifies for the fast path. `out` must be empty and takes only
+    /// one packet.
     #[inline(always)]
     pub(crate) fn transmit_on_fast_path(
         &mut self,
@@ -66,7 +66,8 @@ impl Association {
         true
     }
 
-    /// Sets the source and destination address of the packets in `out`. Returns the maximum size of one packet, bytes.
+    /// Sets the source and destination address of the packets in `out`. Returns the maximum size of one packet in
+    /// bytes.
     #[inline(always)]
     fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);

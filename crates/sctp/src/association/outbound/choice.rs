@@ -1,7 +1,7 @@
 //! Selects the next packet and its path, and decides whether it may be sent.
 //!
-//! Implements the order in which packets are sent, and the checks whether they may be sent: windows, bursts, Nagle. This
-//! module writes no packets.
+//! Implements the order in which packets are sent, and the checks whether they may be sent: windows, bursts, Nagle.
+//! This module writes no packets.
 //!
 //! Home of RFC 9260 §6.1 (rules B and C; A and D are in `send/permission.rs`). The choice of a path (§6.4) is in
 //! `path/select.rs`.

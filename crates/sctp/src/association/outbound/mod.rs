@@ -219,8 +219,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks behind other chunks. This copy of `write_fresh` is not inlined, so that the copy for packets
-    /// with only new data can be inlined.
+    /// Writes new DATA chunks behind other chunks. This copy of `write_fresh` is not inlined, so that the copy for
+    /// packets with only new data can be inlined.
     #[inline(never)]
     fn write_more(
         &mut self,
@@ -285,8 +285,8 @@ impl Association {
         tag: u64,
         allowed: Option<Allowed>,
     ) {
-        // A SACK is bundled only if it leaves room for DATA. If there is no room, a due SACK is sent first in a packet of
-        // its own.
+        // A SACK is bundled only if it leaves room for DATA. If there is no room, a due SACK is sent first in a packet
+        // of its own.
         if self.recv.sack_pending() && self.sack_path() == index {
             let ecn = self.extensions.ecn.size();
             let size = self.recv.sack_size() + ecn;
@@ -335,7 +335,8 @@ impl Association {
         if allowed.again {
             while let Some((offset, entry, path)) = self.next_retransmission() {
                 let fits = buffer.len() + entry.size() as usize <= end;
-                // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a packet.
+                // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a
+                // packet.
                 let alone = buffer.len() == begin
                     && end.saturating_sub(begin) + self.extensions.auth_room()
                         >= self.paths.get(index).chunk_limit();
@@ -407,8 +408,8 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, same_path);
     }
 
-    /// Updates the timer, counters and trace for a chunk that was written. `again` is true if the chunk is retransmitted on
-    /// the same path.
+    /// Updates the timer, counters and trace for a chunk that was written. `again` is true if the chunk is
+    /// retransmitted on the same path.
     #[inline(always)]
     fn count_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, written: &Written, packet: u64, again: bool) {
         let Written { offset, length, size, stream, from, cause } = *written;

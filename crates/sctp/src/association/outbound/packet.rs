@@ -66,8 +66,8 @@ impl FinalPacket {
         Self { source, target, bytes }
     }
 
-    /// Builds an answer to `packet`, whose common header is `header`. The answer has `tag` and holds the chunks that `write`
-    /// appends.
+    /// Builds an answer to `packet`, whose common header is `header`. The answer has `tag` and holds the chunks that
+    /// `write` appends.
     pub(crate) fn answer(
         packet: &Packet<'_>,
         header: Header,

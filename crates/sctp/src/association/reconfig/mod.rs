@@ -314,8 +314,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.1, §8.2: any answer proves that the path works, as acknowledged DATA does. Returns false if there is no
-    /// outstanding request with this number (RFC 6525 §5.2.7 H1).
+    /// RFC 9260 §8.1, §8.2: any answer proves that the path works, as acknowledged DATA does. Returns false if there is
+    /// no outstanding request with this number (RFC 6525 §5.2.7 H1).
     fn on_answered(&mut self, ctx: &mut Ctx<'_>, number: u32, result: u32) -> bool {
         let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
         let Some(flying) = flying.filter(|flying| flying.kind_of(number).is_some()) else {
@@ -362,7 +362,8 @@ impl Association {
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // RTO.Min is used before the round-trip time is measured, because the peer's timer may be much shorter than ours.
+        // RTO.Min is used before the round-trip time is measured, because the peer's timer may be much shorter than
+        // ours.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

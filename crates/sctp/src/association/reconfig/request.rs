@@ -86,8 +86,8 @@ pub(super) struct Flying {
 }
 
 impl Flying {
-    /// Returns the parameters of the request. RFC 6525 §5.1.1: a repeated request has the same parameters, even if some of
-    /// them have been answered.
+    /// Returns the parameters of the request. RFC 6525 §5.1.1: a repeated request has the same parameters, even if some
+    /// of them have been answered.
     pub(super) fn params(&self) -> Vec<ReConfigParam<'_>> {
         let lists = &self.lists;
         let (more_out, more_in) = match self.ask {
@@ -192,13 +192,13 @@ impl Reconfig {
         request.or((!self.replies.is_empty()).then_some(self.reply_path))
     }
 
-    /// Appends the pending responses and requests for path `index`, if they take at most `room` bytes. Returns true if a
-    /// request was appended.
+    /// Appends the pending responses and requests for path `index`, if they take at most `room` bytes. Returns true if
+    /// a request was appended.
     pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
         let flying = self.flying.as_ref().filter(|flying| self.send && flying.path == index);
         let mut requests = flying.map(Flying::params).unwrap_or_default();
-        // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one chunk
-        // should be in one chunk.
+        // RFC 6525 §3.1: a response may share a chunk with a reset of outgoing streams. §5.2.1: the answers to one
+        // chunk should be in one chunk.
         let together = self.replies.len() == 1
             && matches!(requests[..], [ReConfigParam::ResetOutgoing { .. }])
             && self.reply_path == index;
@@ -384,8 +384,8 @@ impl Reconfig {
 }
 
 impl Flying {
-    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application, if there is
-    /// one.
+    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application, if there
+    /// is one.
     fn conclude(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -459,7 +459,8 @@ impl Flying {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes in one or both parameters.
+    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes in one or both
+    // parameters.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

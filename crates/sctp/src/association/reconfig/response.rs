@@ -158,7 +158,7 @@ impl Reconfig {
         if self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.2 E2: wait until every TSN up to the peer's last one has arrived.
+        // RFC 6525 §5.2.2 E2: wait until every TSN up to the peer's last TSN has arrived.
         if siblings.recv.beyond(last) > 0 {
             self.deferred = Some(Deferred { number, last, streams });
             return outcome(result::IN_PROGRESS);
@@ -201,8 +201,8 @@ impl Reconfig {
     /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted before
     /// the reset is done.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
-        // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and retransmits
-        // it.
+        // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and
+        // retransmits it.
         let held =
             |deferred: &Deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last));
         self.may_be_renumbered() || self.deferred.as_ref().is_some_and(held)
@@ -255,8 +255,8 @@ impl Reconfig {
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Queues a request of this side that carries out the peer's request. Waits until none of the peer's streams is being
-    /// reset.
+    /// Queues a request of this side that carries out the peer's request. Waits until none of the peer's streams is
+    /// being reset.
     pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
         let Some(Asked { number, streams }) = self.asked.take_if(|asked| !send.is_held(&asked.streams))
         else {
@@ -275,8 +275,8 @@ impl Reconfig {
         if busy || self.asked.is_some() || self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.4 G3: a reset would treat outstanding data as acknowledged. So the reset is denied while data is
-        // outstanding.
+        // RFC 6525 §5.2.4 G3: a reset would treat outstanding data as acknowledged. So the reset is denied while data
+        // is outstanding.
         if !idle {
             return outcome(result::DENIED);
         }

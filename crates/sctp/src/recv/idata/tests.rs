@@ -236,9 +236,9 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
-/// RFC 8260 §2.2.2 forbids several messages of a stream in progress at a time. Reception does not stall even if the
-/// peer breaks this rule. A message that could not be delivered in parts, because another message was being delivered,
-/// is tried again when that message is completed.
+/// RFC 8260 §2.2.2 allows only one message of a stream in progress at a time. Reception does not stall even if the peer
+/// breaks this rule. A message that could not be delivered in parts, because another message was being delivered, is
+/// tried again when that message is completed.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {

@@ -59,8 +59,8 @@ impl Queue {
         self.taken_off = Box::default();
     }
 
-    /// Turns a reliable message into one that may be abandoned, and frees its bytes. `held` lists the chunks of the
-    /// message whose bytes are not freed, by offset in the message and length. The list is used only if bytes were
+    /// Turns a reliable message into a message that may be abandoned, and frees its bytes. `held` lists the chunks of
+    /// the message whose bytes are not freed, by offset in the message and length. The list is used only if bytes were
     /// freed out of order.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();

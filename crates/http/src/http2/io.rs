@@ -96,7 +96,7 @@ pub(crate) struct Out<T>(Rc<RefCell<SendSide<T>>>);
 
 struct SendSide<T> {
     stream: T,
-    /// Bytes that h2 has written. Those from `sent` on have not been passed to the transport yet.
+    /// Bytes that h2 has written. The bytes from `sent` on have not been passed to the transport yet.
     waiting: Vec<u8>,
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.

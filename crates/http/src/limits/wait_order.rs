@@ -2,8 +2,8 @@
 //!
 //! A record is identified by a key that is never reused. Tasks of a session may outlive its record, because an executor
 //! may drop a cancelled task later. Reports of such tasks then find no record and have no effect. The order is a map by
-//! sequence number. So each session is in the order at most once, whatever is reported, and an iteration over the order
-//! ends.
+//! sequence number. Therefore each session is in the order at most once, whatever is reported, and an iteration over
+//! the order ends.
 
 use super::Client;
 use super::share::{MIN_PROGRESS, STALL_TIME};

@@ -203,8 +203,8 @@ fn an_absolute_url_overrides_the_host_field() {
     let (here, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
-        // The first statuses are of a gateway with rules and of one in front of it. Gateways with one origin ignore the
-        // host.
+        // The first statuses are from a gateway with rules and from a second gateway in front of it. Gateways with one
+        // origin ignore the host.
         (&here, "Host: other.example", ["200", "200"]),
         (&here, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),

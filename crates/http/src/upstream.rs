@@ -98,7 +98,8 @@ pub enum Ending {
 pub struct SharedWindow {
     /// The number of streams that are leased now.
     pub lent: Cell<u32>,
-    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the others.
+    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the other
+    /// streams.
     pub blocking: Cell<u32>,
     /// The number of streams that the blocking streams block and that cannot continue on another session.
     pub starved: Cell<u32>,

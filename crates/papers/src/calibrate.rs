@@ -210,7 +210,8 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) ->
     if start.is_empty() {
         return Ok(start);
     }
-    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the others.
+    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the other
+    // cells.
     let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
     let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
     let mut best = (size(&here), at.clone());

@@ -199,7 +199,7 @@ mod tests {
         let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
-        // With 20 comparisons, each gets a twentieth of the error of 5 %. So t(1) is 254.6 instead of 12.7.
+        // With 20 comparisons, each gets a twentieth of the error of 5 %. Therefore t(1) is 254.6 instead of 12.7.
         let [low, high] = two.interval;
         let wider = two.among(2, 20, false).interval;
         assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");

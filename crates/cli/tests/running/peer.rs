@@ -25,7 +25,7 @@ pub struct Peer {
     begun: std::time::Instant,
     /// The address as known to the engine, the socket, and the number of packets sent from it.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
-    /// Former sockets, kept open so that nobody else gets their ports.
+    /// Former sockets, kept open so that no other socket gets their ports.
     pub left: Vec<Link>,
     port: u16,
     events: Vec<Event>,

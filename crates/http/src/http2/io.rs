@@ -180,8 +180,8 @@ impl<T: Stream> AsyncRead for Io<T> {
             return Poll::Ready(Ok(()));
         }
         let mut out = this.out.borrow_mut();
-        // h2 reads as long as there is data. Without this limit, a client that sends small frames without end would keep
-        // the server from serving others.
+        // h2 reads as long as there is data. Without this limit, a client that sends small frames without end would
+        // keep the server from serving other clients.
         if out.readable == 0 && !this.client {
             cx.waker().wake_by_ref();
             return Poll::Pending;

@@ -9,7 +9,7 @@
 //! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of
 //! all slots and twice as many as the new session's client would have. Then one of the sessions of that client is
 //! ended, whatever its state. New sessions of such a client take no slot from clients that have fewer slots
-//! (`clients`). Therefore the slow downloads of one client do not end idle sessions of others.
+//! (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -89,8 +89,8 @@ impl<N: Session> SessionSlots<N> {
         (0..LOOKS).map_while(|_| self.order.first()).any(|key| self.end_if_arrived(key))
     }
 
-    /// Among the sessions of the given clients, ends the one that has waited longest for a request. Returns false if none
-    /// can be ended.
+    /// Among the sessions of the given clients, ends the session that has waited longest for a request. Returns false
+    /// if none can be ended.
     fn end_waiting(&self, clients: &dyn Fn(Client) -> bool) -> bool {
         self.order.waiting(clients, LOOKS).into_iter().any(|key| self.end_if_arrived(key))
     }
@@ -99,7 +99,7 @@ impl<N: Session> SessionSlots<N> {
     /// the order instead and returns false.
     fn end_if_arrived(&self, key: SlotKey) -> bool {
         let Some(session) = self.session(key) else { return false };
-        // Even if the whole response was written, some of it may still be in the send buffer.
+        // Even if the whole response was written, a part may still be in the send buffer.
         if session.unacknowledged() > 0 {
             self.order.wait_anew(key);
             return false;
@@ -108,8 +108,8 @@ impl<N: Session> SessionSlots<N> {
         true
     }
 
-    /// Among the sessions of the given clients, ends the one that has been stalled longest. Returns false if none has been
-    /// stalled long enough.
+    /// Among the sessions of the given clients, ends the session that has been stalled longest. Returns false if none
+    /// has been stalled long enough.
     fn end_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         for _ in 0..LOOKS {
             let Some(key) = self.order.longest_stalled(now, clients) else { return false };

@@ -6,8 +6,8 @@
 //! (request smuggling).
 //!
 //! Therefore the bytes are parsed, from head to head, before hyper gets them. hyper gets each head when the head is
-//! complete and valid according to [`crate::head`], which the gateway uses as well. Instead of a refused head, hyper
-//! gets a stand-in request and no data after it. The response to the stand-in request is the refusal.
+//! complete and valid according to [`crate::head`], which the gateway also uses. Instead of a refused head, hyper gets
+//! a stand-in request and no data after it. The response to the stand-in request is the refusal.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Judged, Refusal, Room, end_of_head, too_large};

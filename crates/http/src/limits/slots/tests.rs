@@ -329,7 +329,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                     model.of(number).slot = None;
                     model.waiting.retain(|other| *other != number);
                 }
-                // The streams of the session have ended as well.
+                // The streams of the session have also ended.
                 (_, Some(number)) => {
                     if model.of(number).slot.is_none() {
                         model.all.swap_remove(any);

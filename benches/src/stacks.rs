@@ -3,7 +3,7 @@
 //!
 //! One file per stack adapts the stack to a common trait, so that all stacks do the same work. Every message is copied
 //! in from one buffer and out into another. Every packet is written, checksummed, verified and read. Packets have at
-//! most [`PACKET`] bytes, as on Ethernet with IPv4 and UDP; send and receive buffers have [`BUFFER`] bytes.
+//! most [`PACKET`] bytes, as on Ethernet with IPv4 and UDP. Send and receive buffers have [`BUFFER`] bytes.
 
 mod dcsctp;
 mod ours;

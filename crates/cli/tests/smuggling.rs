@@ -115,8 +115,8 @@ fn over_sctp() {
                 let late = answers(&world, &mut stream, 30).await;
                 is_refused(form, body, &[early, late].concat());
             }
-            // Content that the server does not read must not be parsed as a request. The server accepts a request after
-            // such content; a gateway resets the stream.
+            // Content that the server does not read must not be parsed as a request. The server must accept a request
+            // after such content. A gateway must reset the stream.
             let mut stream = session.open(40).expect("a stream");
             let length = SMUGGLED.len();
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");

@@ -19,8 +19,8 @@
 //! | [`beneath`] | opens files in one directory and never outside it |
 //! | [`body`] | the generated content of objects, so that every byte can be checked |
 //!
-//! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time; see
-//! [`mapping`].
+//! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time (see
+//! [`mapping`]).
 //!
 //! # Notes on some modules
 //!

@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_ratio_of_means_is_that_of_the_sums() {
-        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01); by arithmetic means, to
-        // 0.505.
+        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01). By arithmetic
+        // means, the rate falls to 0.505.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
         let by_means = Estimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);

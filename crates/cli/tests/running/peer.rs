@@ -123,7 +123,7 @@ impl Peer {
         self.engine.associate(self.now(), ask).expect("begun")
     }
 
-    /// Discards the engine's state; the addresses and ports stay the same.
+    /// Discards the engine's state. The addresses and ports stay the same.
     fn forget(&mut self, seed: u64) {
         self.engine = engine(&self.sockets, seed);
         self.events.clear();

@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn eos_and_wrong_padding_are_refused() {
-        // The code of `a` is 00011; it is followed by three bits of padding.
+        // The code of `a` is 00011. Three bits of padding follow.
         assert_eq!(decoded(&[0b0001_1111]).as_deref(), Some(&b"a"[..]));
         for wrong in [&[0b0001_1000][..], &[0b0001_1110], &[0b0001_1111, 0xff], &[0xff; 4], &[0xff]] {
             assert_eq!(decoded(wrong), None, "{wrong:?}");

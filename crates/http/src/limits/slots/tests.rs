@@ -154,7 +154,7 @@ const CLIENTS: std::ops::RangeInclusive<u8> = 1..=6;
 struct Model {
     max: usize,
     all: Vec<Modelled>,
-    /// The numbers of the waiting sessions; the session that has waited longest is first.
+    /// The numbers of the waiting sessions. The session that has waited longest is first.
     waiting: Vec<u64>,
     next: u64,
 }

@@ -3,7 +3,7 @@
 //!
 //! One file per stack adapts the stack to a common trait, so that all stacks do the same work. Every message is copied
 //! in from one buffer and out into another. Every packet is written, checksummed, verified and read. Packets have at
-//! most [`PACKET`] bytes, as on Ethernet with IPv4 and UDP; send and receive buffers have [`BUFFER`] bytes.
+//! most [`PACKET`] bytes, as on Ethernet with IPv4 and UDP. Send and receive buffers have [`BUFFER`] bytes.
 
 mod dcsctp;
 mod ours;
@@ -51,7 +51,7 @@ pub struct Transfer {
 /// checks.
 ///
 /// # Errors
-/// One line: a message differs from the one sent, or there is no progress.
+/// One line: a message differs from the message that was sent, or there is no progress.
 pub fn transfer(duo: &mut impl Duo, size: usize, total: u64) -> Result<Transfer, String> {
     let mut message: Vec<u8> = (0..size).map(|i| i as u8).collect();
     let mut received = vec![0; size];

@@ -67,7 +67,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs the script `text`; messages use `name` as the name of the script.
+/// Runs the script `text`. Messages use `name` as the name of the script.
 #[must_use]
 pub fn check(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), false)

@@ -86,7 +86,7 @@ pub struct Rule {
     /// The tests that fail when the rule is broken, as `file::name`.
     #[serde(default, deserialize_with = "one_or_more")]
     pub test: Vec<String>,
-    /// Why there is no test; begins with one of [`REASONS`].
+    /// The reason why the rule has no test. It begins with one of [`REASONS`].
     pub none: Option<String>,
     /// Where and why the engine deviates from the rule.
     pub deviates: Option<String>,

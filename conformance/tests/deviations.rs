@@ -32,8 +32,8 @@ fn a_script_is_known_by_its_folder_and_its_name() {
     assert!(!summary.is_good());
 }
 
-/// A script that fails on another line than listed fails for another reason, and is not excused. A script that cannot
-/// be run is not excused either.
+/// A script that fails on another line than listed fails for another reason, and must not be excused. A script that
+/// cannot be run must not be excused either.
 #[test]
 fn only_the_failure_that_is_listed_is_known() {
     let list = Deviations::read(LIST).expect("a list");

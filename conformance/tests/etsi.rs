@@ -225,7 +225,7 @@ fn tag_of(endpoint: &mut Endpoint, now: Instant) -> u32 {
     }
 }
 
-/// RFC 9260 §5.1.3, AS-I-1.4: an INIT leaves no state behind, no matter how many arrive.
+/// RFC 9260 §5.1.3, AS-I-1.4: an INIT must leave no state behind, no matter how many arrive.
 #[test]
 fn an_init_leaves_no_state() {
     let mut endpoint = endpoint(1);
@@ -243,7 +243,7 @@ fn an_init_leaves_no_state() {
     assert_eq!(endpoint.poll_event(), None);
 }
 
-/// RFC 9260 §5.3.1, AS-V-1.5.1 and 1.5.2: each tag is a new random number from the whole range, and never zero.
+/// RFC 9260 §5.3.1, AS-V-1.5.1 and 1.5.2: each tag must be a new random number from the whole range, and never zero.
 #[test]
 fn tags_are_random_and_never_zero() {
     let now = Instant::from_millis(1);

@@ -138,7 +138,7 @@ fn parameters_are_sets_where_their_order_is_free() {
     fails(&text.replace("FIRST", "ECN_CAPABLE[]").replace("SECOND", "..."), 5, "ECN_CAPABLE[] is missing");
 }
 
-/// Every malformed script gets a result that names a line, and none makes the interpreter hang.
+/// Every malformed script must get a result that names a line. No malformed script may make the interpreter hang.
 #[test]
 fn malformed_scripts_never_panic() {
     let mut rng = anabranch_base::Rng::new(7);

@@ -33,8 +33,8 @@ fn misunderstood(text: &str, line: usize, words: &str) {
     assert!(*place == format!("script:{line}") && what.contains(words), "{outcome}");
 }
 
-/// RFC 9260 §7.3: an ICMP message that a packet is too big lowers the path MTU. The script language has two forms of
-/// that message.
+/// RFC 9260 §7.3: an ICMP message that a packet is too big must lower the path MTU. The script language has two forms
+/// of that message.
 #[test]
 fn icmp_packet_too_big_lowers_the_path_mtu() {
     let text = format!(
@@ -62,7 +62,7 @@ fn icmp_packet_too_big_lowers_the_path_mtu() {
     misunderstood(&v6.replace("packet_too_big", "unreachable frag_needed"), 9, "frag_needed");
 }
 
-/// RFC 9260 §10: an ICMP message that the peer's host has no SCTP ends the association. Other ICMP messages are
+/// RFC 9260 §10: an ICMP message that the peer's host has no SCTP must end the association. Other ICMP messages must be
 /// ignored.
 #[test]
 fn icmp_protocol_unreachable_ends_the_association() {
@@ -87,7 +87,7 @@ fn icmp_protocol_unreachable_ends_the_association() {
     passes(&format!("--ip_version=ipv6\n{}", alive.replace("KIND", "parameter_problem header_field")));
 }
 
-/// RFC 9260 §3.3.2.1, RFC 5061 §4.2.7: the order of a list of types does not matter. A script may write types as names
+/// RFC 9260 §3.3.2.1, RFC 5061 §4.2.7: the order of a list of types must not matter. A script may write types as names
 /// or as numbers.
 #[test]
 fn lists_of_types_have_no_order() {
@@ -112,7 +112,7 @@ fn lists_of_types_have_no_order() {
     misunderstood(&text.replace("STATE_COOKIE", "STATE_COOKY"), 7, "no parameter STATE_COOKY");
 }
 
-/// Fields, chunks and parameters that do not exist are reported, even if the script gives them the value `...`.
+/// Fields, chunks and parameters that do not exist must be reported, even if the script gives them the value `...`.
 #[test]
 fn unknown_fields_are_told() {
     for (packet, words) in [
@@ -160,8 +160,8 @@ fn ip_fields_are_compared() {
     misunderstood(&text.replace("< [ect0]", "< [ect01]"), 8, "no mark of one packet");
 }
 
-/// A script can inject a packet of raw bytes, which is processed like any other packet. A packet with a wrong checksum
-/// is dropped.
+/// A script can inject a packet of raw bytes, which must be processed like any other packet. A packet with a wrong
+/// checksum must be dropped.
 #[test]
 fn raw_bytes_are_injected() {
     let init = "0x01, 0x00, 0x00, 0x14, 0, 0, 0, 9, 0, 0, 0x23, 0x28, 0, 5, 0, 5, 0, 0, 0, 1";
@@ -192,8 +192,8 @@ fn raw_bytes_are_injected() {
     );
 }
 
-/// RFC 9260 §3.3.10.6: an ERROR returns the unrecognized chunk. The script compares it with the chunk that it sent, in
-/// its own TSNs.
+/// RFC 9260 §3.3.10.6: an ERROR must return the unrecognized chunk. The script compares it with the chunk that it sent,
+/// in its own TSNs.
 #[test]
 fn a_reported_chunk_is_as_the_script_has_sent_it() {
     let text = "0 `sysctl -w net.inet.sctp.pr_enable=0`\n".to_owned()

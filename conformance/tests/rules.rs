@@ -83,7 +83,8 @@ fn every_rule_has_its_own_name_and_a_test_or_a_reason() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each file in `home` cites the section of the rule, a subsection of it, or the section that contains it.
+/// Each file in `home` must cite the section of the rule, a subsection of that section, or the section that contains
+/// it.
 #[test]
 fn every_home_cites_its_section() {
     let mut files = Files::default();

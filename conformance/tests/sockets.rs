@@ -38,7 +38,7 @@ const ALL_EVENTS: &str = "sctp_data_io_event=1, sctp_association_event=0, sctp_a
     sctp_peer_error_event=1, sctp_shutdown_event=1, sctp_partial_delivery_event=0, sctp_adaptation_layer_event=0, \
     sctp_authentication_event=0, sctp_sender_dry_event=0";
 
-/// RFC 6458 §6.2: a socket gets exactly the notifications to which it subscribes.
+/// RFC 6458 §6.2: a socket must get exactly the notifications to which it subscribes.
 #[test]
 fn only_subscribed_notifications_are_delivered() {
     let off = ALL_EVENTS.replace("=1", "=0");
@@ -75,7 +75,7 @@ fn only_subscribed_notifications_are_delivered() {
     misunderstood(&text.replace("sctp_address_event", "sctp_adress_event"), 8, "sctp_adress_event");
 }
 
-/// A script fails if a read returns a notification where it expects a message, or a message where it expects a
+/// A script must fail if a read returns a notification where it expects a message, or a message where it expects a
 /// notification.
 #[test]
 fn a_notification_is_expected_where_a_message_is_read() {
@@ -96,7 +96,7 @@ fn a_notification_is_expected_where_a_message_is_read() {
     fails(&text.replace("sender_dry_type=SCTP_SENDER_DRY_EVENT", "sse_type=5"), 11, "sse_type is no member");
 }
 
-/// RFC 6458 §5.3: the ancillary data of a message determines how it is sent.
+/// RFC 6458 §5.3: the ancillary data of a message must determine how the message is sent.
 #[test]
 fn ancillary_data_determines_how_a_message_is_sent() {
     let message = "msg_name(...)=..., msg_iov(1)=[{iov_base=..., iov_len=100}]";
@@ -151,7 +151,7 @@ fn ancillary_data_determines_how_a_message_is_sent() {
     );
 }
 
-/// RFC 6458 §5.3.1, §5.3.9: a message to a new peer creates the association.
+/// RFC 6458 §5.3.1, §5.3.9: a message to a new peer must create the association.
 #[test]
 fn a_message_may_begin_its_association() {
     let text = "0 socket(..., SOCK_SEQPACKET, IPPROTO_SCTP) = 3
@@ -171,7 +171,7 @@ fn a_message_may_begin_its_association() {
     fails(&text.replace("sinit_num_ostreams=7", "sinit_num_ostreams=8"), 9, "os=7 is expected, 8 seen");
 }
 
-/// RFC 6458 §5.3.5, §5.3.6, §5.3.2: a read returns the structures of ancillary data that the socket has requested.
+/// RFC 6458 §5.3.5, §5.3.6, §5.3.2: a read must return the structures of ancillary data that the socket has requested.
 #[test]
 fn a_read_returns_the_requested_ancillary_data() {
     let data = "+0 < sctp: DATA[flgs=BE, len=20, tsn=1, sid=2, ssn=0, ppid=7]
@@ -232,7 +232,7 @@ fn a_read_returns_the_requested_ancillary_data() {
     );
 }
 
-/// RFC 6458 §9.12: the flags of `sctp_sendv_spa` select which of its structures are used.
+/// RFC 6458 §9.12: the flags of `sctp_sendv_spa` must select which of its structures are used.
 #[test]
 fn sendv_flags_select_the_valid_members() {
     let send = |flags: &str| {
@@ -252,7 +252,7 @@ fn sendv_flags_select_the_valid_members() {
     misunderstood(&send("8"), 8, "sendv_flags");
 }
 
-/// An unknown name is reported as a mistake of the script, with its line.
+/// An unknown name must be reported as a mistake of the script, with its line.
 #[test]
 fn unknown_names_are_told() {
     for (line, words) in [
@@ -280,8 +280,8 @@ fn unknown_names_are_told() {
     }
 }
 
-/// RFC 6458 §9.1, §9.2, §9.3: `sctp_bindx` binds addresses, `sctp_peeloff` separates an association, and both ends'
-/// addresses are listed.
+/// RFC 6458 §9.1, §9.2, §9.3: `sctp_bindx` must bind addresses, and `sctp_peeloff` must separate an association. The
+/// addresses of both ends must be listed.
 #[test]
 fn addresses_are_bound_and_listed() {
     let address =
@@ -313,8 +313,8 @@ fn addresses_are_bound_and_listed() {
     misunderstood(&text.replace("AF_INET,", "AF_INET6,"), 3, "no address of its family");
 }
 
-/// RFC 6525: stream reconfiguration is enabled for a script that resets streams, even if it has no sysctl for it, as on
-/// FreeBSD.
+/// RFC 6525: stream reconfiguration must be enabled for a script that resets streams, even if it has no sysctl for it,
+/// as on FreeBSD.
 #[test]
 fn scripts_that_reconfigure_speak_reconfig() {
     let text = UP.replace("val=...]]\n+0 > sctp: COOKIE", "val=...], SUPPORTED_EXTENSIONS[types=[RECONFIG]]]\n+0 > sctp: COOKIE")
@@ -333,8 +333,8 @@ fn scripts_that_reconfigure_speak_reconfig() {
     fails(&format!("`sysctl -w net.inet.sctp.reconfig_enable=0` {text}"), 9, "EOPNOTSUPP");
 }
 
-/// RFC 6458 §6.1.8: AUTH is enabled for a script that uses it, even if it has no sysctl for it, as on FreeBSD. Other
-/// scripts have no AUTH.
+/// RFC 6458 §6.1.8: AUTH must be enabled for a script that uses it, even if it has no sysctl for it, as on FreeBSD.
+/// Other scripts must have no AUTH.
 #[test]
 fn scripts_that_use_authentication_have_it() {
     let told = "{auth_type=SCTP_AUTHENTICATION_EVENT, auth_flags=0, auth_length=20, auth_keynumber=0, \
@@ -356,8 +356,8 @@ fn scripts_that_use_authentication_have_it() {
     }
 }
 
-/// draft-natarajan-tsvwg-sctp-nrsack §4: with FreeBSD's sysctl, the engine offers NR-SACKs. If the peer agrees,
-/// NR-SACKs replace SACKs.
+/// draft-natarajan-tsvwg-sctp-nrsack §4: with FreeBSD's sysctl, the engine must offer NR-SACKs. If the peer agrees,
+/// NR-SACKs must replace SACKs.
 #[test]
 fn the_setting_for_nr_sacks_is_obeyed() {
     let up = UP

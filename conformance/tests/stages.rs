@@ -77,7 +77,7 @@ fn data_to_an_unlisted_address_is_reported() {
     fails(&long, TURNS, 24, "before the turns", "12 packets with DATA", "11 packets with DATA");
 }
 
-/// A listening socket learns the peer's addresses from the INIT, with IPv4 and with IPv6.
+/// A listening socket must learn the peer's addresses from the INIT, with IPv4 and with IPv6.
 #[test]
 fn a_peer_that_asks_has_further_addresses_too() {
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3

@@ -222,7 +222,7 @@ fn on(stream: u16) -> How {
     How { stream, ..How::default() }
 }
 
-/// Returns a random message size. Most messages are small; some need several chunks.
+/// Returns a random message size. Most messages are small, but some need several chunks.
 fn any_size(rng: &mut Rng) -> usize {
     let most = [20, 500, 1_300, 6_000][rng.below(4) as usize];
     4 + rng.below(most) as usize

@@ -198,7 +198,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Creates an end of `peer` at the address `here`; the other end is at `there`.
+    /// Creates an end of `peer` at the address `here`. The other end is at `there`.
     #[must_use]
     pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
         let (received, sent) = (Seen::default(), Seen::default());

@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::net::Ipv4Addr;
 use std::task::Poll;
 
-/// A delayed packet is delivered when its delay is over, although the task that sent it never runs again.
+/// A delayed packet must be delivered when its delay is over, although the task that sent it never runs again.
 #[test]
 fn a_lone_packet_leaves_in_time() {
     let options =

@@ -247,7 +247,7 @@ fn verbs_know_no_engine() {
     }
 }
 
-/// House rule: handlers set flags, and one module sends. Only one file may begin and end SCTP packets.
+/// House rule: handlers set flags, and one module sends. Therefore only one file may begin and end SCTP packets.
 #[test]
 fn only_outbound_builds_packets_of_sctp() {
     let source = root().join("crates/sctp/src");

@@ -239,7 +239,7 @@ fn service_is_restored_when_the_rate_is() {
     assert!(sentence.contains("and never with tcp."), "{shown}");
 }
 
-/// The only path fails for two seconds. When it comes back, it restores the service.
+/// The only path fails for two seconds. When the path comes back, it must restore the service.
 #[test]
 fn a_path_that_comes_back_restores_the_service() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s,for=2s --bulk 8MB --runs 1 --transport tcp,sctp";
@@ -253,7 +253,7 @@ fn a_path_that_comes_back_restores_the_service() {
     }
 }
 
-/// With a single path, the same failure ends the transfer. The run counts as failed.
+/// With a single path, the same failure must end the transfer. The run must count as failed.
 #[test]
 fn one_path_has_no_failover() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";

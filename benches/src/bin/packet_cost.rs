@@ -3,7 +3,7 @@
 //!
 //!     cargo run --release --bin packet_cost
 //!
-//! Prints CPU time per packet (wall time of a busy thread); compare only runs on the same machine.
+//! Prints CPU time per packet (wall time of a busy thread). Compare only runs on the same machine.
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;

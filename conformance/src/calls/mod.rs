@@ -235,8 +235,8 @@ impl Machine {
         Ok(0)
     }
 
-    /// Checks that a socket can be bound to this address. Every socket has all addresses of the endpoint, and no
-    /// others.
+    /// Checks that a socket can be bound to this address. Every socket has all addresses of the endpoint, and no other
+    /// addresses.
     fn own_address(&self, address: Option<IpAddr>) -> Result<(), Stop> {
         let has = |wanted: IpAddr| self.sockets.endpoint().addresses().iter().any(|own| own.ip() == wanted);
         match address {

@@ -432,7 +432,7 @@ fn plain(value: &Value) -> Result<i64, Stop> {
     number(unboxed(value)).ok_or_else(|| Stop::Wrong(format!("{value} is no number that is known")))
 }
 
-/// Reads a `struct sctp_assoc_value` or a number alone; returns the association and the number.
+/// Reads a `struct sctp_assoc_value` or a number alone. Returns the association and the number.
 fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
     if !matches!(unboxed(value), Value::Struct(_)) {
         return Ok((0, plain(value)?));

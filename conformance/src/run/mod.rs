@@ -252,7 +252,7 @@ impl Machine {
         }
     }
 
-    /// Advances to the next deadline if it is not after `limit`; returns false if no deadline is left before `limit`.
+    /// Advances to the next deadline if it is not after `limit`. Returns false if no deadline is left before `limit`.
     fn next_deadline(&mut self, limit: Instant) -> Result<bool, Failure> {
         let Some(due) = self.sockets.poll_timeout().filter(|&due| due <= limit) else {
             return Ok(false);

@@ -111,7 +111,8 @@ impl Copies {
 mod tests {
     use super::*;
 
-    /// The limit matters because a capture may have many conversations, and each one remembers packets.
+    /// The record of a packet must be small, because a capture may have many conversations, and each conversation
+    /// remembers packets.
     #[test]
     fn what_is_remembered_of_a_packet_is_small() {
         assert_eq!(size_of::<Seen>(), 24);

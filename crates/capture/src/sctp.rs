@@ -98,7 +98,8 @@ impl Associations {
         Taken::Whole
     }
 
-    /// Creates the association to which this packet belongs. The packet is the first one captured of it.
+    /// Creates the association to which this packet belongs. The packet is the first captured packet of the
+    /// association.
     fn begin(
         &mut self,
         arrival: &mut Arrival<'_>,

@@ -511,7 +511,7 @@ fn the_number_of_ladder_lines_changes_no_result() {
     }
 }
 
-/// Decoding a file with any content ends without a panic.
+/// Decoding a file with any content must end without a panic.
 #[test]
 fn mutated_captures_never_panic() {
     let mut tape = CaptureBuilder::ethernet();

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 const MAX_PACKETS: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
 
-/// A range of TSNs or sequence numbers on the wire: the first one, and the one after the last.
+/// A range of TSNs or sequence numbers on the wire: the first number, and the number after the last one.
 pub(super) type Numbers = (u32, u32);
 
 /// The TSNs or sequence numbers of the data in a packet, and those that the packet acknowledges.

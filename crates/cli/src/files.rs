@@ -1,9 +1,10 @@
 //! Output files that appear complete or not at all. All files of a command appear together.
 //!
-//! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every one
-//! is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target that is
-//! not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come from another
-//! host are confined to one directory ([`Reserved::below`]); symbolic links cannot lead them out of it.
+//! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every
+//! one is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target
+//! that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come
+//! from another host are confined to one directory ([`Reserved::below`]). Symbolic links cannot lead these files out of
+//! that directory.
 
 #[cfg(target_os = "linux")]
 mod below;

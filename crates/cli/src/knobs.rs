@@ -327,7 +327,7 @@ mod linux {
         use super::is_senders;
         use anabranch_transports::Transports;
 
-        /// This test fails for a new knob until somebody adds the knob to one of the two lists.
+        /// This test fails for a new knob until a developer adds the knob to one of the two lists.
         #[test]
         fn every_knob_is_a_senders_or_not() {
             let others = [

@@ -1,7 +1,7 @@
 //! Drops the privileges of a server once its sockets are open.
 //!
-//! Opening raw sockets and low ports needs capabilities; using these sockets needs none. Afterwards a server only reads
-//! files: those that it serves, and its certificate again on SIGHUP. Those files may belong to other users.
+//! Opening raw sockets and low ports needs capabilities, but using these sockets needs none. Afterwards a server only
+//! reads files: those that it serves, and its certificate again on SIGHUP. Those files may belong to other users.
 
 use crate::complain;
 use rustix::io::Errno;

@@ -109,7 +109,7 @@ fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<
     Ok(part)
 }
 
-/// Returns the plan of a study's table. The name after the slash selects the table; the default is the first table.
+/// Returns the plan of a study's table. The name after the slash selects the table. The default is the first table.
 fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let (study, table) = open_with_table(name)?;

@@ -65,7 +65,7 @@ fn has(output: &Output, what: &str) -> bool {
     true
 }
 
-/// A directory of programs that precedes others in PATH, removed at the end of the test.
+/// A directory of programs that precedes other directories in PATH, removed at the end of the test.
 struct Programs(PathBuf);
 
 impl Programs {
@@ -442,8 +442,8 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
     }
 }
 
-/// TLS and HTTP/2 over the kernel's TCP send the same across an emulated link as in virtual time. Only the lengths of
-/// this machine's keys and tickets differ.
+/// TLS and HTTP/2 over the kernel's TCP must send the same across an emulated link as in virtual time. Only the lengths
+/// of this machine's keys and tickets may differ.
 #[test]
 fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     if !are_slow_tests_enabled() {

@@ -119,7 +119,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
         race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
     for contestant in contestants(&found) {
         let settings = &contestant["settings"];
-        // The constants in include/net/tcp.h since 2.6.39; a new namespace has the kernel's default sysctls.
+        // The constants in include/net/tcp.h since 2.6.39. A new namespace has the kernel's default sysctls.
         assert_eq!((&settings["iw"], &settings["engine"]), (&"10".into(), &"Linux".into()));
         for key in ["rto_min", "delack"] {
             assert!(settings[key].as_str().is_some_and(|value| value.contains("ms")), "{key}: {settings}");

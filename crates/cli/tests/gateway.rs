@@ -249,7 +249,7 @@ fn unreachable_and_forbidden_targets_are_reported() {
         &format!("http://{silent}"),
     ]);
     assert_eq!(status_of(&one.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), 504);
-    // Nobody listens at the SCTP end of this gateway.
+    // No program listens at the SCTP end of this gateway.
     let one = Running::start(&[
         "gateway",
         "--listen",

@@ -141,7 +141,7 @@ fn invalid_responses_become_502_at_once() {
     assert_eq!(errors(&got).matches("status 502").count(), 2, "{}", errors(&got));
 }
 
-/// A response that is merely unusual is forwarded unchanged.
+/// A response that is merely unusual must be forwarded unchanged.
 #[test]
 fn unusual_statuses_are_forwarded() {
     let statuses = [200, 204, 205, 226, 299, 300, 304, 399, 400, 418, 451, 499, 500, 511, 599, 600, 777, 999];
@@ -160,7 +160,7 @@ fn unusual_statuses_are_forwarded() {
     }
 }
 
-/// `get` does not wait for more of an invalid response either.
+/// `get` must not wait for more of an invalid response either.
 #[test]
 fn a_client_does_not_wait_for_what_is_no_answer() {
     let answers = [

@@ -141,7 +141,8 @@ fn one_session_leaves_exchanges_to_others() {
     held_by_one(20, 100, 100_000);
 }
 
-/// The session has all exchanges. The session makes progress, but no single exchange of it does, so one must make room.
+/// The session has all exchanges. The session makes progress, but none of its exchanges does. Therefore one exchange
+/// must make room.
 #[test]
 fn an_exchange_that_stands_still_makes_room() {
     held_by_one(8, 8, 260);

@@ -202,7 +202,7 @@ fn a_malformed_response_is_a_failure_of_get() {
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
         [&[0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream][..], body].concat()
     };
-    // `:status: 200` is 0x88 (RFC 7541 A); the other fields are literals.
+    // `:status: 200` is 0x88 (RFC 7541 A). The other fields are literals.
     let cases = [
         (frame(1, 4, 1, &[0x88, 0, 1, b'x', 2, b' ', b'y']), "a field value begins or ends with white space"),
         (frame(1, 4, 1, &[0x08, 3, b'1', b'0', b'1']), "a response has the status 101"),

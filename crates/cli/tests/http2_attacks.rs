@@ -325,7 +325,8 @@ fn clients_that_read_nothing_hold_little_memory_and_are_closed() {
     for at in 0..30 {
         let window = [0, (1 << 31) - 1, 1][at % 3];
         let mut stream = target.connect(&setting(4, window));
-        // More concurrent requests than are accepted (128): the others must be rejected and not queued.
+        // The client sends more concurrent requests than are accepted (128). The server must reject the requests beyond
+        // that number and not queue them.
         for id in 0..300 {
             stream.write_all(&request(2 * id + 1, "/big")).expect("said");
         }

@@ -9,8 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// File modes of a key, and whether a server accepts them. The group may read the key, nobody else may, and only the
-/// owner may write it.
+/// File modes of a key, and whether a server accepts them. Only the owner may write the key, and only the owner and the
+/// group may read it.
 const MODES: [(u32, bool); 8] = [
     (0o600, true),
     (0o400, true),

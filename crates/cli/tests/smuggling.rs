@@ -115,8 +115,8 @@ fn over_sctp() {
                 let late = answers(&world, &mut stream, 30).await;
                 is_refused(form, body, &[early, late].concat());
             }
-            // Content that the server does not read must not be parsed as a request. The server accepts a request after
-            // such content; a gateway resets the stream.
+            // Content that the server does not read must not be parsed as a request. The server must accept a request
+            // after such content. A gateway must reset the stream.
             let mut stream = session.open(40).expect("a stream");
             let length = SMUGGLED.len();
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
@@ -203,8 +203,8 @@ fn an_absolute_url_overrides_the_host_field() {
     let (here, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
-        // The first statuses are of a gateway with rules and of one in front of it. Gateways with one origin ignore the
-        // host.
+        // The first statuses are from a gateway with rules and from a second gateway in front of it. Gateways with one
+        // origin ignore the host.
         (&here, "Host: other.example", ["200", "200"]),
         (&here, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),

@@ -79,7 +79,7 @@ fn sessions_that_read_nothing_lose_their_slot() {
             }
             read
         });
-        // These clients have responses that nobody reads.
+        // These clients do not read their responses.
         let held: Vec<TcpStream> = (0..9).map(|_| stalled(&target, BIG)).collect();
         in_a_world(async |world| {
             let host = host(&world, 1).await;

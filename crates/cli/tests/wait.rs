@@ -27,7 +27,7 @@ pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
     assert!(comes_true(is_so), "waited too long until {what}");
 }
 
-/// Waits until `is_so` holds; returns false if it does not within [`LONG`].
+/// Waits until `is_so` holds. Returns false if it does not hold within [`LONG`].
 pub fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
     for _ in 0..LONG.as_millis() / POLL.as_millis() {
         if is_so() {

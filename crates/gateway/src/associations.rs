@@ -1,6 +1,6 @@
 //! A pool of associations with one peer. Each exchange uses a stream of its own, which is the lowest free one.
 //!
-//! The streams of an association share its receive window, so a stream that is not read blocks the others (see
+//! The streams of an association share its receive window, so a stream that is not read blocks the other streams (see
 //! `watch`). An association with such a stream gets no new exchanges as long as another association can be used or set
 //! up.
 //!

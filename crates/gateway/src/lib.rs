@@ -1,25 +1,26 @@
 //! Forwards HTTP between TCP and SCTP, in either direction.
 //!
-//! A gateway accepts requests from a listener of one transport, and forwards them on streams of another transport. It is
-//! either a forward proxy or a reverse proxy. A forward proxy reaches any allowed origin, and opens tunnels for CONNECT. A
-//! reverse proxy serves one origin. Two gateways in a row carry traffic of TCP clients over SCTP to TCP servers. Each
-//! exchange and each tunnel has a stream of its own on the association.
+//! A gateway accepts requests from a listener of one transport, and forwards them on streams of another transport. It
+//! is either a forward proxy or a reverse proxy. A forward proxy reaches any allowed origin, and opens tunnels for
+//! CONNECT. A reverse proxy serves one origin. Two gateways in a row carry traffic of TCP clients over SCTP to TCP
+//! servers. Each exchange and each tunnel has a stream of its own on the association.
 //!
 //! Bytes are forwarded as they arrive. The gateway reads from one side only as fast as the other side accepts data.
 //! Therefore a large body or a stalled client costs no memory. Every wait is limited: for a head by
 //! [`Options::head_timeout`], for progress by [`Options::idle`].
 //!
-//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew, with the fields that describe the client to an origin
+//! - `target`, `head`: parse HTTP/1.1 strictly, and write heads anew, with the fields that describe the client to an
+//!   origin
 //! - [`allow`]: the rules that determine which targets may be reached
 //! - `conn`: streams, and pumps between streams
 //! - `origins`, `lookups`, `turns`, `associations`: connections to the other side
 //! - `exchange`, `tunnel`: forwarding between the two sides
-//! - `watch`: ends exchanges that stall or block others
+//! - `watch`: ends exchanges that stall or block other exchanges
 //!
-//! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and the
-//! closing of sessions. The pools of connections and associations also serve `get --page`. The program that runs the
-//! gateway opens the connections to origins. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as they
-//! arrive. It does not support HTTP/2.
+//! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and
+//! the closing of sessions. The pools of connections and associations also serve `get --page`. The program that runs
+//! the gateway opens the connections to origins. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as
+//! they arrive. It does not support HTTP/2.
 
 pub mod allow;
 mod associations;

@@ -1,8 +1,9 @@
-//! Watches an exchange or a tunnel. Ends the exchange or tunnel if it stalls for too long or blocks others for too long.
+//! Watches an exchange or a tunnel. Ends the exchange or tunnel if it stalls for too long or blocks other exchanges for
+//! too long.
 //!
-//! The streams of an association share its receive window. A stream whose bytes are not read fills that window, so no data
-//! arrives on any other stream: the stream *blocks* the others. An exchange that waits for a blocked window is *trapped*. It
-//! continues on another association if it can. If it cannot, it is *starved*.
+//! The streams of an association share its receive window. A stream whose bytes are not read fills that window, so no
+//! data arrives on any other stream: the stream *blocks* the other streams. An exchange that waits for a blocked window
+//! is *trapped*. It continues on another association if it can. If it cannot, it is *starved*.
 
 use super::conn::{Moved, PumpProgress};
 use super::{Activity, Service};
@@ -33,13 +34,13 @@ pub(super) struct Progress {
 /// The reason why a watched future was ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
-    /// The exchange made no progress for too long, or it blocked others for too long.
+    /// The exchange made no progress for too long, or it blocked other exchanges for too long.
     Still,
     /// The exchange is trapped, and can continue on another association.
     Trapped,
 }
 
-/// The two sessions of an exchange, each of which other exchanges may use as well.
+/// The two sessions of an exchange, each of which other exchanges may also use.
 #[derive(Clone, Copy)]
 pub(super) struct SharedSessions<'a> {
     /// The receive window of the session to the peer; `None` if its streams do not share one.
@@ -62,7 +63,8 @@ pub(super) async fn watched<W: World, U, T>(
     wait: impl Future<Output = T>,
 ) -> Result<T, Ended> {
     let idle = service.options.idle;
-    // Check more often if the exchange shares a window, because others wait as long as this exchange blocks the window.
+    // Check more often if the exchange shares a window, because other exchanges wait as long as this exchange blocks
+    // the window.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
     let mut wait = pin!(wait);
     let mut timer = service.world.timer();
@@ -233,9 +235,9 @@ const SHARED_TICK: Duration = Duration::from_millis(100);
 const TICK: Duration = Duration::from_secs(1);
 /// The time without progress after which an exchange behind a blocked window counts as trapped.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
-/// The time for which an exchange may block others if at least one of them is starved.
+/// The time for which an exchange may block other exchanges if at least one of them is starved.
 const MAX_STARVING: Duration = Duration::from_secs(1);
-/// The time for which an exchange may block others if all of them can continue on other associations.
+/// The time for which an exchange may block other exchanges if all of them can continue on other associations.
 const MAX_BLOCKING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

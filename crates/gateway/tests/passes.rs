@@ -2,7 +2,7 @@
 //! gateway and through two.
 //!
 //! Everything runs on streams in memory and in virtual time. Clients and origins use sessions with one stream that
-//! supports half-close, like TCP; two gateways are connected by sessions with many streams, like SCTP.
+//! supports half-close, like TCP. Two gateways are connected by sessions with many streams, like SCTP.
 
 #[path = "../../http/tests/rig/memory.rs"]
 #[expect(dead_code, reason = "it can do more than is wanted here")]

@@ -277,7 +277,9 @@ async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
     SctpHost::new(world.clone(), config, Carrier::Ip, None).await.expect("a host")
 }
 
-/// One client requests 4,000 connections at once; another client requests a single connection from time to time.
+/// One client requests 4,000 connections at once. Another client requests a single connection from time to time. Only
+/// the connections in the queue of the origin may precede it, and the first client must have at most half of that
+/// queue.
 #[test]
 fn one_client_does_not_fill_the_queue_of_an_origin() {
     let TestNetwork { network, gateway, clients: [greedy, honest] } = TestNetwork::new();

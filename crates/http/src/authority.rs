@@ -1,7 +1,7 @@
-//! Defines the authority, which is a host with its port as in URLs and in the Host field, and the origin, which adds the
-//! scheme.
+//! Defines the authority, which is a host with its port as in URLs and in the Host field, and the origin, which adds
+//! the scheme.
 //!
-//! Home of RFC 3986 §3.2 as far as HTTP needs it: no userinfo, no percent-encoding; and of RFC 9110 §4.3.1.
+//! Home of RFC 3986 §3.2 as far as HTTP needs it (no userinfo, no percent-encoding), and of RFC 9110 §4.3.1.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,10 +1,10 @@
 //! Opens files beneath a directory and never outside it, even if the directory contains symbolic links or is changed in
 //! the meantime.
 //!
-//! A name is looked up from the open handle of the directory, and the file found is used through its own handle. So nobody
-//! can swap the file between check and use. A symbolic link is followed as long as it stays in the directory. A link that
-//! leaves the directory, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel does. An
-//! absolute link stays in the directory if it begins with the directory's own path.
+//! A name is looked up from the open handle of the directory, and the file found is used through its own handle.
+//! Therefore nobody can swap the file between check and use. A symbolic link is followed as long as it stays in the
+//! directory. A link that leaves the directory, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as
+//! the kernel does. An absolute link stays in the directory if it begins with the directory's own path.
 //!
 //! On Linux, `openat2` with `RESOLVE_BENEATH` resolves a whole name in one call. Where that call is missing, and for
 //! absolute links, names are resolved component by component. Each component is opened without following links.
@@ -39,7 +39,7 @@ impl RootDirectory {
     /// Opens the directory at `path`. Symbolic links in `path` itself are followed once, now.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// The directory does not exist.
     pub fn new(path: &Path) -> io::Result<Self> {
         let (real, given) = (path.canonicalize()?, std::path::absolute(path)?);
         if !real.is_dir() {
@@ -186,8 +186,8 @@ mod handle {
                 match whole(root, below, flags, links) {
                     Err(Errno::NOSYS) => self.held.borrow().whole.set(false),
                     // In these cases the kernel refuses a name that may still be allowed. A sandbox may forbid the call
-                    // (PERM). An absolute link may lead back into the directory (XDEV). Others may be renaming parts of
-                    // the path (AGAIN).
+                    // (PERM). An absolute link may lead back into the directory (XDEV). Another process may be renaming
+                    // parts of the path (AGAIN).
                     Err(Errno::PERM | Errno::XDEV | Errno::AGAIN) => {}
                     found => return found,
                 }

@@ -1,8 +1,8 @@
 //! Closes a session whose peer may be slow, and waits for stream resets.
 //!
-//! A send buffer accepts all of a large response at once, and the response may then be in flight for minutes. So data may
-//! still be moving although the application writes no more. Closing the session without waiting would truncate the
-//! response. If the peer acknowledges nothing for a while, the session is aborted.
+//! A send buffer accepts all of a large response at once, and the response may then be in flight for minutes. Therefore
+//! data may still be in flight after the application's last write. Closing the session without waiting would truncate
+//! the response. If the peer acknowledges nothing for a while, the session is aborted.
 
 use anabranch_base::time::Duration;
 use anabranch_transport::{Session, Stream};
@@ -10,7 +10,7 @@ use anabranch_world::{Timer, World};
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Detects whether the peer acknowledged data between two checks.
+/// Detects whether the number of unacknowledged bytes changes between two checks.
 #[derive(Debug, Default)]
 pub struct AckProgress {
     /// The number of unacknowledged bytes at the last check.
@@ -18,8 +18,8 @@ pub struct AckProgress {
 }
 
 impl AckProgress {
-    /// Returns whether data was acknowledged since the last check. Data that was written since then also counts as
-    /// progress.
+    /// Returns whether the number of unacknowledged bytes has changed since the last call. The number changes when the
+    /// peer acknowledges data, and also when data is written.
     pub fn is_made<N: Session>(&mut self, session: &N) -> bool {
         let unacknowledged = session.unacknowledged();
         unacknowledged != std::mem::replace(&mut self.unacknowledged, unacknowledged)

@@ -87,7 +87,7 @@ impl Decoder {
     /// input is needed or the body is complete. Bytes after the body stay in `input`.
     ///
     /// # Errors
-    /// [`Broken`]; the decoder must not be used any more.
+    /// [`Broken`]. The decoder must not be used after it.
     pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
         loop {
             match self.state {

@@ -39,11 +39,11 @@ pub enum GetError<E> {
     Taker(E),
 }
 
-/// Gets `target` from `host` over `stream`. Calls `take` first with the head, and then with the head and each piece of the
-/// body. Returns the head and the length of the body.
+/// Gets `target` from `host` over `stream`. Calls `take` first with the head, and then with the head and each piece of
+/// the body. Returns the head and the length of the body.
 ///
 /// # Errors
-/// [`GetError`]; the stream must not be used any more.
+/// [`GetError`]. The stream must not be used after it.
 pub async fn get<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,

@@ -1,10 +1,10 @@
 //! Parses the head of an HTTP/1.x request so strictly that no other parser can interpret it differently.
 //!
 //! If two programs interpret the same bytes as different messages, one client can send requests in the name of another
-//! (request smuggling). So a server and a gateway refuse heads that RFC 9112 lets a recipient repair. They refuse
-//! malformed lines: a line that ends with a bare CR or LF, and a folded field. They refuse ambiguous lengths: two lengths,
-//! a length together with a transfer coding, and a transfer coding other than chunked. They also refuse a Host that is not
-//! an authority. Each refusal has a status and a reason of one line.
+//! (request smuggling). Therefore a server and a gateway refuse heads that RFC 9112 lets a recipient repair. They
+//! refuse malformed lines: a line that ends with a bare CR or LF, and a folded field. They refuse ambiguous lengths:
+//! two lengths, a length together with a transfer coding, and a transfer coding other than chunked. They also refuse a
+//! Host that is not an authority. Each refusal has a status and a reason of one line.
 //!
 //! Home of RFC 9112 §2.2, §2.3, §3, §5, §6.1 and §6.3, RFC 9110 §4.2 and §7.2, and RFC 3986 §3, as far as they specify
 //! which requests are refused.

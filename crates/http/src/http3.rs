@@ -1,11 +1,11 @@
 //! HTTP/3 (RFC 9114) on the streams of a session, with the static table of QPACK (RFC 9204).
 //!
-//! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. So each error has
-//! the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message) checks the
-//! messages of all versions that carry control data in fields. Unlike HTTP/2, HTTP/3 has no dynamic table here, so heads
-//! are not compressed against earlier ones. An exchange has a QUIC stream of its own, and its bytes have the positions
-//! that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which response a server writes next
-//! (RFC 9218).
+//! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. Therefore each
+//! error has the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message)
+//! checks the messages of all versions that carry control data in fields. Unlike HTTP/2, HTTP/3 has no dynamic table
+//! here, so heads are not compressed against earlier ones. An exchange has a QUIC stream of its own, and its bytes have
+//! the positions that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which response a
+//! server writes next (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers
@@ -91,7 +91,8 @@ pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64,
 mod tests {
     use super::*;
 
-    /// RFC 9114 §4.2.2: the size of a field section is the sum of all names and values, plus 32 bytes for each field.
+    /// Tests that the size of a field section is the sum of all names and values, plus 32 bytes for each field (RFC
+    /// 9114 §4.2.2).
     #[test]
     fn the_size_of_a_request_is_counted_as_the_rfc_says() {
         let request = Request::get("https://a.test/bc").header("x", "yz").body(()).expect("a request");

@@ -19,19 +19,20 @@
 //! | [`beneath`] | opens files in one directory and never outside it |
 //! | [`body`] | the generated content of objects, so that every byte can be checked |
 //!
-//! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time; see [`mapping`].
+//! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time (see
+//! [`mapping`]).
 //!
 //! # Notes on some modules
 //!
 //! - `limits` limits the number of sessions of a server, over all threads. If no slot is free, it ends the session that
 //!   has waited longest for a request.
-//! - `beneath` resolves paths inside one directory through open handles. So a link that is changed during the lookup
-//!   cannot lead out of the directory.
+//! - `beneath` resolves paths inside one directory through open handles. Therefore a link that is changed during the
+//!   lookup cannot lead out of the directory.
 //! - `upstream` lends a client or a gateway a stream for one exchange.
 //! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions;
 //!   `serve/http2.rs` passes small amounts to h2 in that order.
-//! - `http3` runs on any session that opens unidirectional streams and a new bidirectional stream for each exchange. All
-//!   exchanges that have a stream of their own share `fetch/own_stream.rs` and `serve/reply.rs`.
+//! - `http3` runs on any session that opens unidirectional streams and a new bidirectional stream for each exchange.
+//!   All exchanges that have a stream of their own share `fetch/own_stream.rs` and `serve/reply.rs`.
 //!   `http3/message_reader.rs` and `http3/peer_streams.rs` parse without I/O and return the RFC's error code for each
 //!   violation. `http3/connection.rs` closes the connection or the stream with that code.
 //! - A transport with many streams would by itself send a part of each in turn. To let the priorities decide, a session

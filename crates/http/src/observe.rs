@@ -83,7 +83,7 @@ pub enum FetchError {
     /// The response is not a valid HTTP response to the request.
     #[error("bad response: {0}")]
     BadResponse(String),
-    /// The body differs from the server's: bytes were lost, changed or misplaced.
+    /// The body differs from the body that the server sent: bytes were lost, changed or misplaced.
     #[error("the body is not intact: {0}")]
     Corrupt(String),
     /// The sender of the object abandoned it (partial reliability).
@@ -103,8 +103,8 @@ pub struct ObjectRecord {
     pub assigned: Option<Assigned>,
     /// When the first byte of the response was read.
     pub first_byte: Option<Instant>,
-    /// The numbers of body bytes read since the last assignment, with the times of the reads. Reads within a millisecond
-    /// are combined at the time of the first.
+    /// The numbers of body bytes read since the last assignment, with the times of the reads. Reads within a
+    /// millisecond are combined at the time of the first read.
     pub read: Vec<(Instant, u64)>,
     /// The byte range that the object occupies on the sender's stream, if the sender reported it.
     pub placed: Option<Range<u64>>,

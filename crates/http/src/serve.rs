@@ -1,9 +1,9 @@
 //! The server: runs hyper on each stream of each session.
 //!
-//! To hyper, every stream is an HTTP/1.1 connection of its own, so hyper handles pipelining, heads and framing. This
+//! To hyper, every stream is an HTTP/1.1 connection of its own, and hyper handles pipelining, heads and framing. This
 //! module does what hyper cannot do. It identifies the stream and the exchange of a request, and gives a head the size
-//! that the page specifies. It records when the server begins to process a request, and when the first byte of a response
-//! leaves. All clocks are those of the `World`: hyper's own timers and its Date are off.
+//! that the page specifies. It records when the server begins to process a request, and when the first byte of a
+//! response leaves. All clocks are those of the `World`: hyper's own timers and its Date are off.
 //!
 //! - `site`: the content that is served
 //! - `origin`: the origins that the server is responsible for
@@ -72,14 +72,14 @@ use std::task::{Context, Poll, Waker, ready};
 pub struct Options {
     /// The time from the start of processing a request until the response is ready.
     pub service_time: Duration,
-    /// Whether the requests of a session are processed one at a time, in the order of arrival. The next one begins when
-    /// the response to the previous one was written.
+    /// Whether the requests of a session are processed one at a time, in the order of arrival. Processing of the next
+    /// request begins when the response to the previous one was written.
     pub serial: bool,
     /// The idle time after which a session is closed; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// The time limit for the head of a request. A session is aborted if a head has begun on one of its streams and is not
-    /// complete after this time. The time does not run while a response is being sent on the stream. Data after a refused
-    /// head is not a request; it may arrive for at most this time.
+    /// The time limit for the head of a request. A session is aborted if a head has begun on one of its streams and is
+    /// not complete after this time. The time does not run while a response is being sent on the stream. Data after a
+    /// refused head is not a request, and may arrive for at most this time.
     pub head_timeout: Option<Duration>,
     /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at any
     /// time, so only the Date depends on it. Timers use the clock of the `World`.
@@ -91,9 +91,9 @@ pub struct Options {
     /// How strictly requests are checked.
     pub judged: Judged,
     /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
-    /// replaces the one that has waited longest for a request or for the rest of its head. If all have requests in
-    /// progress, the new session replaces the one whose client has been stalled longest, for at least 5 s. If no session
-    /// may be ended, the new session is refused.
+    /// replaces the session that has waited longest for a request or for the rest of its head. If all sessions have
+    /// requests in progress, the new session replaces the session whose client has been stalled longest, for at least 5
+    /// s. If no session may be ended, the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
     /// requests wait in the transport.
@@ -274,8 +274,8 @@ impl Activity {
     }
 }
 
-/// Removes `key` from `map`. An empty map would keep its root node, which thousands of idle sessions would each hold, so
-/// it is replaced.
+/// Removes `key` from `map`. Replaces an empty map by a new one, because an empty map keeps its root node. Otherwise
+/// thousands of idle sessions would each hold such a node.
 fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     if map.remove(key).is_some() && map.is_empty() {
         *map = BTreeMap::new();
@@ -304,7 +304,8 @@ where
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(async {
             match service.options.versions {
-                // The future is boxed. Otherwise the task of every session, of any version, would reserve space for it.
+                // The future is boxed. Otherwise the task of every session, of any version, would reserve space for
+                // this future.
                 Versions::Http3 => {
                     Box::pin(http3::serve(service.clone(), session.clone(), activity.clone())).await;
                 }

@@ -98,7 +98,8 @@ pub enum Ending {
 pub struct SharedWindow {
     /// The number of streams that are leased now.
     pub lent: Cell<u32>,
-    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the others.
+    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the other
+    /// streams.
     pub blocking: Cell<u32>,
     /// The number of streams that the blocking streams block and that cannot continue on another session.
     pub starved: Cell<u32>,
@@ -121,8 +122,8 @@ pub struct Lease<T: Stream> {
 /// A function that is called when the peer first sends data.
 pub type Begins = Box<dyn FnOnce()>;
 
-/// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped; then nothing can
-/// be awaited.
+/// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped, because
+/// nothing can be awaited then.
 type ReturnCallback<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
@@ -289,12 +290,12 @@ pub async fn connect_any<W: World, C: Connector>(
     found.unwrap_or(Err(ReachError::Timeout))
 }
 
-/// Returns a session with the first of `count` servers that answers. Each server is tried only when the previous one has
-/// failed. This is meant for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but ends
-/// when one address refuses it.
+/// Returns a session with the first of `count` servers that answers. Each server is tried only when the previous one
+/// has failed. This is meant for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but
+/// ends when one address refuses it.
 ///
 /// # Errors
-/// The reason of the failure of each server that was tried; at least one was tried.
+/// The reason of the failure of each server that was tried (at least one).
 pub async fn connect_in_turn<W: World, C: Connector>(
     world: &W,
     connector: &C,

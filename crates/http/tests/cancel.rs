@@ -1,5 +1,5 @@
-//! An object that times out is cancelled: its stream is reset and used for another object, and its unsent data is
-//! discarded (RFC 6525, RFC 3758).
+//! Tests the cancelling of an object that times out: its stream is reset and used for another object, and its unsent
+//! data is discarded (RFC 6525, RFC 3758).
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, sctp, sctp_server};
@@ -40,7 +40,7 @@ fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Ou
 const RECONFIG: (&str, &str) = ("reconfig", "yes");
 const PARTIAL: (&str, &str) = ("partial_reliability", "yes");
 
-/// The stream of an object that timed out is reused for the next one, twice, while the large object continues.
+/// The stream of an object that timed out must be reused for the next object, twice, while the large object continues.
 #[test]
 fn the_stream_of_a_timed_out_object_is_reused() {
     let both = [RECONFIG, PARTIAL];
@@ -50,14 +50,14 @@ fn the_stream_of_a_timed_out_object_is_reused() {
     assert_eq!(outcome.connections, 1);
     let streams = |object: usize| record.objects[object].assigned.as_ref().expect("assigned").exchange.stream;
     assert_eq!([2, 3, 4].map(streams), [1, 1, 1]);
-    // Both sides identify the exchange in the same way: the server recorded the one that was served.
+    // Both sides must identify the exchange in the same way: the server recorded the exchange that the client names.
     let last = record.objects[4].assigned.as_ref().expect("assigned").exchange;
     assert!(record.served[&last].written.is_some(), "{last:?}");
-    // Nothing was sent of the two cancelled objects (2 MB): this is the large object with its headers.
+    // The server must have sent nothing of the two cancelled objects (2 MB), only the large object with its headers.
     assert!(sent < 4_300_000, "{sent}");
 }
 
-/// Without RE-CONFIG at either end, the responses are read and discarded, as before.
+/// Without RE-CONFIG at either end, the client must read and discard the responses.
 #[test]
 fn without_reconfig_cancelled_responses_are_discarded() {
     for (here, there) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {
@@ -67,7 +67,7 @@ fn without_reconfig_cancelled_responses_are_discarded() {
     }
 }
 
-/// The same seed gives the same run.
+/// Two runs with the same seed must be equal.
 #[test]
 fn cancelling_is_repeatable() {
     let both = [RECONFIG, PARTIAL];

@@ -1,5 +1,5 @@
-//! Fetching and serving without a network: which connections and streams are used, the counters, and the behaviour on
-//! failures.
+//! Tests fetching and serving without a network: which connections and streams are used, the counters, and the
+//! behaviour on failures.
 
 use crate::rig::memory::Meeting;
 use crate::rig::page;
@@ -85,8 +85,8 @@ fn every_policy_delivers_every_byte() {
     }
 }
 
-/// The declared size of a head may be as small as its required fields. The head then has exactly that size, even on
-/// connections that close.
+/// The declared size of a head may be as small as its required fields. The head must then have exactly that size, even
+/// on connections that close.
 #[test]
 fn minimal_heads_have_the_exact_size() {
     for (name, meeting, policy) in policies() {
@@ -111,8 +111,8 @@ fn minimal_heads_have_the_exact_size() {
     }
 }
 
-/// With `preconnect`, every connection is established before the first request, even if there are fewer requests at
-/// first.
+/// With `preconnect`, every connection must be established before the first request, even if the first requests need
+/// fewer connections.
 #[test]
 fn connections_can_all_be_opened_first() {
     let page = page(20_000, &[1, 5_000, 70_000, 333]);
@@ -128,8 +128,8 @@ fn connections_can_all_be_opened_first() {
     }
 }
 
-/// A stream whose buffers are released after each request behaves like one that keeps them, whatever follows and when.
-/// Only the order of requests in the same moment may differ.
+/// A stream whose buffers are released after each request must behave like a stream that keeps them, whatever follows
+/// and when. Only the order of requests in the same moment may differ.
 #[test]
 fn streams_without_buffers_serve_the_same() {
     let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);
@@ -206,7 +206,7 @@ fn a_broken_connection_is_replaced_and_its_objects_tried_again() {
         assert_eq!(broken.0.end, End::Done, "{name}: {:?}", broken.0);
         assert_eq!(broken.0.body_bytes, page.body_bytes(), "{name}");
     }
-    // An object whose connection breaks every time is given up.
+    // An object whose connection breaks every time must be given up.
     let meeting = Meeting::new(1, false);
     (1..100).for_each(|n| meeting.break_after(n, 10_000));
     let (outcome, record) = load(&meeting, &page, Policy::default(), serve::Options::default());
@@ -273,7 +273,7 @@ fn stalled_objects_time_out_and_are_counted() {
     assert_eq!(outcome.objects[0], Err(FetchError::Timeout));
     assert_eq!(outcome.elapsed(), Duration::from_secs(15));
 
-    // Progress restarts the timeout: with pipelining, 4 x 10 s of service time pass without a failure.
+    // Progress must restart the timeout. With pipelining, 4 x 10 s of service time must pass without a failure.
     let slower = serve::Options { service_time: Duration::from_secs(10), ..serve::Options::default() };
     let pipelined = Policy { timeout, ..Choices::default().policy(false, false).expect("a policy") };
     let (outcome, _) = load(&Meeting::new(1, false), &page, pipelined, slower);
@@ -317,7 +317,8 @@ fn an_idle_session_is_closed_and_an_incomplete_request_aborted() {
     assert!(!half.is_graceful() && then == Instant::from_millis(40_000), "{half} {then}");
 }
 
-/// The first bytes of a request arrive with the previous request; the others after the stream has released its buffers.
+/// The first bytes of a request arrive with the previous request. The other bytes arrive after the stream has released
+/// its buffers. No byte must be lost.
 #[test]
 fn a_request_that_has_begun_is_not_lost_with_the_buffers() {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";

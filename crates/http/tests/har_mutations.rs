@@ -1,11 +1,11 @@
-//! HARs that no browser would write. Whatever the file contains, it is read or rejected with one line, and every entry
-//! that is not fetched is counted.
+//! Tests HARs that no browser would write. Whatever the file contains, it must be read, or rejected with one line.
+//! Every entry that is not fetched must be counted.
 
 use anabranch_base::Rng;
 use anabranch_http::har;
 use serde_json::{Value, json};
 
-/// A value of any kind, odd ones first.
+/// Returns a random value of any kind. Most of the values are unusual.
 fn odd(rng: &mut Rng) -> Value {
     match rng.below(20) {
         0 => Value::Null,
@@ -44,7 +44,7 @@ fn entry(rng: &mut Rng, index: u64) -> Value {
         "pageref": page,
         "startedDateTime": format!("2024-05-01T10:00:{:02}.{:03}Z", rng.below(60), rng.below(1000)),
         "time": rng.below(500),
-        // The initiator is the entry itself, a later entry, or one that does not exist.
+        // The initiator is the entry itself, a later entry, or an entry that does not exist.
         "_initiator": {"type": "script", "url": url, "stack": {"callFrames": [{"url": url}]}},
         "request": {"method": "GET", "url": url, "headersSize": -1, "bodySize": 0,
             "headers": [{"name": "Referer", "value": url}]},

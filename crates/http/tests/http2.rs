@@ -1,4 +1,4 @@
-//! HTTP/2 over TCP in virtual time: a page, the start of a session, and peers that break the protocol.
+//! Tests HTTP/2 over TCP in virtual time: a page, the start of a session, and peers that violate the protocol.
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, tcp_hosts, tcp_server};
@@ -22,7 +22,8 @@ fn options(versions: Versions) -> serve::Options {
     serve::Options { versions, ..serve::Options::default() }
 }
 
-/// All bodies were compared byte for byte. The server records when it writes the first byte of each response.
+/// All objects must arrive over one connection. The server must record when it writes the first byte of each response.
+/// The client compares all bodies byte for byte.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for versions in [Versions::Http2, Versions::Both] {
@@ -48,7 +49,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
     }
 }
 
-/// A frame (RFC 9113 §4.1).
+/// Returns a frame (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
@@ -66,13 +67,13 @@ const END_HEADERS: u8 = 0x4;
 const WHOLE: u8 = 0x5;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The client's connection preface, including its SETTINGS (RFC 9113 §3.4).
+/// Returns the client's connection preface, including its SETTINGS (RFC 9113 §3.4).
 fn preface() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// A GET request for a path, with an additional field of this value. `:method` and `:scheme` are from the static table
-/// (RFC 7541), the rest is literal.
+/// Returns a GET request for a path, with an additional field of this value. `:method` and `:scheme` are from the
+/// static table (RFC 7541), and the rest is literal.
 fn get(stream: u32, path: &str, value: &str) -> Vec<u8> {
     let mut section = vec![0x82, 0x86, 0x01, 1, b'a', 0x04, path.len() as u8];
     section.extend_from_slice(path.as_bytes());
@@ -102,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// The payloads of the received frames of this type on this stream.
+    /// Returns the payloads of the received frames of this type on this stream.
     fn frames(&self, kind: u8, stream: u32) -> Vec<&[u8]> {
         let (mut rest, mut found) = (&self.came[..], Vec::new());
         while let [a, b, c, of, _, id @ ..] = rest.get(..9).unwrap_or_default() {
@@ -116,7 +117,7 @@ impl Peer {
         found
     }
 
-    /// The number of content bytes received on a stream.
+    /// Returns the number of content bytes received on a stream.
     fn content(&self, stream: u32) -> usize {
         self.frames(DATA, stream).iter().map(|payload| payload.len()).sum()
     }
@@ -140,7 +141,7 @@ fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Peer) -> T) -> T
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// RFC 9113 §3.3: a server of both versions tells them apart by the first bytes, however they are split.
+/// A server of both versions must distinguish them by the first bytes, however these are split (RFC 9113 §3.3).
 #[test]
 fn the_preface_may_come_in_pieces() {
     for cut in [1, 10, 23] {
@@ -164,7 +165,7 @@ fn the_preface_may_come_in_pieces() {
     assert!(answer.starts_with(b"HTTP/1.1 405 "), "{:?}", String::from_utf8_lossy(&answer));
 }
 
-/// RFC 9113 §8.1.1: a malformed request is an error of its stream only.
+/// A malformed request must be an error of its stream only (RFC 9113 §8.1.1).
 #[test]
 fn a_malformed_request_is_reset_with_protocol_error() {
     with_client(Versions::Http2, async |mut client| {
@@ -175,7 +176,7 @@ fn a_malformed_request_is_reset_with_protocol_error() {
     });
 }
 
-/// RFC 9113 §8.2.1: the rules for values hold in trailers, too. The response waits for trailers.
+/// The rules for values must hold in trailers, too (RFC 9113 §8.2.1). The response must wait for the trailers.
 #[test]
 fn malformed_trailers_of_a_request_are_reset_with_protocol_error() {
     let trailers = |fields: &[(&str, &str)]| frame(HEADERS, WHOLE, 1, &literals(fields));
@@ -194,7 +195,7 @@ fn malformed_trailers_of_a_request_are_reset_with_protocol_error() {
             let resets: &[[u8; 4]] = if is_refused { &[[0, 0, 0, 1]] } else { &[] };
             assert_eq!(client.frames(RST_STREAM, 1), resets, "{wrong:?}");
             assert_eq!(client.frames(HEADERS, 1).is_empty(), is_refused, "{wrong:?}");
-            // The connection goes on.
+            // The connection must continue.
             client.write(&get(3, "/object-2", "y")).await;
             client.read().await;
             assert_eq!(client.content(3), 5_000);
@@ -202,7 +203,8 @@ fn malformed_trailers_of_a_request_are_reset_with_protocol_error() {
     }
 }
 
-/// RFC 9110 §8.6: a message has only one length, over HTTP/2 as over HTTP/3.
+/// A request with two lengths must be rejected even if the lengths are equal (RFC 9110 §8.6), over HTTP/2 as over
+/// HTTP/3.
 #[test]
 fn lengths_of_a_request_that_agree_are_still_two() {
     with_client(Versions::Http2, async |mut client| {
@@ -214,7 +216,8 @@ fn lengths_of_a_request_that_agree_are_still_two() {
     });
 }
 
-/// RFC 9113 §3.4: SETTINGS follows the preface. Otherwise the connection ends, and no request behind it is answered.
+/// If SETTINGS does not follow the preface (RFC 9113 §3.4), the connection must end. The server must not answer a
+/// request behind it.
 #[test]
 fn a_preface_without_settings_is_a_connection_error() {
     for first in [frame(PING, 0, 0, &[0; 8]), frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), frame(99, 0, 0, &[])]
@@ -233,13 +236,13 @@ fn a_preface_without_settings_is_a_connection_error() {
     }
 }
 
-/// Literal fields with literal names (RFC 7541 §6.2.2).
+/// Encodes literal fields with literal names (RFC 7541 §6.2.2).
 fn literals(fields: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
     fields.iter().flat_map(|(name, value)| [&[0][..], &text(name), &text(value)].concat()).collect()
 }
 
-/// The pseudo-header fields of a request.
+/// Returns the encoded pseudo-header fields of a request.
 fn request(method: &str, path: &str) -> Vec<u8> {
     literals(&[(":method", method), (":scheme", "http"), (":authority", "a"), (":path", path)])
 }
@@ -275,12 +278,13 @@ fn get_from(frames: &[u8]) -> (Result<u16, String>, Vec<Vec<u8>>) {
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// A HEADERS frame of a response that does not end its stream.
+/// Returns a HEADERS frame of a response that does not end its stream.
 fn response(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, 1, &literals(fields))
 }
 
-/// RFC 9113 §8.1.1: a malformed response is a stream error of type PROTOCOL_ERROR, and no answer.
+/// A malformed response must be a stream error of type PROTOCOL_ERROR (RFC 9113 §8.1.1). It must not count as a
+/// response.
 #[test]
 fn a_malformed_response_is_refused() {
     let ok = |more: &[(&str, &str)]| response(&[&[(":status", "200")], more].concat());
@@ -330,7 +334,7 @@ fn a_malformed_response_is_refused() {
         );
         assert_eq!(resets, [[0, 0, 0, 1]], "{rule}: {error}");
     }
-    // The stream is closed in both directions, so nothing can be reset.
+    // In these cases the reset is not checked, because the stream may already be closed in both directions.
     for (rule, frames, line) in [
         ("8.2.1 in trailers", [ok(&[]), data("abc"), trailers(&[("x", " y")])].concat(), padded),
         (
@@ -369,8 +373,8 @@ fn a_malformed_response_is_refused() {
     }
 }
 
-/// The pseudo-header fields that h2 drops before anybody can check them. The guide lists them as limits of `serve` and
-/// `get`. If h2 refuses them one day, they belong in the test above.
+/// h2 drops these pseudo-header fields before the client can check them. The guide lists them as limits of `serve` and
+/// `get`. If a later version of h2 refuses them, these cases belong in the test above.
 #[test]
 fn pseudo_header_fields_that_h2_drops_are_not_seen() {
     let data = frame(DATA, 0, 1, b"abc");
@@ -393,7 +397,7 @@ fn pseudo_header_fields_that_h2_drops_are_not_seen() {
     }
 }
 
-/// RFC 9113 §10.5: the server closes a connection whose client keeps sending frames without making requests.
+/// The server must close a connection whose client keeps sending frames without making requests (RFC 9113 §10.5).
 #[test]
 fn frames_that_accomplish_nothing_have_a_bound() {
     const MOST: usize = 20_000;
@@ -407,8 +411,8 @@ fn frames_that_accomplish_nothing_have_a_bound() {
         }
         client.write(&ping.repeat((MOST - 1) % 100)).await;
         client.read().await;
-        // The count is checked when the next frame arrives. This one is still answered, because the limit is not
-        // exceeded yet.
+        // The server checks the count when the next frame arrives. This frame must still be answered, because the limit
+        // is not exceeded yet.
         client.write(&ping).await;
         client.read().await;
         assert_eq!(client.frames(PING, 0).len(), MOST);
@@ -421,14 +425,14 @@ fn frames_that_accomplish_nothing_have_a_bound() {
     });
 }
 
-/// RFC 9113 §6.9: a response stops at the client's flow-control windows. A cancelled response uses no window of the
-/// next one.
+/// A response must stop at the client's flow-control windows (RFC 9113 §6.9). A cancelled response must use no window
+/// of the next response.
 #[test]
 fn an_answer_waits_for_its_window_and_leaves_room_when_it_is_cancelled() {
     with_client(Versions::Http2, async |mut client| {
         client.write(&[preface(), get(1, "/object-1", "y")].concat()).await;
         client.read().await;
-        // RFC 9113 §6.9.2: the initial windows.
+        // The initial windows (RFC 9113 §6.9.2).
         assert_eq!((client.content(1), client.frames(RST_STREAM, 1).len()), (65_535, 0));
         let window = |stream, bytes: u32| frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes());
         client.write(&[window(0, 100_000), window(1, 10_000)].concat()).await;

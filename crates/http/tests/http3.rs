@@ -1,5 +1,5 @@
-//! HTTP/3 over QUIC in virtual time: a page in the order of its urgencies, reproducible runs, and peers that break the
-//! protocol.
+//! Tests HTTP/3 over QUIC in virtual time: a page in the order of its urgencies, reproducible runs, and peers that
+//! violate the protocol.
 
 mod early;
 mod rules;
@@ -32,8 +32,8 @@ const NAME: &str = "server.test";
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 const LINK: &str = "rate=10mbit,rtt=40ms";
 
-/// Runs `program` with a client's and a server's host connected by this link. Returns its result and the client's
-/// capture.
+/// Runs `program` with a client's and a server's host that are connected by this link. Returns its result and the
+/// client's capture.
 fn run<T, F: Future<Output = T>>(seed: u64, link: &str, program: impl FnOnce(Hosts) -> F) -> (T, Vec<u8>) {
     let network = Network::new(seed);
     let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
@@ -96,7 +96,7 @@ fn page_of(objects: Vec<Object>) -> Rc<Page> {
     Rc::new(page)
 }
 
-/// A page whose objects are all requested at once: images first, as a document may have them.
+/// Returns a page whose objects are all requested at once. The images come first, as in some documents.
 fn page() -> Rc<Page> {
     let kinds = ["image/png", "application/json", "text/javascript", "text/css"];
     let objects = (0..20).map(|n| Object {
@@ -122,8 +122,8 @@ fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     (outcome, record, capture)
 }
 
-/// All bodies were compared byte for byte. Each exchange has a stream, and its byte range is the one that an engine's
-/// trace reports.
+/// Each exchange must have a stream of its own. Its byte range must be the range that an engine's trace reports. The
+/// client compares all bodies byte for byte.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for seed in 1..=5 {
@@ -135,7 +135,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
         );
         for (number, object) in record.objects.iter().enumerate() {
             let assigned = object.assigned.as_ref().expect("assigned");
-            // The most urgent objects are requested first; equally urgent ones in the order of the page.
+            // The most urgent objects must be requested first, and equally urgent objects in the order of the page.
             let stream = match number / 5 {
                 0 => number + 15,
                 3 => number - 15,
@@ -143,7 +143,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
             };
             assert_eq!((assigned.exchange.stream, assigned.exchange.index), (stream as u64, 0));
             let delivered = object.delivered.as_ref().expect("delivered");
-            // The request fields are as large as a browser's. Those in the static table take few bytes.
+            // The request fields are as large as the fields of a browser. Fields in the static table take few bytes.
             assert!((300..650).contains(&assigned.request.end), "{assigned:?}");
             assert!((20_200..20_450).contains(&delivered.response.end), "{delivered:?}");
             assert!(record.served[&assigned.exchange].written.is_some());
@@ -151,8 +151,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
     }
 }
 
-/// Data does not accumulate between the transport and its reader, even if it arrives as fast as it is read. Each byte
-/// is counted once.
+/// A large body must arrive completely, even if its data arrives as fast as it is read. Each byte must be counted once.
 #[test]
 fn large_bodies_come_whole_on_a_fast_network() {
     const BYTES: u64 = 8_000_000;
@@ -190,7 +189,7 @@ fn large_bodies_come_whole_on_a_fast_network() {
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 
-/// RFC 7838: a server sends Alt-Svc over HTTP/3, too.
+/// A server must send Alt-Svc over HTTP/3, too (RFC 7838).
 #[test]
 fn alt_svc_is_sent_over_http_3() {
     let (came, _) = run(1, LINK, |hosts| async move {
@@ -211,8 +210,8 @@ fn alt_svc_is_sent_over_http_3() {
     assert_eq!(came.as_deref(), Some("h3=\":8443\"; ma=86400"));
 }
 
-/// Concurrent requests are answered in the order of their urgencies, not of their arrival. Incremental ones share the
-/// bandwidth and end together.
+/// Concurrent requests must be answered in the order of their urgencies, not of their arrival. Incremental responses
+/// must share the bandwidth and end together.
 #[test]
 fn the_urgent_come_first() {
     let (_, record, _) = load(1, LINK);
@@ -237,7 +236,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert!(capture(1) != capture(2), "two seeds give the same");
 }
 
-/// An urgent request that is sent late waits for only a small part of the response in progress.
+/// An urgent request that is sent late must wait for only a small part of the response in progress.
 #[test]
 fn an_urgent_answer_overtakes_a_long_one() {
     let kinds = [("image/png", 4_000_000), ("text/css", 10_000)];
@@ -259,7 +258,8 @@ fn an_urgent_answer_overtakes_a_long_one() {
     });
     assert_eq!((outcome.end, outcome.connections), (End::Done, 1));
     let sheet = record.objects[1].delivered.as_ref().expect("delivered").at;
-    // One round trip, the queue (60 ms), and 26 kB of data: not the seconds that the image takes.
+    // The delay is one round trip, the queue (60 ms), and 26 kB of data. It must not include the seconds that the image
+    // takes.
     let late = sheet - (Instant::ZERO + Duration::from_secs(1));
     assert!(late < Duration::from_millis(200), "{late:?}");
 }
@@ -293,7 +293,7 @@ async fn say(session: &QuicSession<SimWorld>, bytes: &[u8]) -> QuicStream<SimWor
     stream
 }
 
-/// A frame (RFC 9114 §7.1).
+/// Returns a frame (RFC 9114 §7.1).
 fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u16 | 0x4000).to_be_bytes();
     [&[kind][..], &length, payload].concat()
@@ -311,7 +311,7 @@ const OK: [u8; 3] = [0, 0, 0xc0 | 25];
 #[test]
 fn server_protocol_errors_are_one_line() {
     let head = |bytes: usize| {
-        // A literal field line whose value has this many bytes; the name (content-type) is from the static table.
+        // A literal field line whose value has this many bytes. The name (content-type) is from the static table.
         let mut block = vec![0, 0, 0xc0 | 25, 0x5f, 0x1d, 0x7f];
         let mut left = bytes - 127;
         while left >= 128 {
@@ -364,8 +364,8 @@ fn server_protocol_errors_are_one_line() {
     }
 }
 
-/// A request that a closing server rejects is retried on another connection. If the server never accepts it, the error
-/// is one line.
+/// If a closing server rejects a request, the client must retry it on another connection. If the server never accepts
+/// the request, the error must be one line.
 #[test]
 fn a_server_that_goes_away_is_one_line() {
     let outcome = with_server(|_, session| async move {
@@ -412,7 +412,7 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
             answer.extend_from_slice(&buffer[..read]);
         }
         let ended = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // The server still serves other clients.
+        // The server must still serve other clients.
         let outcome = fetch::run(client, connector, page, policy(), Recorder::default()).await;
         assert_eq!(outcome.end, End::Done);
         (answer, ended)
@@ -422,7 +422,7 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
 
 #[test]
 fn client_protocol_errors_are_reported_to_the_client() {
-    // GET https://a/0: `:method` and `:scheme` by the static table, `:authority` and `:path` with values.
+    // GET https://a/0. `:method` and `:scheme` are from the static table, `:authority` and `:path` have literal values.
     let get = |path: &str| {
         let path = [&[0x51, path.len() as u8][..], path.as_bytes()].concat();
         [&[0, 0, 0xc0 | 17, 0xc0 | 23, 0x50, 1, b'a'][..], &path].concat()
@@ -444,21 +444,21 @@ fn client_protocol_errors_are_reported_to_the_client() {
         let ended = ended.expect("the connection is over").to_string();
         assert!(answer.is_empty() && ended.contains(line), "'{ended}' is not '{line}'");
     }
-    // These errors end one request, but not the connection.
+    // These errors must end the request, but not the connection.
     for request in [vec![], frame(HEADERS, &[0, 0])] {
         let (answer, ended) = with_client(request);
         assert!(answer.is_empty() && ended.is_none(), "{answer:?} {ended:?}");
     }
 }
 
-/// Whatever bytes arrive, each side ends in time, and no other client of the server is affected.
+/// Whatever bytes arrive, each side must end in time. No other client of the server must be affected.
 #[test]
 fn bytes_at_random_end_in_a_line() {
     let mut rng = Rng::new(1);
     let mut some = |most: u64| -> Vec<u8> {
         let mut bytes = vec![0; rng.below(most) as usize];
         rng.fill(&mut bytes);
-        // The first two bytes are often a frame type and a length that fit.
+        // The first two bytes are often a frame type and the matching length.
         if let [kind, length, ..] = &mut bytes[..] {
             (*kind, *length) = (*kind % 16, *length % 64);
         }
@@ -482,8 +482,8 @@ fn bytes_at_random_end_in_a_line() {
     }
 }
 
-/// A closing server completes the responses that it has begun and rejects later requests, which the client retries
-/// elsewhere.
+/// A closing server must complete the responses that it has begun, and reject later requests. The client must retry
+/// these on another connection.
 #[test]
 fn a_closing_server_finishes_responses_in_progress() {
     let ((outcome, ended), _) = run(1, "rate=1mbit,rtt=40ms", |hosts| async move {
@@ -507,7 +507,7 @@ fn a_closing_server_finishes_responses_in_progress() {
         serving.await.expect("ended");
         (outcome, server.now())
     });
-    // 380 kB take more than three seconds.
+    // The transfer of 380 kB takes more than three seconds.
     assert!(ended > Instant::ZERO + Duration::from_secs(3), "{ended}");
     assert!(outcome.failed() == 1 && outcome.connections > 1, "{outcome:?}");
     assert!(outcome.objects[19].is_err(), "nobody is there any more");

@@ -1,4 +1,4 @@
-//! Client and server, over pipes in memory and over both engines in virtual networks.
+//! Tests the client and the server, over pipes in memory and over both engines in virtual networks.
 
 mod cancel;
 mod fetch;

@@ -1,4 +1,4 @@
-//! How long a server waits for request heads, and how much memory unread responses use.
+//! Tests how long a server waits for request heads, and how much memory unread responses use.
 //!
 //! RFC 9112 §2.2 (empty lines before a head), §9.5 (timeouts).
 
@@ -63,8 +63,8 @@ fn an_answer_on_one_stream_gives_no_time_to_the_head_of_another() {
     assert_eq!(ended, (false, Instant::from_millis(10_000)));
 }
 
-/// A request head that a client sends while it still receives a response is not late, and neither are empty lines on
-/// any stream.
+/// The head timeout must not apply to a head that a client sends while it still receives a response, or to empty lines
+/// on any stream.
 #[test]
 fn the_head_timeout_does_not_run_during_a_response() {
     const LENGTH: usize = 100_000;
@@ -77,14 +77,14 @@ fn the_head_timeout_does_not_run_during_a_response() {
         other.write_all(b"\r\n").await.expect("written");
         pause(&world, 60).await;
         takes(&world, &mut stream, LENGTH).await;
-        // Now the head timeout runs.
+        // The head timeout must start now.
         let since = world.now();
         (session.closed().await.is_graceful(), world.now() - since)
     });
     assert_eq!(ended, (false, Duration::from_secs(10)));
 }
 
-/// Bytes that form no request do not keep a session open, however many there are.
+/// Bytes that form no request must not keep a session open, however many bytes arrive.
 #[test]
 fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
     for (begun, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {
@@ -99,7 +99,7 @@ fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
         });
         assert!((10_000..=21_000).contains(&(at.as_nanos() / 1_000_000)), "{more:?}: {at}");
     }
-    // A session whose rejected stream sends nothing more stays open for its other streams.
+    // A session whose rejected stream sends nothing more must stay open for its other streams.
     served(PageSite::new(&page(5, &[])), async |world, session| {
         let (mut bad, mut good) = (session.open(0).expect("a stream"), session.open(1).expect("a stream"));
         bad.write_all(b"GET / HTTP/1.1\nX: y\r\n\r\n").await.expect("written");
@@ -131,8 +131,8 @@ impl Site for Large {
 
 const LARGE: u64 = 1_000_000;
 
-/// With 100 unread responses the server holds at most 128 KiB in all and 4 KiB for each, besides the transport's
-/// buffers.
+/// With 100 unread responses, the server may hold at most 128 KiB in total, and 4 KiB for each response, in addition to
+/// the transport's buffers.
 #[test]
 fn stalled_answers_hold_little_and_come_whole() {
     let read = Rc::new(Cell::new(0));
@@ -150,12 +150,13 @@ fn stalled_answers_hold_little_and_come_whole() {
         }
         most
     });
-    // The transport buffers 3000 bytes of each.
+    // The transport buffers 3000 bytes of each response.
     assert!((100 * 3_000..=131_072 + 100 * (4_096 + 3_000)).contains(&most), "{most}");
     assert_eq!(read.get(), 100 * LARGE as usize);
 }
 
-/// RFC 9110 §9.3.2: a response to HEAD has no content, so the first byte of the next response follows its head.
+/// A response to HEAD has no content (RFC 9110 §9.3.2). The first byte of the next response follows the head, and the
+/// server must record the time at which this byte is written.
 #[test]
 fn the_answer_after_one_to_head_is_noted_when_it_is_written() {
     let network = Network::new(1);

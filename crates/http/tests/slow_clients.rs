@@ -1,4 +1,4 @@
-//! Responses that take longer to deliver than the server's idle timeout.
+//! Tests responses that take longer to deliver than the server's idle timeout.
 
 use crate::rig::page;
 use crate::rig::sim::{Contestant, Rig, fetch_page, sctp_hosts, sctp_server, tcp_hosts, tcp_server};
@@ -23,7 +23,8 @@ fn impatient() -> serve::Options {
     }
 }
 
-/// The send buffer takes the whole response at once; the link needs 24 s for it.
+/// The send buffer accepts the whole response at once, and the link needs 24 s for it. The server must not close the
+/// session as idle.
 #[test]
 fn an_answer_that_is_under_way_is_not_idle() {
     let page = page(3_000_000, &[]);
@@ -54,8 +55,8 @@ fn an_answer_that_is_under_way_is_not_idle() {
     }
 }
 
-/// A client that reads almost nothing acknowledges the zero-window probes (RFC 9260 §6.1 A), each of one segment. That
-/// does not count as progress: it gives up its slot as soon as a client that reads nothing at all.
+/// A client that reads almost nothing acknowledges the zero-window probes (RFC 9260 §6.1 A), each of one segment. This
+/// must not count as progress: the client must lose its slot as early as a client that reads nothing.
 #[test]
 fn acknowledged_probes_of_a_closed_window_keep_no_slot() {
     let mut expected = None;

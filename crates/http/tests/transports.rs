@@ -1,4 +1,4 @@
-//! Pages over both engines in virtual networks.
+//! Tests pages over both engines in virtual networks.
 
 use crate::rig::page;
 use crate::rig::sim::{
@@ -27,7 +27,7 @@ fn every_contestant_fetches_the_page() {
         let load = load(&Rig::new(&[DEFAULT], 1), &contestant, &page, |_| {});
         assert_eq!(load.outcome.end, End::Done, "{contestant:?}: {:?}", load.outcome);
         assert_eq!(load.outcome.body_bytes, page.body_bytes(), "{contestant:?}");
-        // 286 kB at 10 Mbit/s take 0.23 s; a handshake and two round trips 0.24 s.
+        // The transfer of 286 kB at 10 Mbit/s takes 0.23 s. A handshake and two round trips take 0.24 s.
         let elapsed = load.outcome.elapsed();
         assert!(
             elapsed > Duration::from_millis(400) && elapsed < Duration::from_secs(5),
@@ -111,7 +111,7 @@ fn same_seed_same_world() {
     }
 }
 
-/// The bytes of a stream that a trace says were sent, as sorted joined ranges.
+/// Returns the bytes of a stream that were sent according to a trace, as sorted and joined ranges.
 fn sent(trace: &[TraceRecord], connection: u64, stream: u64) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = trace
         .iter()
@@ -180,7 +180,7 @@ fn milestones_and_traces_speak_of_the_same_bytes() {
 fn nobody_listening_is_refused_and_an_outage_times_out() {
     let small = page(100, &[100]);
     for contestant in [tcp(Choices::default()), sctp(10)] {
-        // The server's host is up, but nothing listens on the requested port.
+        // Nothing listens on the requested port, but the server's host is up. The connection must be refused.
         let rig = Rig::new(&[DEFAULT], 1);
         let policy = contestant.policy();
         let recorder = anabranch_http::observe::Recorder::default();
@@ -208,7 +208,7 @@ fn nobody_listening_is_refused_and_an_outage_times_out() {
         );
         assert!(outcome.elapsed() < Duration::from_secs(2), "{contestant:?} {:?}", outcome.elapsed());
 
-        // The link fails in the middle of the page.
+        // The link fails in the middle of the page. The objects must time out.
         let rig = Rig::new(&[DEFAULT], 1);
         rig.network.outage(rig.links[0], Instant::from_millis(700), None);
         let timeout = Some(Duration::from_secs(15));
@@ -259,8 +259,9 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
     }
 }
 
-/// The number of usable streams is the smaller of both directions, and of what both ends support. Early requests are
-/// sent with the handshake, before it is known. Those on streams that do not exist are sent again on streams that do.
+/// The number of usable streams is the smaller number of both directions and of both ends. The client sends early
+/// requests with the handshake, before it knows this number. If a stream does not exist, the client must repeat its
+/// request on an existing stream.
 #[test]
 fn early_requests_on_ungranted_streams_are_repeated() {
     let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));
@@ -339,7 +340,7 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
 #[test]
 fn a_short_backlog_delays_but_loses_nothing() {
     use anabranch_transport::{Connector, Listener, Session};
-    // A server that accepts connections immediately: connections that did not fit in the queue are retried.
+    // The server accepts connections immediately. The client must retry connections that did not fit in the queue.
     let page = page(20_000, &[10_000; 12]);
     let six = tcp(Choices { connections: Some(6), ..Choices::default() });
     let rig = Rig::new(&[DEFAULT], 1);
@@ -352,8 +353,8 @@ fn a_short_backlog_delays_but_loses_nothing() {
     let outcome = rig.network.run(run, Instant::MAX).expect_done();
     assert_eq!((outcome.end, outcome.body_bytes), (End::Done, page.body_bytes()), "{outcome:?}");
 
-    // A server that accepts late: connections beyond its queue wait, as with a kernel that drops the last packet of the
-    // handshake.
+    // The server accepts connections late. Connections beyond its queue must wait, as with a kernel that drops the last
+    // packet of the handshake.
     let rig = Rig::new(&[DEFAULT], 1);
     let run = async {
         let (client, server) = tcp_hosts(&rig, "modern").await;
@@ -375,14 +376,15 @@ fn a_short_backlog_delays_but_loses_nothing() {
     assert_eq!(rig.network.run(run, Instant::MAX).expect_done(), (5, 5));
 }
 
-/// A context that wakes no task.
+/// Returns a context that wakes no task.
 fn noop() -> std::task::Context<'static> {
     std::task::Context::from_waker(std::task::Waker::noop())
 }
 
 #[test]
 fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
-    // A chain of objects with a think time of two seconds before each, and a server with an idle timeout of one second.
+    // The page is a chain of objects with a think time of two seconds before each object. The server has an idle
+    // timeout of one second.
     let mut chain = Page::from_sizes("5x3kB").expect("a page");
     for i in 1..chain.objects.len() {
         chain.objects[i].initiator = Some(i - 1);

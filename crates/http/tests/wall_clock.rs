@@ -1,4 +1,4 @@
-//! A wall clock that is stepped while a server runs: the Date field follows it, and timers do not.
+//! Tests a wall clock that is stepped while a server runs. The Date field must follow it, and timers must not.
 //!
 //! RFC 9110 §6.6.1 (Date).
 
@@ -40,8 +40,8 @@ async fn date(stream: &mut impl Stream, target: &str) -> String {
     line[6..].to_owned()
 }
 
-/// Sends a request, steps the clock to `to`, sends another, and waits until the server closes the idle connection.
-/// Returns both dates and the time of the close.
+/// Sends a request, steps the clock to `to`, sends another request, and waits until the server closes the idle
+/// connection. Returns both dates and the time of the close.
 fn stepped(to: u64) -> ([String; 2], Instant) {
     WALL.set(BEFORE);
     let rig = Rig::new(&["rate=10mbit,rtt=10ms"], 1);

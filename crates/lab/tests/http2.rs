@@ -49,8 +49,8 @@ fn requests_are_streams_of_one_connection() {
     assert!(new.up + 2_000 < old.up && new.down + 1_000 < old.down, "{old:?} {new:?}");
 }
 
-/// A loss on one stream delays all other streams: with one object per connection, no object is blocked; with many
-/// objects, some are blocked.
+/// A loss on one stream delays all other streams. With one object per connection, no object may be blocked. With many
+/// objects, some must be blocked.
 #[test]
 fn blocking_is_across_streams() {
     let blocked = |flags: &[(&str, &str)]| -> u64 {

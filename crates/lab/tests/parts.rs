@@ -37,7 +37,7 @@ fn server() {
     }
 }
 
-/// Without pipelining, the second request waits for the connection: `queue`.
+/// Without pipelining, the second request waits for the connection. This wait must be `queue`.
 #[test]
 fn queue() {
     let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport tcp:pipeline=no");
@@ -46,7 +46,8 @@ fn queue() {
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
 }
 
-/// With pipelining, the second request waits at the server until the first has been served: `ahead`.
+/// With pipelining, the second request waits at the server until the first request has been served. This wait must be
+/// `ahead`.
 #[test]
 fn ahead() {
     for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
@@ -56,7 +57,7 @@ fn ahead() {
 }
 
 /// Bytes that wait for space in the send buffer, or for the congestion window, wait in the transport and not in the
-/// server: `send`.
+/// server. This wait must be `send`.
 #[test]
 fn send() {
     for (work, contestant) in [

@@ -542,7 +542,7 @@ fn wrong_plan_files() {
     );
 }
 
-/// A page whose objects all have 0 bytes must be rejected. An object of 0 bytes among others is allowed.
+/// A page whose objects all have 0 bytes must be rejected. An object of 0 bytes among other objects must be accepted.
 #[test]
 fn a_page_without_any_size_is_refused() {
     let place = std::env::temp_dir().join(format!("anabranch-empty-page-{}", std::process::id()));

@@ -183,7 +183,8 @@ fn requests_take_the_servers_processor() {
     }
 }
 
-/// The MTU limits the IP packets of both transports alike. `mss` limits TCP's segments, but only the chunks of SCTP.
+/// The MTU must limit the IP packets of both transports alike. `mss` must limit TCP's segments, but only the chunks of
+/// SCTP.
 #[test]
 fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     let largest = |mtu: &str, transport: &str| {
@@ -390,7 +391,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let beside = compare::render(&found, &found);
     assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");
     assert!(!beside.contains("Not compared"), "{beside}");
-    // With other names, only contestants that both results have are compared, and the others are listed.
+    // With other names, only contestants that both results have are compared, and the other contestants are listed.
     let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
     let beside = compare::render(&found, &other);
     let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";

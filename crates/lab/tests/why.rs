@@ -69,9 +69,9 @@ fn parts(run: &Run) -> Vec<Parts> {
     run.objects.iter().map(of).collect()
 }
 
-/// A round-trip time of 100 ms; a byte takes 800 ns.
+/// The round-trip time is 100 ms, and a byte takes 800 ns.
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
-/// A round-trip time of 100 ms; a byte takes 100 ns, a packet of 1500 bytes 150 us. No losses.
+/// The round-trip time is 100 ms. A byte takes 100 ns, and a packet of 1500 bytes takes 150 us. No packet is lost.
 const WIDE: [(&str, &str); 2] = [("rate", "80mbit"), ("rtt", "100ms")];
 
 fn on(

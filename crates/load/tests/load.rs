@@ -90,7 +90,7 @@ fn a_random_schedule_keeps_its_rate_and_limits_hold() {
     assert_eq!(tally.replies, tally.sessions);
 }
 
-/// The random gaps between sessions depend only on the plan's seed, not on the seed of the world.
+/// The random gaps between sessions must depend only on the plan's seed, not on the seed of the world.
 #[test]
 fn a_seed_of_the_plan_draws_its_gaps() {
     let pace = Pace::Open { interval: Duration::from_millis(100), random: true };
@@ -105,8 +105,8 @@ fn a_seed_of_the_plan_draws_its_gaps() {
     assert!(counts.iter().any(|count| *count != counts[0]), "{counts:?}");
 }
 
-/// A load that overwhelms its server ends one timeout after the end of its plan. Requests that were not sent by then
-/// count as failed.
+/// A load that overwhelms its server must end one timeout after the end of its plan. Requests that were not sent by
+/// then must count as failed.
 #[test]
 fn an_overload_ends_after_the_timeout() {
     let short = Plan { timeout: Duration::from_secs(2), ..plan(Pace::Closed { sessions: 1 }) };
@@ -125,7 +125,7 @@ fn an_overload_ends_after_the_timeout() {
     assert!(tally.duration() < Duration::from_millis(6_300), "{:?}", tally.duration());
 }
 
-/// If no server listens, a load ends: objects that wait for a session fail at their timeout.
+/// If no server listens, a load must end: objects that wait for a session must fail at their timeout.
 #[test]
 fn a_load_without_a_listener_ends() {
     let rig = Rig::new(&["rate=100mbit,rtt=10ms"], 1);

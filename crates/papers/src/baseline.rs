@@ -371,7 +371,7 @@ mod tests {
         let found = baselines(&table(plan, printed));
         // The set-up takes one round trip, and the request and the response take another, and 200 packets of 1040 bytes
         // take 208 ms: together 0.408 s. The contestant with one request at a time takes one more round trip. The
-        // contestant with one connection per object takes no longer than the one with all requests at once.
+        // contestant with one connection per object takes no longer than the contestant with all requests at once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");

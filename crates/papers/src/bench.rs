@@ -328,8 +328,8 @@ mod tests {
     }
 
     /// Checks that a bench with reused results gives the same figures as a fresh bench. A change of one contestant runs
-    /// only that contestant; a change of the network runs all. If contestants share the network, no earlier result is
-    /// reused.
+    /// only that contestant. A change of the network runs all contestants. If contestants share the network, no earlier
+    /// result is reused.
     #[test]
     fn reused_results_equal_fresh_ones() {
         let table = |plan: &str| {

@@ -28,8 +28,9 @@ const TRIALS: usize = 24;
 const NEAR: f64 = 0.0005;
 /// The maximum change of a number in one step, as a logarithm.
 const FAR: f64 = std::f64::consts::LN_2 * 2.0;
-/// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of ln(number).
-/// A number with a smaller effect stays unchanged; doubling it would move the cell by less than a thousandth.
+/// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of
+/// ln(number). A number with a smaller effect stays unchanged, because doubling it would move the cell by less than a
+/// thousandth.
 const FLAT: f64 = 0.001;
 /// The size of the trial step that measures the effect of a number, as a logarithm.
 const ASIDE: f64 = 0.2;
@@ -205,12 +206,13 @@ fn as_text(sizes: &[f64]) -> String {
 /// a cell has no value.
 type Tried = (Vec<f64>, Option<Vec<f64>>);
 
-/// Finds where `off` is zero by Newton's method; if it finds no zero, returns the nearest trial.
+/// Finds where `off` is zero by Newton's method. If the method finds no zero, returns the nearest trial.
 fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }
-    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the others.
+    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the other
+    // cells.
     let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
     let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
     let mut best = (size(&here), at.clone());

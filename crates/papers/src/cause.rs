@@ -173,7 +173,7 @@ impl Cause {
         }
     }
 
-    /// Returns whether the result is the expected one. A planted cause must be refuted; any other cause must hold.
+    /// Returns whether the result is the expected one. A planted cause must be refuted, and any other cause must hold.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
         holds != self.planted

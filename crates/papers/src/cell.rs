@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Every second packet is dropped. The run with seed 1 passes one packet and drops the next; the run with seed 2
-        // drops the first.
+        // Every second packet is dropped. The run with seed 1 passes the first packet and drops the next one. The run
+        // with seed 2 drops the first packet.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
         // With an odd number of packets per run, the two runs alternate. With an even number, the same run repeats.

@@ -15,7 +15,7 @@ pub struct Definition {
     pub source: String,
     /// The question of the published work.
     pub question: String,
-    /// The names of the tables, in their order; the first is the main one.
+    /// The names of the tables, in their order. The first table is the main table.
     pub tables: Vec<String>,
     /// The tables and figures of the published work. Each names the tables and claims of the study that reproduce it.
     #[serde(default, rename = "figure")]

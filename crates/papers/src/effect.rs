@@ -167,8 +167,8 @@ mod tests {
 
     #[test]
     fn a_ratio_of_means_is_that_of_the_sums() {
-        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01); by arithmetic means, to
-        // 0.505.
+        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01). By arithmetic
+        // means, the rate falls to 0.505.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
         let by_means = Estimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);
@@ -199,7 +199,7 @@ mod tests {
         let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
-        // With 20 comparisons, each gets a twentieth of the error of 5 %. So t(1) is 254.6 instead of 12.7.
+        // With 20 comparisons, each gets a twentieth of the error of 5 %. Therefore t(1) is 254.6 instead of 12.7.
         let [low, high] = two.interval;
         let wider = two.among(2, 20, false).interval;
         assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");

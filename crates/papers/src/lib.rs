@@ -83,7 +83,7 @@ use std::path::Path;
 pub struct Study {
     /// The definition of the study.
     pub definition: Definition,
-    /// The tables of the study; the first is the main one.
+    /// The tables of the study. The first table is the main table.
     pub tables: Vec<Table>,
     /// The causes of the study.
     pub causes: Vec<Cause>,

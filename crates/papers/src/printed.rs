@@ -1,6 +1,6 @@
 //! The published cells of a table, with one cell per row.
 //!
-//! A file `TABLE.csv` has a header and then the rows; lines that start with `#` are comments. The last column is the
+//! A file `TABLE.csv` has a header and then the rows. Lines that start with `#` are comments. The last column is the
 //! published number. The other columns are labels: `contestant`, the factors, and `object`.
 
 use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ impl People {
     }
 
     /// Records the verdicts on pairs of contestants, for a person that was added before. The verdict is `less` if the
-    /// first contestant needs less time; the others are `more`, `level` and `undecided`.
+    /// first contestant needs less time. The other verdicts are `more`, `level` and `undecided`.
     fn decide(
         &self,
         population: &str,

@@ -183,7 +183,7 @@ fn run_interruptibly(
         scope.spawn(move || {
             let progress = |runs: usize| done.store(runs, Ordering::Relaxed);
             let options = Options { threads, progress: &progress, stop };
-            // After an interrupt nobody receives the result, so the error of `send` is ignored.
+            // After an interrupt no thread receives the result, so the error of `send` is ignored.
             let _ = sender.send(causes::race(plan, &options));
         });
         let mut told = 0;

@@ -11,8 +11,8 @@ use super::words::{explained, is_plural};
 use anabranch_results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
-/// Returns the comparison for which causes were searched. If there are several such comparisons, returns the one whose
-/// contestants have the best ranks.
+/// Returns the comparison for which causes were searched. If there are several such comparisons, returns the comparison
+/// whose contestants have the best ranks.
 pub(super) fn of(point: &Point) -> Option<(&Comparison, &Experiment)> {
     let tried = point.comparisons.iter().filter_map(|one| Some((one, one.experiment.as_ref()?)));
     tried.min_by_key(|(_, experiment)| experiment.ranks)

@@ -53,7 +53,7 @@ pub fn table(rows: &str) -> String {
     )
 }
 
-/// Returns the contestants of a result; they are the same at every point.
+/// Returns the contestants of a result, which are the same at every point.
 fn contestants(race: &Race) -> impl Iterator<Item = &Contestant> {
     race.points.first().into_iter().flat_map(|point| &point.contestants)
 }

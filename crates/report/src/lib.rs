@@ -4,7 +4,7 @@
 //! nothing. It fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through
 //! runs and saves figures. The page can be read without the script.
 //!
-//! This module decides the order of the page; the other modules write its sections. All modules depend only on results
+//! This module decides the order of the page. The other modules write its sections. All modules depend only on results
 //! ([`anabranch_results`]) and the contents of captures ([`anabranch_capture::results`]). Any figure can therefore be
 //! drawn again from `results.json` without another run. Equal results give equal bytes.
 

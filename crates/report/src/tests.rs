@@ -365,7 +365,7 @@ fn like_labels_of_a_path_do_not_cover_each_other() {
         run.path_events = vec![event(300), event(310), event(900)];
     }
     let html = page("labels", &race);
-    // The name of the state is in the drawing for wide screens and in the one for narrow screens.
+    // The name of the state is in the drawing for wide screens and in the drawing for narrow screens.
     assert_eq!(html.matches(">\u{a0}potentially failed\u{a0}<").count(), 2 * 2 * contestants);
 }
 
@@ -408,7 +408,8 @@ fn changes_of_the_lead_are_described() {
     assert!(html.contains(said), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
-/// Several comparisons have experiments. Checks that the page shows the one whose contestants have the best ranks.
+/// Several comparisons have experiments. Checks that the page shows the comparison whose contestants have the best
+/// ranks.
 #[test]
 fn the_experiment_with_the_best_ranks_is_shown() {
     let mut point = point(12, 3, 1);

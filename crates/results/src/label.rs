@@ -33,8 +33,8 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
     names
 }
 
-/// Shortens each name to `width` characters: its two ends around an ellipsis. If several shortened names are equal, they
-/// keep only the settings that distinguish them. If they are still equal, a number is added.
+/// Shortens each name to `width` characters: the two ends of the name around an ellipsis. If several shortened names
+/// are equal, they keep only the settings that distinguish them. If they are still equal, a number is added.
 #[must_use]
 pub fn labels(names: &[&str], width: usize) -> Vec<String> {
     let mut labels: Vec<String> = names.iter().map(|name| shortened(name, width)).collect();

@@ -388,7 +388,7 @@ impl Why {
         self.parts().iter().all(Option::is_some)
     }
 
-    /// Returns the sum of all parts in nanoseconds; unknown parts count as zero.
+    /// Returns the sum of all parts in nanoseconds. Unknown parts count as zero.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.parts().into_iter().flatten().sum()
@@ -489,8 +489,8 @@ pub struct Events {
     pub spurious: Option<u64>,
 }
 
-/// Bytes over time. Each list has one number per bucket of `bucket_ns`, from the start of the run; trailing zeros are left
-/// out.
+/// Bytes over time. Each list has one number per bucket of `bucket_ns`, from the start of the run. Trailing zeros are
+/// left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
     /// The width of a bucket, always [`BUCKET_NS`].

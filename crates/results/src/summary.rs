@@ -131,7 +131,7 @@ pub struct Stat {
 pub struct Comparison {
     /// The contestant in the numerator, as typed.
     pub a: String,
-    /// The contestant in the denominator, as typed; it comes before `a` in the plan.
+    /// The contestant in the denominator, as typed. It comes before `a` in the plan.
     pub b: String,
     /// Name of the metric, one of [`Summary::METRICS`].
     pub metric: String,

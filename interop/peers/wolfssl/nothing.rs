@@ -1,1 +1,1 @@
-//! Empty, because cargo requires a source file; see `Cargo.toml`.
+//! Empty, because cargo requires a source file (see `Cargo.toml`).

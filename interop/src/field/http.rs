@@ -114,7 +114,7 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         let losses = load.begin_losses()?;
         let begun = world.now();
         // Without losses, `get` soon gives up a peer that does not answer. aiortc sends one object after the other, so
-        // the last object waits for all others.
+        // the last object waits for all other objects.
         let silence = match (column.kind, load.loss) {
             (Kind::Aiortc, _) => "400s",
             (_, 0) => "10s",

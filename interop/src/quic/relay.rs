@@ -25,7 +25,7 @@ pub struct Weather {
     pub delay: Duration,
     /// The rate in each direction.
     pub bits_per_second: u64,
-    /// The maximum number of datagrams in flight in each direction; further datagrams are lost.
+    /// The maximum number of datagrams in flight in each direction. Further datagrams are lost.
     pub queue: usize,
     /// The rate of lost datagrams, per million.
     pub lost_ppm: u64,
@@ -78,7 +78,7 @@ pub struct Seen {
     pub rebound: u64,
 }
 
-/// A relay; it ends when it is dropped.
+/// A relay. Dropping it ends the relay.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
@@ -129,7 +129,7 @@ impl Relay {
         self.address
     }
 
-    /// Ends the relay; returns its observations.
+    /// Ends the relay and returns its observations.
     #[must_use]
     pub fn finish(mut self) -> Seen {
         self.stop();

@@ -94,7 +94,7 @@ fn data_whose_checksum_is_left_to_the_card_is_counted() {
     }
 }
 
-/// Data with a wrong checksum is sent again before the peer acknowledges it. The first packet then counts as damaged.
+/// Data with a wrong checksum is sent again before the peer acknowledges it. The first packet must count as damaged.
 #[test]
 fn data_with_a_bad_checksum_is_damaged_unless_acknowledged() {
     let mut tape = CaptureBuilder::ethernet();
@@ -154,7 +154,7 @@ fn segments_joined_on_receipt_are_counted_in_order() {
 }
 
 /// The acknowledgement is captured before the data that it acknowledges, for example because the network card has
-/// several queues. The data is not damaged.
+/// several queues. The data must not count as damaged.
 #[test]
 fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     let mut tape = CaptureBuilder::ethernet();
@@ -165,7 +165,7 @@ fn data_that_was_acknowledged_before_it_passed_is_not_damaged() {
     assert_eq!((found.bytes, found.damaged, found.checksums_left), (100, 0, 1));
 }
 
-/// If damage changes the ports of a packet, the packet looks like a conversation of its own.
+/// If damage changes the ports of a packet, the packet looks like a conversation of its own. It must count as damaged.
 #[test]
 fn a_single_packet_with_a_bad_checksum_is_damaged() {
     for write in [|b: &mut Vec<u8>| data(100, 0).emit(b), |b: &mut Vec<u8>| sack(100, &[], &[]).emit(b)] {
@@ -259,8 +259,8 @@ fn crc32c_that_is_left_to_the_card_is_no_damage() {
 
 const A3: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
-/// The beginning of the association was not captured, and its directions use different addresses. The decoder finds out
-/// that both directions belong to one association.
+/// The beginning of the association was not captured, and its directions use different addresses. The decoder must find
+/// out that both directions belong to one association.
 #[test]
 fn directions_over_different_addresses_are_one_association() {
     type Step = (Ipv4Addr, Ipv4Addr, fn(&mut Vec<u8>));
@@ -309,7 +309,8 @@ fn directions_over_different_addresses_are_one_association() {
     }
 }
 
-/// Both ports of S1AP associations are 36412, for every base station, so the ports do not distinguish associations.
+/// Both ports of S1AP associations are 36412, for every base station, so the ports do not distinguish associations. Two
+/// associations must stay two.
 #[test]
 fn two_associations_between_equal_ports_stay_two() {
     let mut tape = CaptureBuilder::ethernet();
@@ -340,7 +341,7 @@ fn two_associations_between_equal_ports_stay_two() {
 }
 
 /// With Linux's link types, a router captures each packet twice: when it arrives at one interface, and when it leaves
-/// by another one.
+/// by another interface. Such a packet must count once.
 #[test]
 fn packets_that_were_captured_twice_count_once() {
     let cooked = |direction: u8| [&[0, direction][..], &[0; 12], &[8, 0]].concat();

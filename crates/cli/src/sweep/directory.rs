@@ -171,7 +171,7 @@ impl Directory {
         fs::metadata(self.file(number)).map_or(0, |file| file.len())
     }
 
-    /// Reads the file of point `number`; returns `None` if the point is not complete.
+    /// Reads the file of point `number`. Returns `None` if the point is not complete.
     pub fn read(&self, number: usize) -> Result<Option<Record>, Failure> {
         let name = self.file(number);
         if !name.exists() {

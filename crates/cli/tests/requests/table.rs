@@ -319,7 +319,7 @@ pub fn fault(row: &Row, status: u16, answer: &[u8]) -> Option<String> {
     if said != status {
         return fault(&format!("{said} instead of {status}"));
     }
-    // RFC 9110 §6.6.1: every response has a Date; RFC 9112 §9.6: a request that cannot be parsed ends the connection.
+    // RFC 9110 §6.6.1: every response has a Date. RFC 9112 §9.6: a request that cannot be parsed ends the connection.
     if !head.contains("\r\ndate: ") {
         return fault("no date");
     }

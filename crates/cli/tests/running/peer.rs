@@ -25,7 +25,7 @@ pub struct Peer {
     begun: std::time::Instant,
     /// The address as known to the engine, the socket, and the number of packets sent from it.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
-    /// Former sockets, kept open so that nobody else gets their ports.
+    /// Former sockets, kept open so that no other socket gets their ports.
     pub left: Vec<Link>,
     port: u16,
     events: Vec<Event>,
@@ -123,7 +123,7 @@ impl Peer {
         self.engine.associate(self.now(), ask).expect("begun")
     }
 
-    /// Discards the engine's state; the addresses and ports stay the same.
+    /// Discards the engine's state. The addresses and ports stay the same.
     fn forget(&mut self, seed: u64) {
         self.engine = engine(&self.sockets, seed);
         self.events.clear();

@@ -14,7 +14,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Sends a request on an HTTP/3 connection as soon as a stream is available for it. It erases the type of the session.
+/// Sends a request on an HTTP/3 connection as soon as a stream is available for the request. The type of the session is
+/// erased.
 pub(super) type Requests = Rc<dyn Fn(Request<()>) -> Reply>;
 
 /// Starts HTTP/3 as a client on a session. Also returns a counter of the traffic on request streams.

@@ -1,6 +1,7 @@
-//! Pads heads with fields to the size that a page specifies. That size is the size over HTTP/1.1, and usually exceeds the
-//! size of the necessary fields. The difference is filled with fields of one line each, which are the same in every head.
-//! So header compression treats them like the fields of a browser: they are sent once and then referenced.
+//! Pads heads with fields to the size that a page specifies. That size is the size over HTTP/1.1, and usually exceeds
+//! the size of the necessary fields. The difference is filled with fields of one line each, which are the same in every
+//! head. Therefore header compression treats these fields like the fields of a browser: they are sent once and then
+//! referenced.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

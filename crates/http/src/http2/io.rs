@@ -96,7 +96,7 @@ pub(crate) struct Out<T>(Rc<RefCell<SendSide<T>>>);
 
 struct SendSide<T> {
     stream: T,
-    /// Bytes that h2 has written. Those from `sent` on have not been passed to the transport yet.
+    /// Bytes that h2 has written. The bytes from `sent` on have not been passed to the transport yet.
     waiting: Vec<u8>,
     sent: usize,
     /// The number of bytes that may still be read in this poll of the task.
@@ -180,8 +180,8 @@ impl<T: Stream> AsyncRead for Io<T> {
             return Poll::Ready(Ok(()));
         }
         let mut out = this.out.borrow_mut();
-        // h2 reads as long as there is data. Without this limit, a client that sends small frames without end would keep
-        // the server from serving others.
+        // h2 reads as long as there is data. Without this limit, a client that sends small frames without end would
+        // keep the server from serving other clients.
         if out.readable == 0 && !this.client {
             cx.waker().wake_by_ref();
             return Poll::Pending;

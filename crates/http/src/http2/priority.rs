@@ -1,7 +1,8 @@
 //! Determines which response is written next: priorities (RFC 9218) and the order that follows from them.
 //!
-//! The order does not depend on the transport. Streams have numbers and priorities, and the writer asks which streams come
-//! first. So HTTP/2, HTTP/3 and SCTP can write in the same order, and a comparison of them compares only the transports.
+//! The order does not depend on the transport. Streams have numbers and priorities, and the writer asks which streams
+//! come first. Therefore HTTP/2, HTTP/3 and SCTP can write in the same order, and a comparison of them compares only
+//! the transports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,8 +12,8 @@ use std::fmt;
 pub struct Priority {
     /// The urgency, from 0 (most urgent) to 7.
     pub urgency: u8,
-    /// Whether a part of the response is useful before the rest arrives. An incremental response shares the bandwidth with
-    /// others of the same urgency.
+    /// Whether a part of the response is useful before the rest arrives. An incremental response shares the bandwidth
+    /// with other incremental responses of the same urgency.
     pub incremental: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Reads the response on an HTTP/2 stream, and refuses it if it is malformed.
 //!
-//! Home of RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message) checks
-//! the rest, as over HTTP/3. h2 drops pseudo-header fields that a response may not have, and that trailers may not have,
-//! so nobody can check these.
+//! Home of RFC 9113 §8.1.1 as far as a client obeys it. h2 checks the order of frames. [`message`](crate::message)
+//! checks the rest, as over HTTP/3. h2 drops pseudo-header fields that are not allowed in a response or in trailers, so
+//! this module cannot detect them.
 
 use crate::message::{ContentLength, Malformed, ResponseEvent, ResponseHead, check_fields};
 use bytes::Bytes;
@@ -78,7 +78,7 @@ impl Response {
     }
 }
 
-/// What h2 reports as a failure is the outer error, and what it lets through is the inner one.
+/// The outer error is a failure that h2 reports. The inner error is a violation that h2 does not detect.
 type Checked<T> = Result<Result<T, Malformed>, Failure>;
 
 /// Completes with the head of the final response.

@@ -51,7 +51,7 @@ pub(crate) enum Event {
     Request(Request<()>),
     /// The head of the final response.
     Response(ResponseHead),
-    /// The head exceeds the limit; this is its size in bytes.
+    /// The head exceeds the limit. The value is the size of the head in bytes.
     HeadTooLarge(u64),
     /// A piece of the content.
     Data(Bytes),

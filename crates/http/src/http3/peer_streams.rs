@@ -172,7 +172,7 @@ impl Peer {
 
     /// Checks the type and the length of a frame on the control stream.
     fn frame(&self, of: u64, length: u64, has_settings: bool) -> Result<Frame, Error> {
-        // RFC 9114 §6.2.1: the first frame is SETTINGS; §7.2.4: no later frame is SETTINGS.
+        // RFC 9114 §6.2.1: the first frame is SETTINGS. §7.2.4: no later frame is SETTINGS.
         if !has_settings && of != kind::SETTINGS {
             return Err(Error::connection(
                 Code::H3_MISSING_SETTINGS,

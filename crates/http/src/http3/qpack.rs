@@ -1,7 +1,7 @@
 //! QPACK (RFC 9204) with only the static table: encodes and decodes field sections, and checks the peer's instructions.
 //!
-//! The decoder grants no dynamic table (its capacity is the default, 0), and the encoder uses none. So a field section
-//! never depends on another stream. Any instruction that changes or acknowledges a dynamic table is an error.
+//! The decoder grants no dynamic table (its capacity is the default, 0), and the encoder uses none. Therefore a field
+//! section never depends on another stream. Any instruction that changes or acknowledges a dynamic table is an error.
 //!
 //! - `huffman`: the Huffman code of strings
 //! - `static_table`: fields with predefined indices
@@ -90,7 +90,7 @@ fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), &'
 /// A decoded integer or string; `None` if it is incomplete; or the reason why it is invalid.
 type Partial<T> = Result<Option<T>, &'static str>;
 
-/// Decodes an integer whose first byte has `prefix` bits for it (RFC 9204 §4.1.1, RFC 7541 §5.1).
+/// Decodes an integer that begins in the lowest `prefix` bits of the first byte (RFC 9204 §4.1.1, RFC 7541 §5.1).
 fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
     let mut bytes = rest.iter();
     let Some(&first) = bytes.next() else { return Ok(None) };
@@ -196,14 +196,14 @@ mod tests {
         let expected = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(decoded(&section).as_deref(), Ok(&expected[..]));
         for end in 0..section.len() {
-            // Wherever the section is cut, decoding does not panic and yields no other fields.
+            // Wherever the section is cut, decoding must not panic and must yield no other fields.
             let part = decoded(&section[..end]);
             assert!(part.is_err() || expected.starts_with(&part.clone().unwrap_or_default()), "{part:?}");
         }
         assert_eq!(section[..4], [0, 0, 0xc0 | 25, 0x50 | 15]);
     }
 
-    /// The example of RFC 9204 Appendix B.1.
+    /// Tests the example of RFC 9204 Appendix B.1.
     #[test]
     fn the_example_of_the_rfc_is_read() {
         let section = b"\0\0\x51\x0b/index.html";
@@ -216,7 +216,7 @@ mod tests {
         for wrong in [
             &[][..],
             &[0],
-            // A Required Insert Count other than 0; a negative Base.
+            // A Required Insert Count other than 0, and a negative Base.
             &[1, 0],
             &[0, 0x80],
             // References to the dynamic table, in each of the four forms.

@@ -1,7 +1,8 @@
 //! Admits sessions to a server. A new session gets a slot, waits for one, or is refused.
 //!
 //! The sessions that could be ended to free a slot may belong to another thread, which accepted them from the same
-//! listener. So a new session waits up to [`PATIENCE`]. In the meantime any thread that has such a session ends it.
+//! listener. Therefore a new session waits up to [`PATIENCE`]. In the meantime any thread that has such a session ends
+//! it.
 
 use super::slots::{SessionSlots, Slot};
 use super::{Client, ConcurrencyLimit};
@@ -55,7 +56,7 @@ impl<W: World, N: Session> Admission<W, N> {
                 if stop(cx).is_ready() {
                     return Poll::Ready(Ok(None));
                 }
-                // To be polled again after every session that got no slot, because the session has set the timer.
+                // Poll again after every session that got no slot, because the session has set the timer.
                 if let Poll::Ready(admitted) = self.poll(cx) {
                     return Poll::Ready(Ok(Some(admitted)));
                 }
@@ -199,7 +200,7 @@ mod tests {
         let mut one = Admission::new(&world, limit.clone());
         let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
         slot.handle().set_busy();
-        // A server that shares its limit with no other server and can end no session refuses a new session at once.
+        // A server that shares its limit with no other server and can end no session must refuse a new session at once.
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);
@@ -222,7 +223,7 @@ mod tests {
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
         assert!(other.admit(newcomer.clone()).is_none());
-        // Two servers have no session that may be ended. They leave the request to other servers.
+        // Two servers have no session that may be ended. They must leave the request to other servers.
         third.look(world.now());
         one.look(world.now());
         assert_eq!(session.aborted.get(), 0);

@@ -83,8 +83,8 @@ impl ClientSlots {
         if wanted.saturating_mul(SHARES) <= max.max(SHARES) {
             return Preemptable::Anybody;
         }
-        // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace its
-        // own sessions, or those of clients that have as many.
+        // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace
+        // its own sessions, or the sessions of clients with as many slots.
         let as_many = counts.ordered.range((wanted, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
@@ -155,7 +155,8 @@ mod tests {
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(b, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(a, 1024), Preemptable::Among(vec![a]));
-        // Two clients have half of the slots each. Neither takes a slot from the other, nor from a client with one slot.
+        // Two clients have half of the slots each. Neither client may take a slot from the other one, or from a client
+        // with one slot.
         for _ in 0..512 {
             clients.leave(a);
             clients.join(b);
@@ -165,7 +166,7 @@ mod tests {
             (Preemptable::Among(vec![b, a]), Preemptable::Among(vec![b]))
         );
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![b]));
-        // If no client has more than its share, sessions of any client may be ended.
+        // If no client has more than its share, it must be allowed to end sessions of any client.
         let clients = ClientSlots::default();
         for client in [a, a, b, c] {
             clients.join(client);
@@ -178,7 +179,7 @@ mod tests {
             clients.leave(client);
         }
         assert!(clients.counts().slots.is_empty() && clients.counts().ordered.is_empty());
-        // A client that has all slots can replace only its own sessions.
+        // A client that has all slots must be able to replace only its own sessions.
         clients.join(a);
         assert_eq!(clients.preemptable(a, 1), Preemptable::Among(vec![a]));
     }

@@ -1,8 +1,9 @@
 //! Limits how much of a [`ConcurrencyLimit`] one session or one client may hold.
 //!
 //! A share may hold a multiple of the number of slots that are still available (the dynamic threshold of Choudhury and
-//! Hahne, 1998). So a client that is alone gets nearly all slots, and a few are left for the next client. If almost no
-//! slots are available nevertheless, a holder that makes no progress is ended to free a slot for a new exchange.
+//! Hahne, 1998). Therefore a client that is alone gets nearly all slots, and a few slots are left for the next client.
+//! If almost no slots are available nevertheless, a holder that makes no progress is ended to free a slot for a new
+//! exchange.
 
 use super::{ConcurrencyLimit, Permit};
 use anabranch_base::time::{Duration, Instant};
@@ -134,11 +135,11 @@ mod tests {
         assert!(!greedy[0].is_idle());
         drop((first, second, third));
         assert!(greedy.iter().all(|share| share.is_idle()) && limit.available() == 100);
-        // One share takes at most half of the slots. If there is another share, it takes half of the rest.
+        // The first share must get at most half of the slots. The second share must get at most half of the rest.
         let (one, two) = (Share::new(limit.clone(), 1), Share::new(limit.clone(), 1));
         let held = fill(&one);
         assert_eq!((held.len(), fill(&two).len()), (50, 25));
-        // With a small limit, a share can hold all slots.
+        // With a small limit, a share must be able to hold all slots.
         let (few, share) =
             (ConcurrencyLimit::new(2), |limit: &ConcurrencyLimit| Share::new(limit.clone(), 8));
         assert_eq!(fill(&share(&few)).len(), 2);
@@ -187,7 +188,8 @@ mod tests {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))
         };
         assert_eq!(still(&mut pace, 260), Some(5));
-        // For a single exchange, the same rate counts as progress. For a hundred exchanges, a hundred times the rate does.
+        // For a single exchange, the same rate must count as progress. For a hundred exchanges, only a rate that is a
+        // hundred times as high must count as progress.
         let mut pace = Pace::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
         let mut pace = Pace::default();

@@ -1,15 +1,15 @@
 //! The slots of a server's sessions. Decides which session is ended if no slot is free for a new session.
 //!
 //! A session waits while it has no request in progress, or only part of a head. The session that has waited longest is
-//! ended at once. If all have requests in progress, the session that its own client has stalled longest is ended, if it
-//! was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data, or sends no request data. Fewer
-//! than [`MIN_PROGRESS`] bytes do not count as progress; otherwise an occasional byte would keep a slot forever. While one
-//! of its exchanges waits for a step of the server, a session is not stalled.
+//! ended at once. If all sessions have requests in progress, the session that its own client has stalled longest is
+//! ended, if it was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data, or sends no request
+//! data. Fewer than [`MIN_PROGRESS`] bytes do not count as progress. Otherwise an occasional byte would keep a slot
+//! forever. While one of its exchanges waits for a step of the server, a session is not stalled.
 //!
-//! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of all
-//! slots and twice as many as the new session's client would have. Then one of the sessions of that client is ended,
-//! whatever its state. New sessions of such a client take no slot from clients that have fewer slots (`clients`).
-//! Therefore the slow downloads of one client do not end idle sessions of others.
+//! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of
+//! all slots and twice as many as the new session's client would have. Then one of the sessions of that client is
+//! ended, whatever its state. New sessions of such a client take no slot from clients that have fewer slots
+//! (`clients`). Therefore the slow downloads of one client do not end idle sessions of other clients.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -89,8 +89,8 @@ impl<N: Session> SessionSlots<N> {
         (0..LOOKS).map_while(|_| self.order.first()).any(|key| self.end_if_arrived(key))
     }
 
-    /// Among the sessions of the given clients, ends the one that has waited longest for a request. Returns false if none
-    /// can be ended.
+    /// Among the sessions of the given clients, ends the session that has waited longest for a request. Returns false
+    /// if none can be ended.
     fn end_waiting(&self, clients: &dyn Fn(Client) -> bool) -> bool {
         self.order.waiting(clients, LOOKS).into_iter().any(|key| self.end_if_arrived(key))
     }
@@ -99,7 +99,7 @@ impl<N: Session> SessionSlots<N> {
     /// the order instead and returns false.
     fn end_if_arrived(&self, key: SlotKey) -> bool {
         let Some(session) = self.session(key) else { return false };
-        // Even if the whole response was written, some of it may still be in the send buffer.
+        // Even if the whole response was written, a part may still be in the send buffer.
         if session.unacknowledged() > 0 {
             self.order.wait_anew(key);
             return false;
@@ -108,8 +108,8 @@ impl<N: Session> SessionSlots<N> {
         true
     }
 
-    /// Among the sessions of the given clients, ends the one that has been stalled longest. Returns false if none has been
-    /// stalled long enough.
+    /// Among the sessions of the given clients, ends the session that has been stalled longest. Returns false if none
+    /// has been stalled long enough.
     fn end_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         for _ in 0..LOOKS {
             let Some(key) = self.order.longest_stalled(now, clients) else { return false };
@@ -123,7 +123,7 @@ impl<N: Session> SessionSlots<N> {
         false
     }
 
-    /// Ends a session of the given clients, preferably a slow one. Returns false if they have none.
+    /// Ends a session of the given clients, preferably a slow one. Returns false if these clients have no session.
     fn end_any(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         let Some(key) = self.order.slowest(now, clients) else { return false };
         let Some(session) = self.session(key) else { return false };

@@ -2,8 +2,8 @@
 //!
 //! A record is identified by a key that is never reused. Tasks of a session may outlive its record, because an executor
 //! may drop a cancelled task later. Reports of such tasks then find no record and have no effect. The order is a map by
-//! sequence number. So each session is in the order at most once, whatever is reported, and an iteration over the order
-//! ends.
+//! sequence number. Therefore each session is in the order at most once, whatever is reported, and an iteration over
+//! the order ends.
 
 use super::Client;
 use super::share::{MIN_PROGRESS, STALL_TIME};
@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 pub(super) struct SlotKey {
     /// The sequence number of the record among all records ever created. It is unique.
     generation: u64,
-    /// The index of the record in the list of records. Among sessions that are equally slow, the one with the lowest index
-    /// is ended first.
+    /// The index of the record in the list of records. Among sessions that are equally slow, the session with the
+    /// lowest index is ended first.
     pub(super) index: u32,
 }
 
@@ -231,8 +231,8 @@ impl WaitOrder {
         all.waiting.values().copied().filter(of_clients).take(most).collect()
     }
 
-    /// Among the sessions of the given clients, returns the one that has made no progress for longest. Sessions whose next
-    /// step is that of the server come last.
+    /// Among the sessions of the given clients, returns the session that has made no progress for longest. Sessions
+    /// whose next step is that of the server come last.
     pub(super) fn slowest(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let theirs = all.present().filter(|(record, _)| clients(record.client));
@@ -241,8 +241,8 @@ impl WaitOrder {
         slowest.map(|(_, key)| key)
     }
 
-    /// Among the sessions of the given clients, returns the one that has been stalled longest. Returns `None` if none was
-    /// stalled for [`STALL_TIME`].
+    /// Among the sessions of the given clients, returns the session that has been stalled longest. Returns `None` if
+    /// none was stalled for [`STALL_TIME`].
     pub(super) fn longest_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let stalled = all.present().filter(|(record, _)| record.is_stalled(now) && clients(record.client));

@@ -36,7 +36,7 @@ pub(super) async fn drain<W: World, T: Stream>(
                 return Poll::Ready(());
             }
             overdue = true;
-            // From now on the stream counts as one that has waited for the rest of a head since `began`, so the head
+            // From now on the stream counts as one that has waited for the rest of a head since `began`, and the head
             // timeout applies.
             activity.head_begins(number, began);
         }

@@ -3,13 +3,13 @@
 //! Names are percent-decoded once and then taken literally. A target that does not lead to a regular file inside the
 //! directory is not found, however it is written or linked. Nobody can swap the file between the check and the opening
 //! ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are not found
-//! unless the option is enabled, except `/.well-known/` (RFC 8615). For a link, its own name counts, not that of its
-//! target.
+//! unless the option is enabled, except `/.well-known/` (RFC 8615). For a link, only the name of the link counts, not
+//! the name of its target.
 //!
 //! Files are read while they are sent, so large files need no more memory. Some files stay open for the next request,
 //! which then needs only one lookup of the name. `open_file_cache` holds the open files.
 //!
-//! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; only one range per request).
+//! Home of RFC 9110 §13 (conditional requests) and §14 (ranges, but only one range per request).
 
 mod open_file_cache;
 
@@ -90,7 +90,7 @@ enum Found {
     /// The target is a directory, but has no trailing slash. Relative URLs need that slash.
     NeedsSlash,
     Nothing,
-    /// The file cannot be opened at present, because there are no more file descriptors.
+    /// The file cannot be opened at present, because no more file descriptors are available.
     Busy,
 }
 
@@ -98,7 +98,7 @@ impl FileSite {
     /// Returns a site with the files below `root`.
     ///
     /// # Errors
-    /// There is no directory at `root`.
+    /// `root` is not a directory.
     pub fn new(root: &Path) -> io::Result<Self> {
         let root = Rc::new(RootDirectory::new(root)?);
         let cache = OpenFileCache::new(root.clone(), MAX_OPEN);
@@ -165,7 +165,7 @@ impl FileSite {
         Ok(file.map_or(Found::Nothing, |file| Found::File { file, below, linked: look.linked }))
     }
 
-    /// Looks up a name. The lookup needs a file descriptor for a moment, so another file may have to be closed.
+    /// Looks up a name. The lookup needs a file descriptor for a moment, and another file may have to be closed for it.
     fn look(&self, below: &Path) -> io::Result<Look> {
         match self.root.look(below) {
             Err(why) if is_out_of_descriptors(&why) && self.cache.close_one() => self.root.look(below),
@@ -278,7 +278,7 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     Some((below, last_empty))
 }
 
-/// RFC 3986 §2.1: percent-decodes a segment once. Returns `None` if a `%` is not followed by two hexadecimal digits.
+/// Percent-decodes a segment once (RFC 3986 §2.1). Returns `None` if a `%` is not followed by two hexadecimal digits.
 fn decode(segment: &str) -> Option<Vec<u8>> {
     let mut bytes = segment.bytes();
     let mut decoded = Vec::with_capacity(segment.len());
@@ -325,7 +325,7 @@ impl Validators {
         Self { tag, fields, modified }
     }
 
-    /// RFC 9110 §13.2.2: evaluates the preconditions of a request and returns the response.
+    /// Evaluates the preconditions of a request and returns the response (RFC 9110 §13.2.2).
     fn choose(&self, asked: &Asked<'_>, whole: Stored) -> Answer {
         let field = |name: HeaderName| asked.fields.get(name).map(HeaderValue::as_bytes);
         // RFC 9110 §5.3: the list of tags may be spread over several field lines.
@@ -442,7 +442,7 @@ fn part(range: &[u8], length: u64) -> Part {
 const MAX_OPEN: usize = 256;
 /// The maximum number of request paths that are remembered.
 const MAX_KEPT: usize = 256;
-/// The maximum length in bytes of a request path that is remembered. A longer one is looked up for each request.
+/// The maximum length in bytes of a request path that is remembered. A longer path is looked up for each request.
 const MAX_KEPT_BYTES: usize = 1024;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Serves a session over HTTP/2. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! h2 writes the data that it gets, one stream after the other. So `Writer` passes it little data at a time: the next
-//! piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet with the
-//! transport. A more urgent request then waits at most for those bytes and for the bytes that the transport has accepted.
-//! The transport accepts no more than its window allows plus the same number of bytes.
+//! h2 writes the data that it gets, one stream after the other. Therefore `Writer` passes little data to h2 at a time:
+//! the next piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet
+//! with the transport. A more urgent request then waits at most for those bytes and for the bytes that the transport
+//! has accepted. The transport accepts no more than its window allows plus the same number of bytes.
 
 use super::reply::{Busy, Reply, Sending, Unwritten, reply};
 use super::site::Site;
@@ -190,8 +190,9 @@ impl Patience {
     }
 }
 
-/// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. A request is malformed if its fields are, or if
-/// the target is not valid in a URL. It is also malformed if `:authority` has userinfo or differs from Host.
+/// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. A request is malformed if its fields are
+/// malformed or its target is not valid in a URL. It is also malformed if `:authority` has userinfo or differs from
+/// Host.
 fn is_malformed<B>(request: &Request<B>) -> bool {
     if check_fields(request.headers()).is_err() {
         return true;
@@ -241,8 +242,8 @@ async fn answer<W: World, S: Site>(
     let stream = u64::from(respond.stream_id().as_u32());
     let (head, mut content) = request.into_parts();
     let request = Request::from_parts(head, ());
-    // A client that sent Expect may delay its content until it sees a response. So the server does not wait for the
-    // content (RFC 9110 §10.1.1).
+    // A client that sent Expect may delay its content until it sees a response. Therefore the server does not wait for
+    // the content (RFC 9110 §10.1.1).
     let waits = service.options.judged == Judged::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
         // RFC 9113 §8.1.1: a malformed request is a stream error. This has no effect if h2 has reset the stream.

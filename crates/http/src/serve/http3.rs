@@ -1,12 +1,13 @@
 //! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! A stream accepts all data that it is given, and the transport by itself sends data of all streams alike. So both are
-//! given little data at a time. `Writer` passes the next piece of the most urgent response (RFC 9218) to its stream, in
-//! the same order as over HTTP/2. The session accepts no more data than the congestion window holds plus [`UNSENT`] bytes.
-//! A pacer may hold some of that data back, so the ranks of the streams decide which is sent first.
+//! A stream accepts all data that it is given, and the transport by itself sends data of all streams alike. Therefore
+//! the stream and the transport are given little data at a time. `Writer` passes the next piece of the most urgent
+//! response (RFC 9218) to its stream, in the same order as over HTTP/2. The session accepts no more data than the
+//! congestion window holds plus [`UNSENT`] bytes. A pacer may hold some of that data back, so the ranks of the streams
+//! decide which data is sent first.
 //!
-//! Each request is read to its end, even if the response does not need the content. So an error in content or trailers has
-//! the same effect as an error in the head.
+//! Each request is read to its end, even if the response does not need the content. Therefore an error in content or
+//! trailers has the same effect as an error in the head.
 
 use super::reply::{Busy, Reply, Sending, Unwritten, reply};
 use super::site::Site;

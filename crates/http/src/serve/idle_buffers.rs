@@ -1,8 +1,8 @@
 //! Releases the buffers of streams that wait for a request.
 //!
-//! hyper keeps two buffers of 8 KiB as long as a connection is open. Ten thousand clients with a hundred streams each, all
-//! used once, would need 16 GB. So if many streams are open, a stream that waits for its next request releases its
-//! buffers.
+//! hyper keeps two buffers of 8 KiB as long as a connection is open. Ten thousand clients with a hundred streams each,
+//! all used once, would need 16 GB. Therefore, if many streams are open, a stream that waits for its next request
+//! releases its buffers.
 
 use std::cell::Cell;
 use std::rc::Rc;

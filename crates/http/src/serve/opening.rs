@@ -73,7 +73,8 @@ pub(super) async fn serve<W, S, N>(
             activity.moved(service.world.now(), seen.len());
             Box::pin(stream::serve(service, log, (session, stream), activity, exchange, seen)).await;
         }
-        // Both futures are boxed. Otherwise a stream that has sent nothing yet would reserve space for the larger one.
+        // Both futures are boxed. Otherwise a stream that has sent nothing yet would reserve space for the larger
+        // future.
         Some(true) => Box::pin(http2::serve(service, (session, stream), activity, exchange, seen)).await,
     }
 }

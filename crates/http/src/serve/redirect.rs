@@ -1,5 +1,5 @@
-//! Redirects requests to the same site over TLS, on another port of the same host (RFC 9110 §15.4.9). Otherwise it can
-//! advertise HTTP/3 (RFC 7838).
+//! Redirects requests to the same site over TLS, on another port of the same host (RFC 9110 §15.4.9). A site that does
+//! not redirect can advertise HTTP/3 (RFC 7838).
 
 use super::site::{Answer, Asked, Resource, Site};
 use crate::alt_svc::Alternative;

@@ -247,8 +247,8 @@ pub(super) async fn reply<W: World, S: Site, B>(
 ) -> Reply {
     let busy = Busy::begin(activity);
     let (turn, serving) = begin(service, activity, ExchangeId { connection, stream, index: 0 }).await;
-    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete; after that
-    // it cannot be a replay.
+    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete. After
+    // the handshake, the request cannot be a replay.
     let too_early = (early && !request.method().is_safe())
         .then(|| Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"));
     let Answer { status, mut fields, resource } = respond(service, request, too_early, false);

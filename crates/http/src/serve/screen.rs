@@ -1,12 +1,13 @@
 //! Filters the bytes that hyper reads, so that hyper gets only heads and bodies whose ends are unambiguous.
 //!
-//! hyper accepts all that RFC 9112 lets a recipient accept. It prefers a transfer coding to a length, and ignores codings
-//! before `chunked`. It also accepts lines that end with LF alone, and a repeated length. Another program on the path may
-//! interpret the same bytes differently. Then one client could send requests in the name of another (request smuggling).
+//! hyper accepts all that RFC 9112 lets a recipient accept. It prefers a transfer coding to a length, and ignores
+//! codings before `chunked`. It also accepts lines that end with LF alone, and a repeated length. Another program on
+//! the path may interpret the same bytes differently. Then one client could send requests in the name of another
+//! (request smuggling).
 //!
-//! So the bytes are parsed, from head to head, before hyper gets them. hyper gets each head when the head is complete and
-//! valid according to [`crate::head`], which the gateway uses as well. Instead of a refused head, hyper gets a stand-in
-//! request and no data after it. The response to the stand-in request is the refusal.
+//! Therefore the bytes are parsed, from head to head, before hyper gets them. hyper gets each head when the head is
+//! complete and valid according to [`crate::head`], which the gateway also uses. Instead of a refused head, hyper gets
+//! a stand-in request and no data after it. The response to the stand-in request is the refusal.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Judged, Refusal, Room, end_of_head, too_large};
@@ -255,7 +256,7 @@ mod tests {
             assert_eq!(passed(&format!("\r\n{whole}")), (whole.clone(), true), "{fields}");
             let part = format!("{whole}POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcd");
             assert_eq!(passed(&part), (part.clone(), false));
-            // hyper gets no byte of an incomplete head.
+            // hyper must get no byte of an incomplete head.
             assert_eq!(passed(&format!("{whole}GET / HTTP/1.1\r\nHost: a\r\n")), (whole, false));
         }
     }

@@ -34,7 +34,7 @@ pub(super) async fn serve<W, S, N>(
     log: Rc<Log>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // The permit of the stream, held until no data is left on it.
+    // The permit of the stream, held until no data is left on the stream.
     _exchange: ExchangePermit,
     // The bytes that were already read from the stream.
     seen: Bytes,
@@ -58,7 +58,7 @@ pub(super) async fn serve<W, S, N>(
         return abort_response(&io.service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // Any other error ends the stream because the client has gone or has cancelled the request. Nobody is left to be
+    // Any other error ends the stream because the client has gone or has cancelled the request. No peer is left to be
     // notified.
     if let Some(status) = ended.err().as_ref().and_then(status_of) {
         if let Some(to) = &io.service.options.log
@@ -297,7 +297,7 @@ struct Io<W: World, S, T> {
 
 impl<W: World, S, T: Stream> Io<W, S, T> {
     /// Notifies the recorder of every response whose first byte is among the `bytes` bytes now passed to the transport.
-    /// The time that bytes wait for room in the transport's send buffer does not count as the server's time.
+    /// The time during which bytes wait for room in the transport's send buffer does not count as the server's time.
     fn written(&self, bytes: usize) {
         let mut unwritten = self.log.unwritten.borrow_mut();
         if unwritten.is_empty() {
@@ -386,8 +386,8 @@ impl<W: World, S: 'static, T: Stream> Io<W, S, T> {
         let mut any = false;
         while !any {
             if self.screen.has_refused() {
-                // No data follows a refused head. The read stays pending, because hyper would mistake an end of the stream
-                // for the client's.
+                // No data follows a refused head. The read stays pending, because hyper would take an end of the stream
+                // for an end by the client.
                 return if self.screen.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));

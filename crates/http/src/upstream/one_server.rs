@@ -32,7 +32,7 @@ impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
 }
 
 impl<W: World, C: Connector> OneServer<W, C> {
-    /// Creates an upstream to the first `count` servers of `connector`. An attempt to reach one is given up after
+    /// Creates an upstream to the first `count` servers of `connector`. An attempt to reach a server is given up after
     /// `timeout`.
     pub fn new(world: &W, connector: C, count: usize, timeout: Duration) -> Self {
         Self { world: world.clone(), connector, count, timeout, kept: Rc::default() }

@@ -1,11 +1,11 @@
-//! Early requests, sent with the handshake (RFC 8470): what a server accepts, and what a client sends early.
+//! Tests requests that are sent early, with the handshake (RFC 8470): what a server accepts, and what a client sends.
 
 use super::*;
 use anabranch_quic::{QuicHost, visit};
 use anabranch_tls::{Pair, Visits};
 
-/// Returns both ends. `visits`: whether the client has been here before. `remembered`: whether the server remembers the
-/// client.
+/// Returns both ends. `visits` states whether the client has connected to the server before. `remembered` states
+/// whether the server remembers the client.
 async fn visited(
     [here, there]: [&SimWorld; 2],
     visits: Visits,
@@ -50,7 +50,7 @@ async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (
 
 /// Decodes the `:status` of a response, among those expected here.
 pub(super) fn status(answer: &[u8]) -> u16 {
-    // The type and length of a frame (RFC 9000 §16), and the prefix of the field section.
+    // The frame has a type and a length (RFC 9000 §16), and a prefix of the field section.
     let [HEADERS, length, rest @ ..] = answer else { return 0 };
     match rest
         .get((1 << (length >> 6)) - 1..)
@@ -72,7 +72,7 @@ const HEAD: u8 = 18;
 const POST: u8 = 20;
 const PUT: u8 = 21;
 
-/// Runs `program` with two hosts connected by a link of 40 ms, one of which serves a page.
+/// Runs `program` with two hosts that are connected by a link of 40 ms. One of the hosts serves a page.
 fn between<T, F: Future<Output = T>>(
     visits: Visits,
     remembered: bool,
@@ -93,8 +93,8 @@ fn between<T, F: Future<Output = T>>(
     network.run(all, Instant::ZERO + Duration::from_secs(60)).expect_done()
 }
 
-/// RFC 8470 §5.2: before the handshake is complete, requests that would do harm if replayed are rejected with status
-/// 425. Afterwards the same request is handled like any other.
+/// Before the handshake is complete, the server must reject requests that could do harm if they are replayed, with
+/// status 425 (RFC 8470 §5.2). After the handshake, it must handle the same request like any other.
 #[test]
 fn unsafe_requests_in_early_data_are_refused() {
     for (method, early, late) in [(GET, 200, 200), (HEAD, 200, 200), (POST, 425, 405), (PUT, 425, 405)] {
@@ -105,13 +105,14 @@ fn unsafe_requests_in_early_data_are_refused() {
         });
         assert_eq!([(first.0, first.1), (second.0, second.1)], [(true, early), (false, late)], "{method}");
         if method != GET {
-            // One round trip plus the server's handshake packets: the response did not wait for the handshake.
+            // One round trip plus the server's handshake packets: the response must not wait for the handshake.
             assert!(first.2 < Duration::from_millis(60), "{method}: {:?}", first.2);
         }
     }
 }
 
-/// A client without a ticket that permits early data sends nothing with the handshake that an attacker could replay.
+/// A client without a ticket that permits early data must send no request with the handshake, because an attacker could
+/// replay the request.
 #[test]
 fn without_a_ticket_for_it_nothing_is_sent_early() {
     for visits in [Visits::Never, Visits::Before] {
@@ -126,8 +127,8 @@ fn without_a_ticket_for_it_nothing_is_sent_early() {
     }
 }
 
-/// A page is requested with the handshake. If the server does not remember the client, it is requested again and
-/// complete.
+/// The page is requested with the handshake. If the server does not remember the client, the client must repeat the
+/// request and load the complete page.
 #[test]
 fn requests_in_rejected_early_data_are_repeated() {
     for (remembered, connections) in [(true, 1), (false, 2)] {
@@ -142,7 +143,7 @@ fn requests_in_rejected_early_data_are_repeated() {
     }
 }
 
-/// A response of 425 is reported as an error, and the request is not repeated forever.
+/// The client must report a response of 425 as an error, and must not repeat the request forever.
 #[test]
 fn an_answer_of_too_early_is_one_line() {
     let outcome = with_server(|_, session| async move {

@@ -1,8 +1,9 @@
-//! The rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can break, each with its error. A client breaks it
-//! at our server, or a server breaks it at our client. The tables also contain what must be tolerated.
+//! Tests the rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can violate, each with its error. A client
+//! violates a rule at our server, or a server violates it at our client. The tables also contain behaviour that must be
+//! tolerated.
 //!
 //! This module has the actions of a peer, the verdicts, and the rules of request streams. `streams`: the rules of
-//! unidirectional streams. `servers`: a server that breaks rules at our client. `limits`: limits.
+//! unidirectional streams. `servers`: a server that violates rules at our client. `limits`: limits.
 
 mod limits;
 mod servers;
@@ -13,7 +14,7 @@ use super::*;
 use anabranch_http::http3::Code;
 use std::fmt::Write as _;
 
-/// An action of the peer; the actions of a list are performed in order.
+/// An action of the peer. The actions of a list are performed in order.
 #[derive(Clone)]
 enum Said {
     /// Bytes on a unidirectional stream, which stays open.
@@ -45,7 +46,7 @@ enum Verdict {
 use self::Said::{AfterAnswer, EndWithinAnswer, OneWay, OneWayEnd, OneWayReset, Open, Request, StopControl};
 use self::Verdict::{Connection, Status, Stream as OfStream};
 
-/// An encoded field section of literals, by name and value (RFC 9204 §4.5.6).
+/// Returns an encoded field section of literals, by name and value (RFC 9204 §4.5.6).
 fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = vec![0, 0];
     for (name, value) in fields {
@@ -62,7 +63,7 @@ fn section(fields: &[(&str, &str)]) -> Vec<u8> {
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/0")];
 
-/// A HEADERS frame of a request, without the field `without` and with the fields `more`.
+/// Returns a HEADERS frame of a request, without the field `without` and with the fields `more`.
 fn head(without: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let kept = GET.iter().filter(|(name, _)| *name != without).copied();
     frame(HEADERS, &section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()))
@@ -76,7 +77,7 @@ fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, &section(fields))
 }
 
-/// A control stream with these frames after SETTINGS.
+/// Returns a control stream with these frames after SETTINGS.
 fn control(frames: &[&[u8]]) -> Said {
     OneWay([&CONTROL[..], &frames.concat()].concat())
 }
@@ -85,12 +86,12 @@ fn settings(payload: &[u8]) -> Said {
     OneWay([&[0][..], &frame(SETTINGS, payload)].concat())
 }
 
-/// A request whose encoded field lines are these bytes.
+/// Returns a request whose encoded field lines are these bytes.
 fn encoded(lines: &[u8]) -> Said {
     Request(frame(HEADERS, lines))
 }
 
-/// A frame of a reserved type, which is ignored (RFC 9114 §7.2.8).
+/// Returns a frame of a reserved type, which a receiver ignores (RFC 9114 §7.2.8).
 fn grease() -> Vec<u8> {
     frame(0x21, b"abc")
 }
@@ -102,7 +103,7 @@ fn client_says(said: &[Said]) -> Verdict {
     if !said.iter().any(is_control) {
         said.insert(0, control(&[]));
     }
-    // If only the connection can fail, a request shows whether it has.
+    // If only the connection can fail, the outcome of a request shows whether the connection has failed.
     if !said.iter().any(|said| matches!(said, Request(_) | Open(_))) {
         said.push(Request(get()));
     }
@@ -130,13 +131,13 @@ fn client_says(said: &[Said]) -> Verdict {
                 }
                 OneWayReset(bytes) => {
                     let mut stream = say(&session, &bytes).await;
-                    // The data arrives before the reset.
+                    // The data must arrive before the reset.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     stream.cancel_writing(Code::H3_NO_ERROR.0);
                     held.push(stream);
                 }
                 Request(ref bytes) | Open(ref bytes) => {
-                    // The data of earlier actions arrives before the request.
+                    // The data of earlier actions must arrive before the request.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
                     let _ = stream.write_all(bytes).await;
@@ -196,7 +197,7 @@ fn client_says(said: &[Said]) -> Verdict {
     .0
 }
 
-/// The error code with which the peer closed the connection.
+/// Returns the error code with which the peer closed the connection.
 fn code_of(reason: &CloseReason) -> Code {
     let line = reason.to_string();
     // The code is the last number in the message.
@@ -389,8 +390,9 @@ fn malformed_requests_are_errors_of_their_stream() {
     hold(rows, client_says);
 }
 
-/// RFC 9114 §4.1.2: trailers may be malformed after the response. Where the server still reads the request, it stops it.
-/// Where the client has ended the request, the server resets the response that the client has not acknowledged.
+/// Trailers may be malformed after the response (RFC 9114 §4.1.2). If the server still reads the request, it must stop
+/// the request. If the client has ended the request, the server must reset the response, which the client has not
+/// acknowledged.
 #[test]
 fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     let malformed = OfStream(Code::H3_MESSAGE_ERROR);
@@ -410,12 +412,13 @@ fn malformed_trailers_after_an_early_answer_are_errors_of_their_stream() {
     hold(rows, client_says);
 }
 
-/// A header section of more than 64 KiB in a few bytes: a field of the static table, repeated many times.
+/// Returns a header section of more than 64 KiB in a few bytes: a field of the static table, repeated many times.
 fn large_section() -> Vec<u8> {
     [section(&GET), vec![0xc0 | 59; 1_500]].concat()
 }
 
-/// RFC 9114 §5.2: a client's GOAWAY concerns pushes. Requests that cross it in flight or follow it are answered.
+/// The GOAWAY of a client concerns pushes only (RFC 9114 §5.2). Requests that cross it in flight or follow it must be
+/// answered.
 #[test]
 fn requests_beside_a_clients_goaway_are_answered() {
     let (answers, _) = run(1, LINK, |hosts| async move {

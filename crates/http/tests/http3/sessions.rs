@@ -1,10 +1,11 @@
-//! The sessions of a server: the first and last frames it sends, and which session gives up its slot to a newcomer.
+//! Tests the sessions of a server: the first and last frames that it sends, and which session loses its slot to a new
+//! session.
 
 use super::*;
 use anabranch_http::limits::ConcurrencyLimit;
 use std::cell::Cell;
 
-/// A HEADERS frame with GET https://a/0.
+/// Returns a HEADERS frame with GET https://a/0.
 fn get() -> Vec<u8> {
     frame(HEADERS, &[0, 0, 0xc0 | 17, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'])
 }
@@ -17,7 +18,7 @@ async fn ask(session: &QuicSession<SimWorld>) -> QuicStream<SimWorld> {
     stream
 }
 
-/// Reads to the end. Returns the number of bytes, and whether the stream ended regularly.
+/// Reads to the end of the stream. Returns the number of bytes, and whether the stream ended gracefully.
 async fn whole(stream: &mut QuicStream<SimWorld>) -> (usize, bool) {
     let (mut bytes, mut buffer) = (0, [0; 10_000]);
     loop {
@@ -29,7 +30,8 @@ async fn whole(stream: &mut QuicStream<SimWorld>) -> (usize, bool) {
     }
 }
 
-/// RFC 9114 §6.2.1, §7.2.4: SETTINGS is the first frame. §5.2: GOAWAY names the first request that is not answered.
+/// SETTINGS must be the first frame (RFC 9114 §6.2.1, §7.2.4). GOAWAY must name the first request that is not answered
+/// (§5.2).
 #[test]
 fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
     let (came, _) = run(1, LINK, |hosts| async move {
@@ -50,21 +52,22 @@ fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
         let read = control.read(&mut buffer).await.expect("settings");
         came.push(buffer[..read].to_vec());
         stop.stop();
-        // The server's task notices the stop with its next event.
+        // The task of the server detects the stop at its next event.
         let _last = ask(&session).await;
         let read = client.timeout(Some(Duration::from_secs(1)), control.read(&mut buffer)).await;
         came.push(buffer[..read.expect("in time").expect("a frame")].to_vec());
         came
     });
-    // The stream type; SETTINGS of 19 bytes: SETTINGS_MAX_FIELD_SECTION_SIZE of 64 KiB, and two reserved settings.
+    // The expected bytes are the stream type and SETTINGS of 19 bytes. The settings are SETTINGS_MAX_FIELD_SECTION_SIZE
+    // of 64 KiB, and two reserved settings.
     let settings =
         [0, SETTINGS, 19, 6, 0x80, 1, 0, 0, 0x81, 0xf0, 0, 0x21, 0, 0xc0, 0, 0x1f, 0, 0, 0, 0, 0x21, 0];
     // The third request stream has the identifier 8 (RFC 9000 §2.1).
     assert_eq!(came, [settings.to_vec(), vec![GOAWAY, 1, 8]]);
 }
 
-/// A server with a limit of one session, whose client waits for a response; a newcomer arrives `after` that time.
-/// Returns whether the newcomer is turned away, and the bytes and completeness of the response.
+/// The server has a limit of one session, whose client waits for a response. A new session arrives `after` that time.
+/// Returns whether the server refuses the new session, and the length and completeness of the response.
 fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) -> (bool, (usize, bool)) {
     run(1, link, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -95,13 +98,13 @@ fn a_session_keeps_its_slot_while_the_server_works_on_its_request() {
 
 #[test]
 fn a_session_keeps_its_slot_while_its_client_takes_the_answer() {
-    // The link needs 16 s for 2 MB.
+    // The link needs 16 s to transfer 2 MB.
     let link = "rate=1mbit,rtt=40ms,queue=50p";
     let (turned_away, (bytes, whole)) = newcomer(link, options(), 2_000_000, Duration::from_secs(10));
     assert!(turned_away && whole && bytes > 2_000_000, "{turned_away} {whole} {bytes}");
 }
 
-/// RFC 9114 §4.1.1: only requests that a server has not processed are retried.
+/// The client must retry only requests that a server has not processed (RFC 9114 §4.1.1).
 #[test]
 fn a_malformed_answer_is_not_asked_for_again() {
     let asked = Rc::new(Cell::new(0));
@@ -112,7 +115,7 @@ fn a_malformed_answer_is_not_asked_for_again() {
             let _control = say(&session, &CONTROL).await;
             while let Ok(mut stream) = session.accept().await {
                 count.set(count.get() + 1);
-                // No `:status`.
+                // The response has no `:status`.
                 let _ = stream.write_all(&frame(HEADERS, &[0, 0])).await;
                 stream.finish();
             }

@@ -19,7 +19,8 @@ struct MeetingInner {
     backlog: VecDeque<Pipe>,
     acceptor: Option<Waker>,
     refuse: bool,
-    /// Sessions that break after this number of bytes to the client, by session number (from 1).
+    /// The sessions that break, by session number (from 1), and the number of bytes to the client after which each
+    /// breaks.
     breaks: BTreeMap<u64, u64>,
 }
 

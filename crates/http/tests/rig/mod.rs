@@ -1,4 +1,4 @@
-//! Helpers that the tests share: sessions in memory, virtual networks, small pages.
+//! Helpers that several tests use: sessions in memory, virtual networks, small pages.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod memory;
@@ -7,7 +7,7 @@ pub mod sim;
 use anabranch_http::page::Page;
 use std::rc::Rc;
 
-/// An HTML page that embeds objects of these sizes.
+/// Returns an HTML page that embeds objects of these sizes.
 pub fn page(html: u64, embedded: &[u64]) -> Rc<Page> {
     let sizes = std::iter::once(html).chain(embedded.iter().copied());
     let spec = sizes.map(|size| format!("{size}B")).collect::<Vec<_>>().join(",");

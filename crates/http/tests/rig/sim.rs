@@ -54,7 +54,7 @@ pub fn sctp(streams: u16) -> Contestant {
     Contestant::Sctp("rfc9260", streams, Choices::default())
 }
 
-/// The contestants with which every page is tested.
+/// Returns the contestants with which every page is tested.
 pub fn contestants() -> Vec<Contestant> {
     let none = Choices::default();
     vec![
@@ -101,7 +101,7 @@ pub async fn sctp_hosts(
     (client, server)
 }
 
-/// The addresses of the server on every path.
+/// Returns the addresses of the server on every path.
 pub fn sctp_server(rig: &Rig, carrier: Carrier) -> SctpServer {
     let port = match carrier {
         Carrier::Ip => 0,
@@ -123,7 +123,7 @@ pub struct Load {
     pub accepted: usize,
 }
 
-/// Fetches `page` between hosts that are already up.
+/// Fetches `page` between hosts that are already running.
 pub async fn fetch_page<C: Connector, L: Listener>(
     rig: &Rig,
     connector: C,

@@ -74,8 +74,8 @@ struct Arrival {
 
 /// The transmissions and the arrival of the decisive bytes. These are the bytes whose arrival completed a range.
 pub(super) struct Journey {
-    /// The transmissions of the bytes, from the first to the one that arrived. Each has its time, and whether a timer
-    /// caused it.
+    /// The transmissions of the bytes, from the first transmission to the transmission that arrived. Each has its time,
+    /// and whether a timer caused it.
     pub copies: Vec<(u64, bool)>,
     /// The time when the bytes arrived.
     pub arrived: u64,
@@ -257,7 +257,7 @@ impl Flow {
             return None;
         }
         let mut copies = self.transmissions(unit, arrived);
-        // Transmissions after the one that arrived are left out.
+        // Transmissions after the transmission that arrived are left out.
         if let Some(copy) = copies.iter().position(|&(_, _, by)| by == packet) {
             copies.truncate(copy + 1);
         }

@@ -45,7 +45,7 @@
 //!
 //! A milestone is missing if the server does not record it. It is then set to its predecessor, so that its part is
 //! zero. In an emulated run, the traces do not show which packet delivered the bytes. The parts that need this
-//! knowledge are null, and the others are still given.
+//! knowledge are null, and the other parts are still given.
 
 mod flow;
 mod sender_limit;

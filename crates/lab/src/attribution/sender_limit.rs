@@ -4,9 +4,9 @@
 //! the limit changes. Two rules are added here:
 //!
 //! - Before the first report, no bytes were waiting.
-//! - A sender does not know that it waits for an acknowledgement that will never arrive. So the silence before a timer's
-//!   retransmission counts as recovery (`stalled`), even if the engine reported another limit. The exception is a full
-//!   receiver's window, because it would hold new bytes back even after the retransmission.
+//! - A sender does not know that it waits for an acknowledgement that will never arrive. Therefore the silence before a
+//!   timer's retransmission counts as recovery (`stalled`), even if the engine reported another limit. The exception is
+//!   a full receiver's window, because it would hold new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 

@@ -25,7 +25,7 @@ pub struct Requests {
     pick: WhenFull,
 }
 
-/// A property of requests that can be changed independently of the others.
+/// A property of requests that can be changed independently of the other properties.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aspect {
     /// The key `connections`.

@@ -59,7 +59,7 @@ use std::collections::BTreeMap;
 pub struct Plan {
     /// The points of the plan: one for each combination of factor levels.
     pub points: Vec<PointPlan>,
-    /// The contestants. The first one is the baseline with which the others are compared.
+    /// The contestants. The first one is the baseline with which the other contestants are compared.
     pub contestants: Vec<Contestant>,
     /// Whether all contestants share the network at the same time.
     pub together: bool,

@@ -197,7 +197,7 @@ impl Outline {
         Ok(Self { causes: plan.causes, plan, points })
     }
 
-    /// Returns the plan. Its only point is the one that [`at`](Self::at) made last, if any.
+    /// Returns the plan. Its only point is the point that [`at`](Self::at) made last, if any.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
@@ -233,7 +233,7 @@ impl Outline {
         self.points.checked().flatten()
     }
 
-    /// Returns the plan with a single point, the one with this index. Indices are counted from 0.
+    /// Returns the plan with a single point, the point with this index. Indices are counted from 0.
     ///
     /// # Errors
     /// None in practice, because interpreting the plan would have reported the mistake.

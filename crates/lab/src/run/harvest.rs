@@ -126,7 +126,7 @@ pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Nam
     };
     let count = bulk.connections.max(1) as u64;
     // The transfer divides the bytes in the same way: if they do not divide evenly, the first connections carry one
-    // byte more than the others.
+    // byte more than the other connections.
     let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
     let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
     let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });

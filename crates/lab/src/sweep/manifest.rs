@@ -143,7 +143,7 @@ impl Manifest {
         identity.hex()
     }
 
-    /// Returns the stored plan as a draft; interpreting the draft gives the same plan again.
+    /// Returns the stored plan as a draft. Interpreting the draft gives the same plan again.
     ///
     /// # Errors
     /// [`PlanError`] if the stored plan was modified and is invalid.

@@ -255,7 +255,7 @@ pub const MAX_LINES: usize = 1200;
 mod tests {
     use super::*;
 
-    /// A load of any duration has few lines, and their sums are right.
+    /// A load of any duration must have few lines, and their sums must be right.
     #[test]
     fn lines_of_a_long_load_are_put_together() {
         let mut tally = Tally::new(Instant::ZERO);

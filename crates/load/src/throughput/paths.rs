@@ -211,7 +211,8 @@ mod tests {
         assert_eq!((only(true, false), only(false, true)), (1, 0));
     }
 
-    /// A report comes from the network. Lines that cannot be parsed are left out, and the number of entries is limited.
+    /// A report comes from the network. Lines that cannot be parsed must be left out, and the number of entries must be
+    /// limited.
     #[test]
     fn a_report_is_bounded_and_noise_is_left_out() {
         let noise =

@@ -40,8 +40,8 @@ impl Relation {
         }
     }
 
-    /// Returns the number of comparisons that decide the relation. Each point and object is one; for a trend the number is
-    /// multiplied by the number of levels.
+    /// Returns the number of comparisons that decide the relation. Each point and object counts as one comparison. For
+    /// a trend the number is multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> usize {
         let places = self.outcomes(figures, at, By { comparisons: 1, ..by }).len();

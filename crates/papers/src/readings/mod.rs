@@ -8,10 +8,10 @@
 //! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs
 //! are set anew for every reading ([`calibrate`](super::calibrate)).
 //!
-//! All readings within one standard error of the least loss count as equal. Of the equal readings, the one that departs
-//! least from the paper's statements is selected. Ties are broken by departures from the defaults of the paper's day,
-//! then by the order in the file. The author writes the file before any reading is scored. The digest of the file
-//! identifies its version.
+//! All readings within one standard error of the least loss count as equal. Of the equal readings, the reading that
+//! departs least from the paper's statements is selected. Ties are broken by departures from the defaults of the
+//! paper's day, then by the order in the file. The author writes the file before any reading is scored. The digest of
+//! the file identifies its version.
 
 pub(super) mod run;
 mod scores;

@@ -31,8 +31,8 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Returns the standing of the first contestant. Each item of `others` is the verdict on the ratio of another contestant
-    /// to the first; [`Verdict::More`] means that the first is faster.
+    /// Returns the standing of the first contestant. Each item of `others` is the verdict on the ratio of another
+    /// contestant to the first. [`Verdict::More`] means that the first is faster.
     pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
         let one = |verdict| match verdict {
             Some(Verdict::More) => Self::Wins,
@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(one(2.0, false), Verdict::Undecided);
     }
 
-    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios are enough to decide; five
-    /// are undecided.
+    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios must be enough to decide.
+    /// Five equal ratios must be undecided.
     #[test]
     fn six_identical_ratios_decide() {
         let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });

@@ -1,13 +1,13 @@
 //! Statistics: summarises runs as figures with their uncertainty.
 //!
-//! This module only computes; it runs no simulation.
+//! This module only computes, and runs no simulation.
 //!
 //! - [`summary`] describes the values of one contestant.
 //! - [`interval`] computes means and medians with their intervals.
 //! - [`paired`] compares two contestants seed by seed, and [`decision`] derives the verdict.
 //! - [`crossing`] finds the value of a factor at which the verdict changes.
 //! - [`rank`] compares two sets of runs, and [`sharing`] measures how contestants share a network.
-//! - [`agreement`] compares observed runs with a model's runs as two sets; [`equivalence`] compares them seed by seed.
+//! - [`agreement`] compares observed runs with a model's runs as two sets. [`equivalence`] compares them seed by seed.
 //! - [`metrics`] computes each metric of a run.
 //!
 //! A value always belongs to a run (a seed), never to an object, because the objects of one run are not independent of

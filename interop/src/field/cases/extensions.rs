@@ -23,7 +23,7 @@ pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Resul
     Ok(())
 }
 
-/// Sends messages that may be abandoned, and others that may not, over a lossy network.
+/// Sends messages that may be abandoned, and messages that may not be abandoned, over a lossy network.
 pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.road.delay.set(Duration::from_millis(2));
     e.world.road.loss_ppm.set(50_000);

@@ -3,7 +3,7 @@
 //! In every case, each message must be delivered intact and once, and ordered messages in order. Only messages that may
 //! be abandoned can be missing. Every wait is bounded. Each script states its additional conditions.
 //!
-//! This module lists the cases and their set-up; the scripts are in `plain`, `faults` and `extensions`.
+//! This module lists the cases and their set-up. The scripts are in `plain`, `faults` and `extensions`.
 
 mod extensions;
 mod faults;

@@ -119,7 +119,7 @@ pub fn transfer(mut there: Link, mut back: Link, bytes: u64) -> Outcome {
         }
         let timeouts = [left.timeout, right.timeout].into_iter();
         let next = timeouts.chain(there.next()).chain(back.next()).min().expect("a timeout");
-        // str0m may return a timeout that is not in the future; without this the loop would not end.
+        // str0m may return a timeout that is not in the future. Without this step the loop would not end.
         now = next.max(now + Duration::from_micros(1));
         while let Some(packet) = there.receive(now) {
             right.receive(now, &packet, &mut back);

@@ -388,7 +388,7 @@ impl Association {
         }
     }
 
-    /// Returns the streams of a reset; an empty list stands for all streams (RFC 6525 §4.1).
+    /// Returns the streams of a reset. An empty list stands for all streams (RFC 6525 §4.1).
     fn meant(&self, streams: Vec<StreamId>) -> Vec<StreamId> {
         if streams.is_empty() { self.stream_ids() } else { streams }
     }

@@ -2,7 +2,7 @@
 //!
 //! In `sctp-proto` an endpoint finds the association of a packet, and associations do the rest. Here each association
 //! has its own `anabranch_sctp::Endpoint` over datagrams. Names, types and the meaning of events are those of
-//! `sctp-proto`; the code is not.
+//! `sctp-proto`, but the code is not.
 
 mod association;
 mod config;

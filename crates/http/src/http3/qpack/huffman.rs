@@ -1,7 +1,7 @@
 //! The Huffman code of HPACK, which QPACK uses (RFC 9204 §4.1.2, RFC 7541 §5.2 and Appendix B).
 //!
-//! The code is canonical. Codes of the same length are consecutive numbers in the order of their symbols. The codes of the
-//! next length begin where the shorter ones end. So the lengths alone define the whole code.
+//! The code is canonical. Codes of the same length are consecutive numbers in the order of their symbols. The codes of
+//! the next length begin where the shorter ones end. Therefore the lengths alone define the whole code.
 
 use std::sync::OnceLock;
 
@@ -152,7 +152,7 @@ mod tests {
         decode(code, &mut out).then_some(out)
     }
 
-    /// The examples of RFC 7541 Appendix C.4.1, C.4.3 and C.6.1, and codes of Appendix B.
+    /// Tests the examples of RFC 7541 Appendix C.4.1, C.4.3 and C.6.1, and codes of Appendix B.
     #[test]
     fn examples_of_the_rfc_are_read_and_written() {
         for (text, code) in [
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn eos_and_wrong_padding_are_refused() {
-        // The code of `a` is 00011; it is followed by three bits of padding.
+        // The code of `a` is 00011. Three bits of padding follow.
         assert_eq!(decoded(&[0b0001_1111]).as_deref(), Some(&b"a"[..]));
         for wrong in [&[0b0001_1000][..], &[0b0001_1110], &[0b0001_1111, 0xff], &[0xff; 4], &[0xff]] {
             assert_eq!(decoded(wrong), None, "{wrong:?}");

@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(decoder.read(bytes), Ok(()));
         }
         assert!(encoder.0.0.is_empty() && decoder.0.0.is_empty());
-        // An integer that never ends is detected.
+        // The decoder must detect an integer that never ends.
         assert!((0..12).any(|_| decoder.read(&[0x7f, 0xff]).is_err()));
     }
 

@@ -1,4 +1,4 @@
-//! Compares the sessions of a server with a naive model. Both must end the same sessions for any reports in any order.
+//! Compares the sessions of a server with a naive model. For any reports in any order, both must end the same sessions.
 
 use super::super::share::{MIN_PROGRESS, STALL_TIME};
 use super::super::testing::FakeSession;
@@ -29,7 +29,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.end_server_turn();
     late.add_bytes(1000);
     assert_eq!((slot.handle().progress(0), late.progress(0)), (0, 0));
-    // There are more sessions than slots. An iteration over the waiting sessions must end.
+    // There are more sessions than slots. The iteration over the waiting sessions must end.
     let all: Vec<_> = (0..4).map(|_| slots.acquire(&FakeSession::of(1), at(2))).collect();
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
@@ -77,8 +77,8 @@ fn a_session_that_its_client_stalls_is_found() {
         order.set_busy(key);
         order.add_bytes(key, 1_000_000);
     }
-    // The third session waits for the server. The client of the first accepts 300 bytes a second, and that of the second
-    // ten.
+    // The third session waits for the server. The client of the first session accepts 300 bytes per second. The client
+    // of the second session accepts 10 bytes per second.
     order.begin_server_turn(waits);
     for second in 0..20 {
         order.note(reads, 900_000 - 300 * second, at(second));
@@ -111,7 +111,7 @@ fn progress_that_is_forgotten_counts_for_nothing() {
     assert!(order.is_stalled(key, at(5)));
     order.forget_progress();
     assert_eq!((order.is_stalled(key, at(5)), order.longest_stalled(at(9), &|_| true)), (false, None));
-    // The session's time without progress starts with the next record.
+    // Without progress since the next record, the session counts as stalled from the time of that record.
     order.note(key, 0, at(6));
     assert_eq!([10, 11].map(|second| order.is_stalled(key, at(second))), [false, true]);
 }
@@ -150,11 +150,11 @@ impl Modelled {
 
 const CLIENTS: std::ops::RangeInclusive<u8> = 1..=6;
 
-/// The same rules, implemented naively with lists that are searched from one end to the other.
+/// Implements the same rules naively, with lists that are searched from one end to the other.
 struct Model {
     max: usize,
     all: Vec<Modelled>,
-    /// The numbers of the waiting sessions; the one that has waited longest is first.
+    /// The numbers of the waiting sessions. The session that has waited longest is first.
     waiting: Vec<u64>,
     next: u64,
 }
@@ -183,7 +183,7 @@ impl Model {
             false => anybody || *client == newcomer || self.slots_of(*client) >= wanted,
         });
         let gives: Vec<u8> = gives.collect();
-        // The waiting sessions come first, beginning with the one that has waited longest.
+        // The waiting sessions come first, beginning with the session that has waited longest.
         let mut line = self.waiting.clone();
         line.retain(|number| gives.contains(&self.of(*number).session.client));
         for at in 0..LOOKS {
@@ -329,7 +329,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                     model.of(number).slot = None;
                     model.waiting.retain(|other| *other != number);
                 }
-                // The streams of the session have ended as well.
+                // The streams of the session have also ended.
                 (_, Some(number)) => {
                     if model.of(number).slot.is_none() {
                         model.all.swap_remove(any);

@@ -2,9 +2,9 @@
 //! number of open files is bounded.
 //!
 //! A file stays in the cache as long as a response holds it. If too many files are open, or the system has no more
-//! descriptors, the least recently read file is closed. It is opened again when it is read next. So a client that stalls
-//! ten thousand responses keeps no file open. If the reopened file is another file or version, the response is aborted,
-//! because it would mix two versions.
+//! descriptors, the least recently read file is closed. It is opened again when it is read next. Therefore a client
+//! that stalls ten thousand responses keeps no file open. If the reopened file is another file or version, the response
+//! is aborted, because it would mix two versions.
 
 use super::Identity;
 use crate::beneath::RootDirectory;
@@ -26,7 +26,7 @@ pub(super) struct OpenFileCache {
     /// The number of files that are open now.
     open: Cell<usize>,
     most: usize,
-    /// The number of reads so far. It serves to find the least recently read file.
+    /// The number of reads so far. The least recently read file is found by this number.
     reads: Cell<u64>,
 }
 

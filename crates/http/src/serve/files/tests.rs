@@ -119,7 +119,7 @@ fn nothing_outside_is_ever_served() {
     }
 }
 
-/// RFC 9110 §14: a request for one range gets that range. Any other Range value gets the whole file.
+/// A request for one range must get that range (RFC 9110 §14). Any other Range value must get the whole file.
 #[test]
 fn range_requests_return_the_requested_range() {
     let (_scratch, site) = Scratch::new("parts");
@@ -145,12 +145,13 @@ fn range_requests_return_the_requested_range() {
     assert_eq!((head.status.as_u16(), head.resource.content.length()), (200, 10));
     let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=0-")]);
     assert_eq!(empty.status, 416);
-    // The response to a suffix range of an empty file cannot be expressed in Content-Range, so the whole file is sent.
+    // The response to a suffix range of an empty file cannot be expressed in Content-Range, so the whole file must be
+    // sent.
     let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=-1")]);
     assert_eq!((empty.status.as_u16(), empty.resource.content.length()), (200, 0));
 }
 
-/// RFC 9110 §13.2.2: evaluates the preconditions, step by step.
+/// The preconditions must be evaluated step by step (RFC 9110 §13.2.2).
 #[test]
 fn preconditions_are_evaluated_in_the_order_of_the_rfc() {
     let (_scratch, site) = Scratch::new("conditions");
@@ -195,7 +196,8 @@ fn a_remembered_file_is_checked_again() {
     let ten = || ask(&site, "/ten");
     assert_eq!(ten(), (200, b"0123456789".to_vec(), "application/octet-stream".to_owned()));
     assert_eq!(ten().1, b"0123456789");
-    // The file is changed in place, replaced, linked to another file, removed, and restored.
+    // The file is changed in place, replaced, removed, replaced by a link and by a directory, and restored. Each
+    // response must match the current state.
     fs::write(root.join("ten"), "longer than before").expect("a file");
     assert_eq!(ten().1, b"longer than before");
     fs::write(root.join("new"), "another  than ever").expect("a file");
@@ -229,8 +231,8 @@ fn the_number_of_open_files_is_bounded() {
     }
 }
 
-/// The file that was checked must be the file that is opened. A file and a directory are repeatedly swapped with links
-/// that lead out of the site.
+/// A file and a directory are repeatedly swapped with links that lead out of the site. The file that was checked must
+/// always be the file that is opened.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
@@ -288,7 +290,7 @@ fn links_that_stay_inside_are_followed_absolute_ones_too() {
         assert_eq!(ask(&site, target).1, b"0123456789", "{target}");
     }
     assert_eq!((ask(&site, "/directory").0, ask(&site, "/directory/").1), (301, b"<p>sub".to_vec()));
-    // A path that leaves the root directory and returns into it counts as outside.
+    // A path that leaves the root directory and returns into it must count as outside.
     symlink("../root/ten", root.join("around")).expect("a link");
     symlink("/proc/self/root", root.join("magic")).expect("a link");
     for target in ["/around", "/magic", "/magic/", "/magic/etc/passwd"] {
@@ -304,7 +306,7 @@ fn a_remembered_file_that_moves_outside_is_not_served() {
     fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
     symlink("../away", root.join("sub")).expect("a link");
     assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
-    // This holds for directories at any depth.
+    // The same must hold for directories at any depth.
     let deep = "a/b/c/d/e";
     fs::create_dir_all(root.join(deep)).expect("directories");
     for depth in 1..=5 {
@@ -322,7 +324,7 @@ fn a_remembered_file_that_moves_outside_is_not_served() {
             assert_eq!((ask(&site, &target).0, ask(&site, &target).0), (200, 200), "{target}");
         }
     }
-    // A new directory at the path of the root directory is served.
+    // A new directory at the path of the root directory must be served.
     assert_eq!(ask(&site, "/ten").0, 200);
     fs::rename(&root, scratch.0.join("old")).expect("renamed");
     assert_eq!(ask(&site, "/ten").0, 404);

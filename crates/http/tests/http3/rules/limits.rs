@@ -1,4 +1,4 @@
-//! Limits on the data that a peer may send, and the parts of a request for which the server waits.
+//! Tests limits on the data that a peer may send, and the parts of a request for which the server waits.
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn frames_that_are_ignored_have_a_bound() {
         stopped(&client, &mut stream, &[0]).await
     });
     assert_eq!(code, Some(Code::H3_EXCESSIVE_LOAD.0));
-    // Along with content, more ignored bytes are allowed: a sixteenth of the content.
+    // Along with content, the server must allow more ignored bytes: a sixteenth of the content.
     let mixed = [frame(DATA, &[0; 12_000]), frame(0x21, &[0; 600])].concat().repeat(40);
     let status = with_session(|_, session| async move {
         let _control = say(&session, &CONTROL).await;
@@ -97,7 +97,8 @@ fn a_stream_of_an_unknown_type_is_stopped() {
     assert_eq!(code, Some(Code::H3_STREAM_CREATION_ERROR.0));
 }
 
-/// RFC 9114 §4.1: a server that has answered need not read the rest of the request, and stops it without an error.
+/// A server that has responded need not read the rest of the request (RFC 9114 §4.1). It must stop the request without
+/// an error.
 #[test]
 fn content_without_end_is_answered_and_stopped() {
     for length in [None, Some("4000000")] {
@@ -113,7 +114,8 @@ fn content_without_end_is_answered_and_stopped() {
     }
 }
 
-/// RFC 9110 §10.1.1: a client that waits for 100 (Continue) before it sends content gets a response.
+/// The server must wait for content of declared length. A client that waits for 100 (Continue) before it sends content
+/// must get a response (RFC 9110 §10.1.1).
 #[test]
 fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
     let ask = |more: &'static [(&str, &str)]| {
@@ -136,7 +138,7 @@ fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
     assert_eq!(ask(&[]), None);
 }
 
-/// RFC 9114 §4.2.2: a client does not send a header section larger than the server accepts.
+/// A client must not send a header section that is larger than the server accepts (RFC 9114 §4.2.2).
 #[test]
 fn a_head_that_the_server_does_not_take_is_not_sent() {
     let (got, _) = run(1, LINK, |hosts| async move {
@@ -160,7 +162,8 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
     assert!(line.contains("where the server takes 60"), "{line}");
 }
 
-/// RFC 9114 §5.2: requests that a server has not processed are distinguished from those it has.
+/// The client must distinguish requests that a server has not processed from requests that it has processed (RFC 9114
+/// §5.2).
 #[test]
 fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
     let (got, _) = run(1, LINK, |hosts| async move {

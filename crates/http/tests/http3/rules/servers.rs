@@ -1,9 +1,9 @@
-//! A server that breaks the rules at our client.
+//! Tests a server that violates the rules at our client.
 
 use super::*;
 
-/// Returns our client's reaction to a server that performs these actions: the code with which it closes the connection,
-/// or the code that the error of the exchange names.
+/// Returns our client's reaction to a server that performs these actions. The reaction is the code with which the
+/// client closes the connection, or the code that the error of the exchange names.
 fn server_says(said: &[Said]) -> Verdict {
     let mut said = said.to_vec();
     if !said.iter().any(|said| matches!(said, OneWay(bytes) | OneWayEnd(bytes) if bytes.first() == Some(&0)))
@@ -47,7 +47,7 @@ fn server_says(said: &[Said]) -> Verdict {
         session.established().await.expect("stands");
         let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
-        // Data that the server sends unprompted arrives first.
+        // Data that the server sends unprompted must arrive first.
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
         let timeout = Duration::from_secs(5);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
@@ -216,13 +216,13 @@ fn a_client_holds_a_server_to_the_rules() {
     hold(rows, server_says);
 }
 
-/// A header section of more than 64 KiB in a response.
+/// Returns a header section of more than 64 KiB for a response.
 fn large_response() -> Vec<u8> {
     [&[0, 0, 0xd9][..], &[0xc0 | 59; 1_500]].concat()
 }
 
-/// RFC 9114 §6.2.1, RFC 9204 §4.2: a client that goes away closes the connection, and neither stops the server's control
-/// and QPACK streams nor resets its own.
+/// A client that has finished must close the connection. It must neither stop the server's control and QPACK streams
+/// nor reset its own (RFC 9114 §6.2.1, RFC 9204 §4.2).
 #[test]
 fn a_client_goes_away_without_closing_critical_streams() {
     let ((stopped, ended, reason), _) = run(1, LINK, |hosts| async move {
@@ -265,7 +265,7 @@ fn a_client_goes_away_without_closing_critical_streams() {
         let talking = client.spawn("conversation", conversation);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
         requests.get(&client, NAME, "/", Duration::from_secs(5), |_| (), take).await.expect("an answer");
-        // The connection closes once the server has acknowledged everything, here the bytes of a reserved type.
+        // The connection closes when the server has acknowledged all data, here the bytes of a reserved stream type.
         let _unacknowledged = say(&session, &[0x21; 20_000]).await;
         drop(requests);
         let _ = talking.await;
@@ -274,8 +274,8 @@ fn a_client_goes_away_without_closing_critical_streams() {
     assert_eq!((stopped, ended, reason), (Vec::new(), Vec::new(), CloseReason::Finished));
 }
 
-/// Content ends only with the end of its stream. The end of the connection, whether graceful or not, does not end
-/// content of unknown length.
+/// Content must end only with the end of its stream. The end of the connection, graceful or not, must not count as the
+/// end of content of unknown length.
 #[test]
 fn the_end_of_a_connection_is_not_the_end_of_content() {
     for code in [Code::H3_NO_ERROR, Code::H3_INTERNAL_ERROR] {
@@ -289,7 +289,7 @@ fn the_end_of_a_connection_is_not_the_end_of_content() {
                     let mut stream = session.accept().await.expect("a request");
                     let response = [headers(&[(":status", "200")]), frame(DATA, b"abc")].concat();
                     stream.write_all(&response).await.expect("written");
-                    // The response arrives first.
+                    // The response must arrive first.
                     world.sleep_until(world.now() + Duration::from_secs(1)).await;
                     session.close_with(code.0, "");
                     session.closed().await;

@@ -1,4 +1,5 @@
-//! The rules of control streams (RFC 9114 §5.2, §6.2, §7.2) and of QPACK (RFC 9204), broken by a client at our server.
+//! Tests the rules of control streams (RFC 9114 §5.2, §6.2, §7.2) and of QPACK (RFC 9204). A client violates them at
+//! our server.
 
 use super::*;
 

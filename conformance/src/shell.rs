@@ -39,7 +39,7 @@ enum Unit {
 }
 
 /// Applies the settings of a line that the engine knows.
-pub(crate) fn obey(line: &str, config: &mut Config) {
+pub(crate) fn apply_settings(line: &str, config: &mut Config) {
     for command in line.split([';', '\n']) {
         if !command.trim_start().starts_with("sysctl") {
             continue;

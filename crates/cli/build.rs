@@ -6,11 +6,11 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let var = |name: &str| std::env::var(name).unwrap_or_default();
-    let rustc = said(&mut Command::new(var("RUSTC")), &["--version"]);
+    let rustc = output_line(&mut Command::new(var("RUSTC")), &["--version"]);
     let rustc = rustc.as_deref().unwrap_or("an unknown compiler");
     println!("cargo::rustc-env=ANABRANCH_RUSTC={rustc}");
     println!("cargo::rustc-env=ANABRANCH_TARGET={}", var("TARGET"));
-    let revision = match said(&mut git(), &["rev-parse", "--short=12", "HEAD"]) {
+    let revision = match output_line(&mut git(), &["rev-parse", "--short=12", "HEAD"]) {
         Some(commit) => format!("commit {commit}"),
         None => "from source without a repository".to_owned(),
     };
@@ -18,7 +18,7 @@ fn main() {
     // Where the revision is written down: its log tells of every commit, whatever the branch. What is not there is not
     // watched, as that would build anew each time.
     for name in ["HEAD", "logs/HEAD"] {
-        if let Some(path) = said(&mut git(), &["rev-parse", "--git-path", name])
+        if let Some(path) = output_line(&mut git(), &["rev-parse", "--git-path", name])
             && Path::new(&path).exists()
         {
             println!("cargo::rerun-if-changed={path}");
@@ -38,7 +38,7 @@ fn git() -> Command {
 }
 
 /// The one line that a program prints; `None` where it is not there or fails.
-fn said(program: &mut Command, words: &[&str]) -> Option<String> {
+fn output_line(program: &mut Command, words: &[&str]) -> Option<String> {
     let output = program.args(words).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|line| !line.is_empty())
 }

@@ -5,7 +5,7 @@
 mod events;
 mod get;
 
-use crate::calls::{Args, Fd, Stop, init_msg, millis, pr_info, socket_address, unboxed, wrong};
+use crate::calls::{Args, CallError, Fd, init_msg, millis, pr_info, socket_address, unboxed, wrong};
 use crate::constants::number;
 use crate::members::Members;
 use crate::run::Machine;
@@ -104,7 +104,7 @@ const SET_ONLY: &[&str] = &[
 ];
 
 /// Checks the level: options that begin with `SO_` are of the socket layer, those with `SCTP_` of SCTP.
-fn check_level(name: &str, level: &Value) -> Result<(), Stop> {
+fn check_level(name: &str, level: &Value) -> Result<(), CallError> {
     let wanted = if name.starts_with("SO_") { 0xffff } else { 132 };
     if number(level) == Some(wanted) { Ok(()) } else { wrong(format!("{name} is no option of {level}")) }
 }
@@ -127,7 +127,7 @@ fn supported(name: &str) -> Option<Extension> {
     })
 }
 
-fn name(value: &Value) -> Result<&str, Stop> {
+fn name(value: &Value) -> Result<&str, CallError> {
     match value {
         Value::Word(word) => Ok(word),
         other => wrong(format!("{other} is no option")),
@@ -135,7 +135,7 @@ fn name(value: &Value) -> Result<&str, Stop> {
 }
 
 impl Machine {
-    pub(crate) fn call_setsockopt(&mut self, args: Args<'_>) -> Result<i64, Stop> {
+    pub(crate) fn call_setsockopt(&mut self, args: Args<'_>) -> Result<i64, CallError> {
         let fd = self.fd(args)?;
         let value = args.at(3)?;
         let name = name(args.at(2)?)?;
@@ -143,7 +143,7 @@ impl Machine {
         if READ_ONLY.contains(&name) {
             return Err(Errno::NotSupported.into());
         }
-        if self.told(args, fd, name, value)? || self.request(fd, name, value)? {
+        if self.set_local_option(args, fd, name, value)? || self.request(fd, name, value)? {
             return Ok(0);
         }
         let Some((asked, option)) = self.option_of(name, value)? else {
@@ -155,9 +155,15 @@ impl Machine {
     }
 
     /// Sets options that the interpreter keeps itself, at least in part; returns false for others.
-    fn told(&mut self, args: Args<'_>, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
+    fn set_local_option(
+        &mut self,
+        args: Args<'_>,
+        fd: Fd,
+        name: &str,
+        value: &Value,
+    ) -> Result<bool, CallError> {
         let number_of_fd = args.int(0)?;
-        let mut told = fd.told;
+        let mut told = fd.legacy;
         match name {
             "SCTP_EVENT" => {
                 self.subscribe(number_of_fd, value)?;
@@ -206,13 +212,13 @@ impl Machine {
         let option = SocketOption::RecvNxtInfo(told.next || told.extended);
         self.sockets.set_option(self.now, fd.socket, Scope::Future, option)?;
         if let Some(place) = self.fds.at(number_of_fd) {
-            place.told = told;
+            place.legacy = told;
         }
         Ok(true)
     }
 
     /// Executes options that request an action; returns false for others.
-    fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
+    fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, CallError> {
         let socket = fd.socket;
         match name {
             "SCTP_RESET_STREAMS" => {
@@ -272,7 +278,7 @@ impl Machine {
             "SCTP_REMOTE_UDP_ENCAPS_PORT" => {
                 let asked = Members::of("sctp_udpencaps", value)?;
                 let address = asked.get("sue_address").map_or(Ok((None, None)), socket_address)?.0;
-                let address = address.unwrap_or(self.place.remote);
+                let address = address.unwrap_or(self.addresses.remote);
                 let scope = self.fds.scope(fd, asked.or_zero("sue_assoc_id")?)?;
                 let port = asked.fitting("sue_port")?;
                 self.sockets.set_remote_udp_port(self.now, socket, scope, address, port)?;
@@ -281,7 +287,7 @@ impl Machine {
                 let asked = Members::of("sctp_setpeerprim", value)?;
                 let address = asked.get("sspp_addr").map_or(Ok((None, None)), socket_address)?.0;
                 let scope = self.fds.scope(fd, asked.or_zero("sspp_assoc_id")?)?;
-                let address = address.unwrap_or(self.place.local);
+                let address = address.unwrap_or(self.addresses.local);
                 self.sockets.set_peer_primary(self.now, socket, scope, address)?;
             }
             _ => return Ok(false),
@@ -290,7 +296,7 @@ impl Machine {
     }
 
     /// Returns the association and the option that a structure sets; `None` for an option without effect here.
-    fn option_of(&self, name: &str, value: &Value) -> Result<Option<(i64, SocketOption)>, Stop> {
+    fn option_of(&self, name: &str, value: &Value) -> Result<Option<(i64, SocketOption)>, CallError> {
         let int = || plain(value);
         let on = || plain(value).map(|n| n != 0);
         let some = |n: i64| u32::try_from(n).ok().filter(|&n| n > 0);
@@ -299,7 +305,7 @@ impl Machine {
                 let linger = Members::of("linger", value)?;
                 let seconds = linger.or_zero("linger")?;
                 // RFC 6458 §8.1.4: the time must not be negative.
-                let seconds = u32::try_from(seconds).map_err(|_| Stop::Errno(Errno::Invalid))?;
+                let seconds = u32::try_from(seconds).map_err(|_| CallError::Errno(Errno::Invalid))?;
                 (0, SocketOption::Linger((linger.or_zero("onoff")? != 0).then_some(seconds)))
             }
             "SO_RCVBUF" => (0, SocketOption::ReceiveBuffer(int()?.unsigned_abs())),
@@ -333,7 +339,7 @@ impl Machine {
             "SCTP_PRIMARY_ADDR" => {
                 let asked = Members::of("sctp_setprim", value)?;
                 let address = asked.get("ssp_addr").map_or(Ok((None, None)), socket_address)?.0;
-                let address = address.unwrap_or(self.place.remote);
+                let address = address.unwrap_or(self.addresses.remote);
                 (asked.or_zero("ssp_assoc_id")?, SocketOption::PrimaryAddress(address))
             }
             "SCTP_DISABLE_FRAGMENTS" => (0, SocketOption::DisableFragments(on()?)),
@@ -425,12 +431,12 @@ impl Machine {
 }
 
 /// Returns a number, given alone or in a list of one.
-fn plain(value: &Value) -> Result<i64, Stop> {
-    number(unboxed(value)).ok_or_else(|| Stop::Wrong(format!("{value} is no number that is known")))
+fn plain(value: &Value) -> Result<i64, CallError> {
+    number(unboxed(value)).ok_or_else(|| CallError::Wrong(format!("{value} is no number that is known")))
 }
 
 /// Reads a `struct sctp_assoc_value` or a number alone; returns the association and the number.
-fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
+fn assoc_value(value: &Value) -> Result<(i64, i64), CallError> {
     if !matches!(unboxed(value), Value::Struct(_)) {
         return Ok((0, plain(value)?));
     }
@@ -442,7 +448,7 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
 }
 
 /// Checks a member that counts other members, if the script sets it.
-fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
+fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), CallError> {
     match members.number(key)? {
         Some(told) if told != found as i64 => wrong(format!("{key}={told}, and there are {found}")),
         _ => Ok(()),
@@ -450,7 +456,7 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
 }
 
 /// RFC 6458 §8.1.12: reads the parameters of a peer address.
-fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
+fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, CallError> {
     /// Flags that the engine implements or that are always on: heartbeats, path MTU discovery.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = asked.or_zero("spp_flags")?;
@@ -484,7 +490,7 @@ fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
 }
 
 /// RFC 8260 §4.3.2: returns the scheduler, by FreeBSD's numbers.
-fn scheduler(kind: i64) -> Result<SchedulerKind, Stop> {
+fn scheduler(kind: i64) -> Result<SchedulerKind, CallError> {
     Ok(match kind {
         0 | 5 => SchedulerKind::Fcfs,
         1 => SchedulerKind::RoundRobin,

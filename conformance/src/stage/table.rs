@@ -16,14 +16,14 @@ pub struct Stage {
     /// The number of addresses of the peer. 1 means no further addresses.
     pub peer_addresses: u8,
     /// For each packet with DATA, the number of its destination address, from 1. Empty: any destination.
-    pub towards: Vec<u8>,
+    pub destinations: Vec<u8>,
     /// Why the script needs a stage, and cannot set up the peer itself.
     pub reason: String,
 }
 
 impl Default for Stage {
     fn default() -> Self {
-        Self { script: String::new(), peer_addresses: 1, towards: Vec::new(), reason: String::new() }
+        Self { script: String::new(), peer_addresses: 1, destinations: Vec::new(), reason: String::new() }
     }
 }
 
@@ -121,6 +121,6 @@ impl Entry {
                 "reason is empty: it says why the script needs the stage",
             );
         }
-        Ok(Stage { script: script.clone(), peer_addresses, towards, reason: reason.clone() })
+        Ok(Stage { script: script.clone(), peer_addresses, destinations: towards, reason: reason.clone() })
     }
 }

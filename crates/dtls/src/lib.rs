@@ -7,12 +7,13 @@
 //! ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
 //! - `layer`: converts packets to datagrams and back
-//! - `peers`: connections by address, their deadlines and limits; its submodule `entrance` decides which handshakes begin
+//! - `peers`: connections by address, their deadlines and limits; its submodule `handshake_limiter` decides which
+//!   handshakes begin
 //! - `hello`, `cookie`: the stateless first answer to a client
 //! - `connection`: one connection, from its handshake to its end
 //! - `records`: encrypts and decrypts records, and implements the protocol after the handshake
 //! - `outbox`: the queue of outgoing datagrams
-//! - `ends`: the settings of a host as client and server: certificates, trust, versions
+//! - `host_config`: the settings of a host as client and server: certificates, trust, versions
 //! - `provider`: the cryptographic provider for dimpl
 //! - `secrets`: observes dimpl's secrets through its HMAC calls
 //! - `simulation`: the cryptographic provider of simulations
@@ -38,8 +39,8 @@
 mod aead;
 mod connection;
 mod cookie;
-mod ends;
 mod hello;
+mod host_config;
 mod layer;
 mod outbox;
 mod pair;
@@ -50,7 +51,7 @@ mod records;
 mod secrets;
 mod simulation;
 
-pub use ends::{EndsError, HostConfig, Settings, Version};
+pub use host_config::{HostConfig, HostConfigError, Settings, Version};
 pub use layer::DtlsLayer;
 pub use pair::Pair;
 

@@ -16,7 +16,7 @@
 //! | [`head`], [`framing`] | parses request heads, and finds where a body ends |
 //! | [`limits`], [`closing`] | limits on sessions, and how sessions are closed |
 //! | [`observe`] | events with their times, on client and server |
-//! | [`beneath`] | opens files in one directory and never outside it |
+//! | [`root_dir`] | opens files in one directory and never outside it |
 //! | [`body`] | the generated content of objects, so that every byte can be checked |
 //!
 //! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time; see [`mapping`].
@@ -25,7 +25,7 @@
 //!
 //! - `limits` limits the number of sessions of a server, over all threads. If no slot is free, it ends the session that
 //!   has waited longest for a request.
-//! - `beneath` resolves paths inside one directory through open handles. So a link that is changed during the lookup
+//! - `root_dir` resolves paths inside one directory through open handles. So a link that is changed during the lookup
 //!   cannot lead out of the directory.
 //! - `upstream` lends a client or a gateway a stream for one exchange.
 //! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions;
@@ -40,7 +40,6 @@
 
 pub mod alt_svc;
 pub mod authority;
-pub mod beneath;
 pub mod body;
 pub mod closing;
 pub mod fetch;
@@ -55,6 +54,7 @@ pub mod mapping;
 pub mod message;
 pub mod observe;
 pub mod page;
+pub mod root_dir;
 
 pub mod serve;
 pub mod upstream;

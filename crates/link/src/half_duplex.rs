@@ -5,7 +5,7 @@
 //! ([`contention`](crate::contention)), the order is not known.
 
 use crate::LinkSpec;
-use crate::contention::{RULES, Rules};
+use crate::contention::{ContentionRules, RULES};
 use crate::table::OfLink;
 use anabranch_base::Instant;
 use std::cell::Cell;
@@ -29,7 +29,7 @@ pub enum HalfDuplex {
     /// Both directions share one medium, in the order in which packets arrive.
     InTurn,
     /// Both ends contend for one medium by these rules.
-    Contention(Rules),
+    Contention(ContentionRules),
 }
 
 impl HalfDuplex {

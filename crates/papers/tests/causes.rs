@@ -2,7 +2,7 @@
 
 use anabranch_base::testing::are_slow_tests_enabled;
 use anabranch_lab::run::batch::Options;
-use anabranch_papers::{Bench, Cause, NullStore, Seeds};
+use anabranch_papers::{CauseDefinition, NullStore, Seeds, StudyRuns};
 use std::sync::atomic::AtomicBool;
 
 /// Causes that studies name must hold for new seeds, and a claim that was added to be refuted must fail. This test uses a
@@ -19,11 +19,11 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     // long here.
     for name in anabranch_papers::names().filter(|name| *name != "today") {
         let study = anabranch_papers::open(name).expect("a study");
-        let mut bench = Bench::new(&options, &NullStore);
+        let mut bench = StudyRuns::new(&options, &NullStore);
         for cause in &study.causes {
             let table = study.table(&cause.table).expect("its table");
             // Only the point of the cause. What it explains elsewhere, and its curve, are not tested here.
-            let alone = Cause { explains: false, chart: None, ..cause.clone() };
+            let alone = CauseDefinition { explains: false, chart: None, ..cause.clone() };
             let found = alone.run(table, &seeds, &mut bench).expect("a run");
             assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);
         }

@@ -24,7 +24,7 @@
 //! - `shards`: several endpoints behind one port, one thread each
 //! - `sessions`: implements the session engine with the endpoint's events and commands
 //! - `trace`: the trace records of all connections
-//! - `visits`: connections before an experiment that give the client resumption tickets
+//! - `resumption`: connections before an experiment that give the client resumption tickets
 //! - `watch`: tracks the data in flight of a connection, and traces it
 //! - `window`: adapts anabranch's congestion controllers to quinn's interface
 //!
@@ -34,10 +34,10 @@
 //! see the number and the frames of each packet. `watch` computes the trace and the unacknowledged bytes from these packets
 //! and from quinn's calls to the congestion controller. Observation does not influence the protocol.
 //!
-//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`protocol::Start::ends`). A QUIC ticket also
-//! holds the limits that the server granted. The connections before an experiment that fetch tickets (`visits`) therefore
-//! use QUIC. `endpoint/proof` limits the bytes sent to addresses that are not validated, because quinn sends more than RFC
-//! 9000 §8.1 permits.
+//! TLS is part of QUIC. A host gets its certificates and trust when it starts (`protocol::StartOptions::credentials`).
+//! A QUIC ticket also holds the limits that the server granted. The connections before an experiment that fetch tickets
+//! (`resumption`) therefore use QUIC. `endpoint/proof` limits the bytes sent to addresses that are not validated,
+//! because quinn sends more than RFC 9000 §8.1 permits.
 
 mod config;
 mod endpoint;
@@ -48,22 +48,22 @@ mod keys;
 mod protocol;
 mod qlog;
 mod ranges;
+mod resumption;
 mod sessions;
 mod shards;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod trace;
-mod visits;
 mod watch;
 mod window;
 
 pub use anabranch_transport::network::Logs;
 pub use config::{Cc, Config, PROFILES, Retry, Scheduler};
-pub use endpoint::{Endpoint, Event, Figures, Id, Start};
+pub use endpoint::{ConnectionStats, Endpoint, EndpointOptions, Event, Id};
 pub use host::{
     Options, QuicConnector, QuicHost, QuicListener, QuicSession, QuicStream, Source, start, start_over,
 };
 pub use protocol::Quic;
+pub use resumption::obtain_tickets;
 pub use sessions::to_close_reason;
 pub use shards::{Shard, Steered};
-pub use visits::visit;

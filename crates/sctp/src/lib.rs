@@ -118,8 +118,8 @@
 //! - `Timers` is one list of deadlines.
 //! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF, RE-CONFIG and
 //!   ECN.
-//! - `Identity` has ports and tags, `StreamCounts` the numbers of streams, `Handshake` the establishment, and `Closing` the
-//!   termination of the association.
+//! - `Identity` has ports and tags, `StreamCounts` the numbers of streams, `Handshake` the establishment, and
+//!   `ShutdownProgress` the termination of the association.
 //! - `Outbox` has the control chunks that are to be sent.
 //!
 //! Handlers of events record which packets must be sent, and only `association/outbound/` builds packets. An
@@ -162,7 +162,7 @@ pub use config::{
     ChunkSet, Config, Hmacs, Knob, KnobError, PROFILES, ReconfigRequests, SchedulerKind, SharedKeys,
     SharedKeysError,
 };
-pub use endpoint::{Associate, Claim, Endpoint, Neighbours, Request, RequestId, Shard};
+pub use endpoint::{Associate, Claim, Endpoint, OtherShards, Request, RequestId, Shard};
 pub use error::AddressError;
 pub use error::KeyError;
 pub use error::{

@@ -72,8 +72,8 @@
 //! Each endpoint has a thread of its own with an `OsWorld`, which provides the operating system's sockets and timers. The
 //! thread runs the loop that drives the SCTP engine, or the engine over DTLS. Calls of the program use the same engine
 //! behind one lock (`state`, `shared`), as quinn does for a connection. The lock is never held across an await. A call that
-//! is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer take turns (`turns`). The
-//! received parts of an incomplete message wait in `partial`.
+//! is dropped at an await leaves no partial effect. Messages that wait for room in the send buffer take turns
+//! (`fair_queue`). The received parts of an incomplete message wait in `partial`.
 //!
 //! # DTLS
 //!
@@ -163,6 +163,8 @@ mod event;
 #[cfg(target_os = "linux")]
 mod events;
 #[cfg(target_os = "linux")]
+mod fair_queue;
+#[cfg(target_os = "linux")]
 mod handle;
 #[cfg(target_os = "linux")]
 mod incoming;
@@ -182,8 +184,6 @@ mod state;
 mod stream;
 #[cfg(target_os = "linux")]
 mod transfer;
-#[cfg(target_os = "linux")]
-mod turns;
 
 #[cfg(all(target_os = "linux", feature = "dtls"))]
 pub use anabranch_dtls::Version;
@@ -196,7 +196,7 @@ pub use anabranch_sctp::{
 #[cfg(all(target_os = "linux", feature = "dtls"))]
 pub use anabranch_tls::{Fingerprint, Identity, IdentityError, Trust, TrustError};
 #[cfg(target_os = "linux")]
-pub use anabranch_transport::sctp::{Carrier, ENCAPSULATION_PORT};
+pub use anabranch_transport::sctp::{ENCAPSULATION_PORT, LowerProtocol};
 #[cfg(target_os = "linux")]
 pub use anabranch_transport::{CloseReason, OpenError};
 #[cfg(target_os = "linux")]

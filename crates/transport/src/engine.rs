@@ -47,7 +47,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     const HALF_CLOSE: bool;
 
     /// Whether each exchange has a fresh stream. Stream numbers are then never used again, and a stream is over when no
-    /// handle of it exists ([`let_go`](Self::let_go)).
+    /// handle of it exists ([`release_stream`](Self::release_stream)).
     const FRESH_STREAMS: bool = false;
 
     /// The number of received bytes after which packets are sent before more are received.
@@ -142,14 +142,14 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// Takes as many bytes of `from` as there is room for, and returns their number.
     ///
     /// # Errors
-    /// [`Refusal`] if the session accepts no more data.
+    /// [`WriteRefusal`] if the session accepts no more data.
     fn send(
         &mut self,
         now: Instant,
         id: Self::Id,
         write: Write<Self::Marks>,
         from: &[u8],
-    ) -> Result<usize, Refusal>;
+    ) -> Result<usize, WriteRefusal>;
 
     /// Returns whether the drive loop has to run after bytes were taken, because there are packets to send or a
     /// deadline has moved.
@@ -163,7 +163,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     }
 
     /// Informs the engine that no handle of a fresh stream exists any more.
-    fn let_go(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
+    fn release_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
 
@@ -228,9 +228,9 @@ pub trait SessionEngine: Engine + Sized + 'static {
         now: Instant,
         id: Self::Id,
         one_way: bool,
-    ) -> Result<Option<StreamId>, Refusal> {
+    ) -> Result<Option<StreamId>, WriteRefusal> {
         let _ = (now, id, one_way);
-        Err(Refusal::Closed)
+        Err(WriteRefusal::Closed)
     }
 
     /// Sets the rank of a stream. Data on streams with a lower rank is sent first.
@@ -266,7 +266,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     fn settings(&self) -> Box<dyn Settings>;
 
     /// Records a log of each connection that is started from now on, if the engine has a log format.
-    fn keep_logs(&mut self) {}
+    fn start_logging(&mut self) {}
 
     /// Returns the logs recorded since the last call.
     fn take_logs(&mut self) -> Vec<ConnectionLog> {
@@ -318,7 +318,7 @@ pub struct Write<M> {
 
 /// The reason why the engine refused a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refusal {
+pub enum WriteRefusal {
     /// The session has ended or is ending.
     Closed,
     /// The session could not be established.

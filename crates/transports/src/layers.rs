@@ -1,9 +1,9 @@
 //! The security of a transport on one host, for races and for real networks: TLS above it, DTLS below it, or within it.
 
 use anabranch_dtls::DtlsLayer;
-use anabranch_tls::{Client, Ends, Server, TlsHost};
+use anabranch_tls::{Client, HostTls, Server, TlsHost};
 use anabranch_transport::Host;
-use anabranch_transport::protocol::Start;
+use anabranch_transport::protocol::StartOptions;
 use anabranch_world::World;
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ pub enum Security {
     /// DTLS below the transport's packets. A client requires this name of the server's certificate.
     Below(anabranch_dtls::HostConfig, Option<String>),
     /// The transport encrypts by itself.
-    Within(Ends),
+    Within(HostTls),
 }
 
 impl std::fmt::Debug for Security {
@@ -30,12 +30,12 @@ impl std::fmt::Debug for Security {
 impl Security {
     /// Adds what stands within or below the transport to the parameters of its start. Returns them with the rest, which
     /// stands above it.
-    pub fn begin<W: World>(self, world: &W, start: Start) -> (Start, Option<Self>) {
+    pub fn begin<W: World>(self, world: &W, start: StartOptions) -> (StartOptions, Option<Self>) {
         match self {
-            Self::Within(ends) => (Start { ends: Some(Rc::new(ends)), ..start }, None),
+            Self::Within(ends) => (StartOptions { credentials: Some(Rc::new(ends)), ..start }, None),
             Self::Below(ends, name) => {
                 let layer = DtlsLayer::new(world.clone(), ends, name.as_deref());
-                (Start { layer: Some(Rc::new(layer)), ..start }, None)
+                (StartOptions { layer: Some(Rc::new(layer)), ..start }, None)
             }
             above @ Self::Above(..) => (start, Some(above)),
         }

@@ -3,7 +3,7 @@
 //! Both are sessions of `transport`, so one script controls both. The road is between our engine and the device.
 
 use super::matrix::capture_suffix;
-use super::place::run;
+use super::peer_network::run;
 use super::road::{Field, Road};
 use super::tun::TunSocket;
 use super::{TRIES, is_chosen, with_try};

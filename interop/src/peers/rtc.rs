@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// An endpoint and its associations.
-pub(super) struct End {
+pub(super) struct RtcSctp {
     epoch: Epoch,
     endpoint: Endpoint,
     /// Each INIT starts an association, a duplicate too; at most one is established.
@@ -43,7 +43,7 @@ fn transport() -> TransportConfig {
     TransportConfig::default().with_sctp_port(PORT).with_max_message_size(MESSAGE as u32)
 }
 
-impl End {
+impl RtcSctp {
     pub(super) fn new(wanted: Wanted) -> Self {
         let mut config = EndpointConfig::new();
         config.max_payload_size(max_payload_size_for_mtu(PACKET as u32));
@@ -131,7 +131,7 @@ impl End {
     }
 }
 
-impl Peer for End {
+impl Peer for RtcSctp {
     fn connect(&mut self, now: Instant) {
         let (handle, association) = self
             .endpoint

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// An endpoint and its associations.
-pub(super) struct End {
+pub(super) struct SctpProto {
     epoch: Epoch,
     endpoint: Endpoint,
     /// Each INIT starts an association, a duplicate too; at most one is established.
@@ -44,7 +44,7 @@ fn transport() -> Arc<TransportConfig> {
     Arc::new(transport.with_max_receive_message_size(MESSAGE as u32))
 }
 
-impl End {
+impl SctpProto {
     pub(super) fn new(wanted: Wanted) -> Self {
         let mut config = EndpointConfig::new();
         config.max_payload_size((PACKET - 28) as u32);
@@ -137,7 +137,7 @@ impl End {
     }
 }
 
-impl Peer for End {
+impl Peer for SctpProto {
     fn connect(&mut self, now: Instant) {
         let (handle, association) = {
             let mut config = ClientConfig::new();

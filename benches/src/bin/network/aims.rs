@@ -36,7 +36,7 @@ impl Aims {
     }
 
     /// Adds our result with a peer's; `None` if the peer is missing, and then `peer` says how to get it.
-    pub fn beside(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
+    pub fn compare_with_peer(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             what: what.to_owned(),
             ours: Some(ours),

@@ -13,8 +13,8 @@ use crate::stats::AssociationState;
 #[derive(Debug)]
 #[repr(u8)]
 pub(crate) enum State {
-    CookieWait(Init),
-    CookieEchoed(Box<Echo>),
+    CookieWait(CookieWaitState),
+    CookieEchoed(Box<CookieEchoedState>),
     Established,
     ShutdownPending,
     ShutdownSent,
@@ -25,7 +25,7 @@ pub(crate) enum State {
 
 /// The data that is needed while waiting for the answer to the INIT.
 #[derive(Debug, Default)]
-pub(crate) struct Init {
+pub(crate) struct CookieWaitState {
     /// Retransmissions so far.
     pub(crate) retries: u32,
     /// The time by which to extend the cookie's lifetime, milliseconds. The INIT requests it in a Cookie Preservative.
@@ -38,7 +38,7 @@ pub(crate) struct Init {
 
 /// The data that is needed while waiting for the answer to the COOKIE ECHO.
 #[derive(Debug)]
-pub(crate) struct Echo {
+pub(crate) struct CookieEchoedState {
     /// The peer's State Cookie.
     pub(crate) cookie: Vec<u8>,
     /// Retransmissions so far.
@@ -51,7 +51,7 @@ pub(crate) struct Echo {
     pub(crate) init_repeated: bool,
 }
 
-impl Echo {
+impl CookieEchoedState {
     /// Returns whether an earlier COOKIE ECHO was not answered, with this cookie or with one that is stale by now.
     pub(crate) fn is_overdue(&self) -> bool {
         self.retries > 0 || self.stale > 0

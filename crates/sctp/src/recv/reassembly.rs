@@ -123,7 +123,7 @@ impl Reassembly {
             self.accept_part(fragment, order)?;
         }
         self.advance(next)?;
-        self.hand_out(next, order, eager);
+        self.deliver_in_parts(next, order, eager);
         Ok(())
     }
 
@@ -131,7 +131,7 @@ impl Reassembly {
     /// message is delivered in parts. Everything sent before it has arrived, so no complete message is blocked behind
     /// it while it waits for buffer space.
     #[inline]
-    pub(super) fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
+    pub(super) fn deliver_in_parts(&mut self, next: u64, order: &mut Order, eager: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
             return;
         };

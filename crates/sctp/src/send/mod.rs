@@ -56,7 +56,7 @@ pub(crate) struct SendHalf {
     /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
     /// The last SACK since the last T3-rtx expiry reported a closed window, so data was refused.
-    turned_away: bool,
+    saw_closed_window: bool,
     dupthresh: u8,
     /// Losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
@@ -88,7 +88,7 @@ impl SendHalf {
             recovery: Recovery::default(),
             peer_window: 0,
             probing: None,
-            turned_away: false,
+            saw_closed_window: false,
             dupthresh: config.dupthresh.min(255) as u8,
             by_time: config.rack,
             horizon: rack::Horizon::new(),

@@ -82,7 +82,7 @@ impl SendHalf {
         if let Some(probing) = &mut self.probing {
             probing.answered = true;
         }
-        self.turned_away = shut;
+        self.saw_closed_window = shut;
     }
 
     /// Counts acknowledged bytes as bytes of probes. While a closed window is probed, nothing but probes is
@@ -110,7 +110,7 @@ impl SendHalf {
             Some(probing) => !probing.answered,
             // Data that arrived at a closed window and was refused does not count as an error either, as long as
             // SACKs report the window as closed.
-            None => !std::mem::take(&mut self.turned_away),
+            None => !std::mem::take(&mut self.saw_closed_window),
         };
         if let Some(probing) = &mut self.probing {
             probing.answered = false;

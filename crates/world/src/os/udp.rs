@@ -11,7 +11,7 @@ use super::bind;
 use super::busy_poll::BusyPoll;
 use super::outbox::{Outbox, Train};
 use super::reports::{self, Report};
-use super::udp_socket::{Refusal, UdpSocket};
+use super::udp_socket::{IoFailure, UdpSocket};
 use super::{Inner, LARGEST_PACKET, OsWorld};
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::{Ecn, IcmpKind, RecvBatch, SendBatch};
@@ -137,7 +137,7 @@ impl Udp {
         let mut outbox = self.outbox.borrow_mut();
         // A batch of which `poll_send` has already sent a part cannot be queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
-        if under_way || outbox.is_full() || !Outbox::wants(batch) {
+        if under_way || outbox.is_full() || !Outbox::is_worth_queuing(batch) {
             return false;
         }
         outbox.put(batch, self.max_segments());
@@ -235,11 +235,11 @@ impl Udp {
                     self.sent.set(end);
                     self.busy_poll.sent(end - at);
                 }
-                Poll::Ready(Err(error)) => match Refusal::of(&error) {
+                Poll::Ready(Err(error)) => match IoFailure::of(&error) {
                     // The error comes from a queued report about an earlier packet and not from this packet, so try
                     // again.
-                    Refusal::Earlier if refusals < MAX_REFUSALS => refusals += 1,
-                    Refusal::TooLarge => {
+                    IoFailure::Earlier if refusals < MAX_REFUSALS => refusals += 1,
+                    IoFailure::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
                         // If the kernel has not queued a report with the MTU, use the MTU of the source's interface.
                         // The kernel's value comes first, because the route may lead through another interface.
@@ -250,7 +250,7 @@ impl Udp {
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
-                    Refusal::Invalid => {
+                    IoFailure::Invalid => {
                         self.addresses.refresh();
                         // The error was caused by a missing source address and not by an offload, so keep the offloads.
                         if !self.addresses.has(source) {
@@ -265,12 +265,12 @@ impl Udp {
                         refusals += 1;
                     }
                     // After the retries, the error is known to belong to this packet.
-                    Refusal::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
+                    IoFailure::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
                         return Poll::Ready(Err(error));
                     }
-                    Refusal::NoWay => return Poll::Ready(Err(error)),
+                    IoFailure::NoRoute => return Poll::Ready(Err(error)),
                     // The network does not accept the packet, so it counts as lost.
-                    Refusal::Earlier | Refusal::Lost => self.sent.set(end),
+                    IoFailure::Earlier | IoFailure::Lost => self.sent.set(end),
                 },
             }
         }
@@ -356,8 +356,8 @@ impl Udp {
                     }
                     return Ok(true);
                 }
-                Err(error) => match Refusal::of(&error) {
-                    Refusal::Invalid | Refusal::TooLarge if error.kind() != io::ErrorKind::WouldBlock => {
+                Err(error) => match IoFailure::of(&error) {
+                    IoFailure::Invalid | IoFailure::TooLarge if error.kind() != io::ErrorKind::WouldBlock => {
                         return Err(error);
                     }
                     // No datagram has arrived, or the error is an ICMP report, which is also in the error queue.

@@ -1,7 +1,7 @@
 //! Faults: an end that restarts, is killed, or whose first path is cut.
 
 use super::super::encounter::{Encounter, PATIENCE};
-use super::super::place::{OURS, THEIRS};
+use super::super::peer_network::{OURS, THEIRS};
 use super::plain::{both, on};
 use crate::cases::By;
 use anabranch_base::time::Duration;

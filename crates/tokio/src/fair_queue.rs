@@ -1,5 +1,5 @@
-//! The queue of messages that wait for room in the send buffer of an association. It is first come, first served, so that
-//! small messages do not overtake a large one for ever.
+//! The queue of messages that wait for room in the send buffer of an association. It is first come, first served, so
+//! that small messages do not overtake a large one for ever.
 //!
 //! Home of no protocol rule.
 
@@ -7,12 +7,12 @@ use std::task::{Context, Waker};
 
 /// The waiting messages by ticket, each with the waker of its task, the first one in front.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct FairQueue {
     next: u32,
     waiting: Vec<(u32, Waker)>,
 }
 
-impl Turns {
+impl FairQueue {
     /// Whether the message with this ticket is the first one, or no message waits.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
@@ -36,8 +36,8 @@ impl Turns {
         ticket
     }
 
-    /// Removes a ticket from the queue, because its message was accepted or its task gave up. If the ticket was the first
-    /// one, wakes the next task.
+    /// Removes a ticket from the queue, because its message was accepted or its task gave up. If the ticket was the
+    /// first one, wakes the next task.
     pub(crate) fn leave(&mut self, ticket: u32) {
         let was_first = self.is_next(Some(ticket));
         self.waiting.retain(|(other, _)| *other != ticket);
@@ -81,7 +81,7 @@ mod tests {
     fn the_queue_is_first_in_first_out_and_leaving_wakes_the_next() {
         let counts: [Arc<Count>; 3] = Default::default();
         let wakers = counts.clone().map(Waker::from);
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         assert!(turns.is_next(None), "nobody is before");
         let tickets: Vec<u32> =
             wakers.iter().map(|waker| turns.wait(None, &Context::from_waker(waker))).collect();

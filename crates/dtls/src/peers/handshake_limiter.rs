@@ -1,19 +1,19 @@
 //! Limits the handshakes of a server: answers hellos, asks for cookies, and decides which handshakes begin.
 //!
-//! The server keeps no state for a first hello. It answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and the handshake
-//! begins when the client returns the cookie. At most [`MAX_HALF_OPEN`] such handshakes are under way. Beyond that, the
-//! oldest handshake of the client address with the most handshakes is dropped.
+//! The server keeps no state for a first hello. It answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and the
+//! handshake begins when the client returns the cookie. At most [`MAX_HALF_OPEN`] such handshakes are under way. Beyond
+//! that, the oldest handshake of the client address with the most handshakes is dropped.
 //!
 //! A hello that spans several datagrams, or that needs another key share, cannot be answered without state. At most
-//! [`MAX_UNPROVEN`] such hellos are kept, and beyond that the oldest is dropped. A peer may connect again from the same port
-//! (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
+//! [`MAX_UNPROVEN`] such hellos are kept, and beyond that the oldest is dropped. A peer may connect again from the same
+//! port (RFC 6347 §4.2.8). The new connection replaces the old one only after its handshake is done.
 
 use super::{Key, Peers};
 use crate::connection::Connection;
 use crate::cookie::order;
-use crate::hello::{Answer, Hello};
-use crate::outbox::Label;
-use crate::proof::Unproven;
+use crate::hello::{ClientHello, HelloAnswer};
+use crate::outbox::SendMeta;
+use crate::proof::UnvalidatedClient;
 use crate::secrets::Cookie;
 use anabranch_base::Instant;
 use std::collections::BTreeMap;
@@ -25,20 +25,20 @@ impl Peers {
         &mut self,
         now: Instant,
         (source, target): (SocketAddr, SocketAddr),
-        hello: &Hello<'_>,
+        hello: &ClientHello<'_>,
         mtu: usize,
-    ) -> Heard {
+    ) -> HelloOutcome {
         let (key, ends) = ((target.ip(), source), self.ends.clone());
-        let Some(secret) = &self.secret else { return Heard::Done };
-        let label = Label::own(target, source);
+        let Some(secret) = &self.secret else { return HelloOutcome::Done };
+        let label = SendMeta::own(target, source);
         let (newer, given) = match hello.answer(&ends.spoken) {
-            Answer::Nothing => {
+            HelloAnswer::NoCommonParameters => {
                 self.outbox.push(label, &NO_COMMON);
-                return Heard::Done;
+                return HelloOutcome::Done;
             }
-            Answer::More => return Heard::Unproven,
-            Answer::Ask(newer) => (newer, None),
-            Answer::Look(newer, cookie) => (newer, Some(cookie)),
+            HelloAnswer::NeedKeyShare => return HelloOutcome::Unproven,
+            HelloAnswer::RequestCookie(newer) => (newer, None),
+            HelloAnswer::CheckCookie(newer, cookie) => (newer, Some(cookie)),
         };
         let is_good = |cookie: &Cookie, padded: bool| {
             let lasting = hello.lasting(newer, &order(cookie), padded);
@@ -46,31 +46,31 @@ impl Peers {
         };
         let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
         let Some((cookie, padded)) = good else {
-            // RFC 6347 §4.2.1: a client whose cookie is invalid is asked again. In DTLS 1.3 its hello is dropped, because a
-            // second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
+            // RFC 6347 §4.2.1: a client whose cookie is invalid is asked again. In DTLS 1.3 its hello is dropped,
+            // because a second HelloRetryRequest is not allowed (RFC 8446 §4.1.4).
             if given.is_none() || !newer {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
                 let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
                 self.outbox.push(label, &asked);
             }
-            return Heard::Done;
+            return HelloOutcome::Done;
         };
         let is_this = |connection: &Connection| connection.cookie == Some(cookie);
         if self.half_open.get(&key).is_some_and(|(_, connection)| is_this(connection)) {
-            return Heard::Again;
+            return HelloOutcome::Again;
         }
         if self.open.get(&key).is_some_and(is_this) {
-            return Heard::Done;
+            return HelloOutcome::Done;
         }
         let asked = hello.ask(newer, &ends.spoken, &cookie).unwrap_or_default();
         let before = (cookie, &hello.first(newer, &order(&cookie), padded)[..], &asked[..]);
         match Connection::enter(&ends, mtu, now, before, &mut self.buffer) {
             Ok(connection) => {
                 self.join(key, connection);
-                Heard::Begun
+                HelloOutcome::Begun
             }
-            Err(_) => Heard::Done,
+            Err(_) => HelloOutcome::Done,
         }
     }
 
@@ -78,7 +78,7 @@ impl Peers {
     fn join(&mut self, key: Key, connection: Connection) {
         self.remove(true, key);
         if self.order[1].len() >= MAX_HALF_OPEN {
-            self.thin_out();
+            self.drop_oldest_handshake();
         }
         self.begun += 1;
         self.order[1].insert(self.begun, key);
@@ -86,7 +86,7 @@ impl Peers {
     }
 
     /// Drops the oldest handshake of the client address that has the most handshakes under way.
-    fn thin_out(&mut self) {
+    fn drop_oldest_handshake(&mut self) {
         let mut many: BTreeMap<IpAddr, (usize, std::cmp::Reverse<u64>)> = BTreeMap::new();
         for (number, key) in self.order[1].iter().rev() {
             let of_it = many.entry(key.1.ip()).or_insert((0, std::cmp::Reverse(*number)));
@@ -99,8 +99,8 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake for a hello without a cookie, which requires keeping state. If there are too many such handshakes,
-    /// the oldest is dropped.
+    /// Begins a handshake for a hello without a cookie, which requires keeping state. If there are too many such
+    /// handshakes, the oldest is dropped.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -111,7 +111,7 @@ impl Peers {
             self.remove(true, oldest);
         }
         if let Ok(mut connection) = Connection::begin(&self.ends, false, "", mtu, now) {
-            connection.unproven = Some(Unproven::default());
+            connection.unproven = Some(UnvalidatedClient::default());
             self.begun += 1;
             self.order[0].insert(self.begun, key);
             self.half_open.insert(key, (self.begun, connection));
@@ -120,7 +120,7 @@ impl Peers {
 }
 
 /// The result of handling a hello.
-pub(super) enum Heard {
+pub(super) enum HelloOutcome {
     /// The hello was answered or ignored.
     Done,
     /// The hello belongs to a handshake that is under way.
@@ -134,11 +134,11 @@ pub(super) enum Heard {
 /// A handshake_failure alert (RFC 8446 §6.2), which is sent if the two ends have no version or cipher suite in common.
 const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 
-/// The maximum number of handshakes under way with clients whose addresses are validated. Each takes some tens of kilobytes
-/// of memory.
+/// The maximum number of handshakes under way with clients whose addresses are validated. Each takes some tens of
+/// kilobytes of memory.
 const MAX_HALF_OPEN: usize = 512;
-/// The maximum number of handshakes under way with clients that have not returned a cookie. Each takes some kilobytes of
-/// memory.
+/// The maximum number of handshakes under way with clients that have not returned a cookie. Each takes some kilobytes
+/// of memory.
 const MAX_UNPROVEN: usize = 64;
 
 #[cfg(test)]
